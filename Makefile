@@ -1,0 +1,73 @@
+# Every target makes what it needs from python3 and pip alone; `make` lists them.
+PYTHON ?= python3
+VENV ?= .venv
+RAY_VENV ?= .venv-ray
+RAY ?= ray==2.60.0
+BIN := $(VENV)/bin
+# Twice quiet: errors only.
+PIP := -m pip install --quiet --quiet --disable-pip-version-check --no-input
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint typecheck tidy format bench bench-ray conformance-ray docs clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
+
+$(VENV)/.made:
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.made pyproject.toml
+	@echo "setting up $(VENV) for the demo"
+	@$(BIN)/python $(PIP) --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.made pyproject.toml
+	@echo "setting up $(VENV) for development"
+	@$(BIN)/python $(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/.demo
+
+$(RAY_VENV)/.made: pyproject.toml
+	@echo "setting up $(RAY_VENV) with $(RAY)"
+	@$(PYTHON) -m venv $(RAY_VENV)
+	@$(RAY_VENV)/bin/python $(PIP) '$(RAY)' '.[dev]'
+	@$(RAY_VENV)/bin/python -m pip uninstall --quiet --yes skate
+	@touch $@
+
+demo: $(VENV)/.demo  ## real work on real input: an index of Python's own documentation, searched
+	@$(BIN)/python examples/demo.py
+
+test: $(VENV)/.dev  ## the whole test suite; ARGS="-k actor -x" goes to pytest
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: lint typecheck tidy  ## lint, types and the tidy test
+
+lint: $(VENV)/.dev  ## ruff: style and format
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet . || { echo 'make format mends this'; exit 1; }
+
+typecheck: $(VENV)/.dev  ## mypy --strict on src
+	@$(BIN)/mypy --no-error-summary
+
+tidy: $(VENV)/.dev  ## sizes, import arrows and bans
+	@$(BIN)/python -m pytest --quiet tests/test_tidy.py
+
+format: $(VENV)/.dev  ## let ruff rewrite what it can
+	@$(BIN)/ruff check --fix --quiet .
+	@$(BIN)/ruff format --quiet .
+
+bench: $(VENV)/.dev  ## the table of figures, drawn too; beside Ray once bench-ray was run; ARGS="--only actors"
+	@mkdir -p benchmarks/results
+	@$(BIN)/python -m benchmarks --json benchmarks/results/last.json --plot benchmarks/results/last.svg $(ARGS)
+
+bench-ray: $(RAY_VENV)/.made bench  ## install real Ray in an environment of its own, then the table
+
+conformance-ray: $(RAY_VENV)/.made  ## the conformance tests against real Ray
+	@SKATE_CONFORMANCE_TARGET=ray $(RAY_VENV)/bin/python -m pytest tests/conformance $(ARGS)
+
+docs: $(VENV)/.dev  ## check every link and code block of the documents
+	@$(BIN)/python -m pytest --quiet tests/test_docs.py
+
+clean:  ## remove the environments and everything that tools left
+	@rm -rf $(VENV) $(RAY_VENV) .venv-3.* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

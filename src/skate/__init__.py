@@ -1,0 +1,86 @@
+"""Skate: Ray's API without daemons. `import skate as ray`, and a program written for Ray runs.
+
+How the package is laid out, in the order in which a call meets it:
+
+    client/     what one process holds: refs, remote functions, actor handles; submit and get
+    core/       every decision, without I/O: scheduling, actors, objects, placement
+    node/       the shell around the core: input loop, worker processes, shared memory, output of workers
+    worker/     receives a task, runs it, reports it
+    wire/       messages over sockets, values as bytes
+    util/, runtime_env/, cluster_utils, ...   what stands on the public names
+
+Names are looked up when they are first used, so that importing costs little.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from skate.version import RAY_VERSION as __version__
+
+_HOMES = {
+    "ObjectRef": "skate.client.refs",
+    "ObjectRefGenerator": "skate.client.generators",
+    "DynamicObjectRefGenerator": "skate.client.generators",
+    "LoggingConfig": "skate.client.logging_config",
+    "available_resources": "skate.client.inquiries",
+    "cancel": "skate.client.retrieval",
+    "client": "skate.client.remote_client",
+    "ClientBuilder": "skate.client.remote_client",
+    "cluster_resources": "skate.client.inquiries",
+    "get": "skate.client.retrieval",
+    "get_actor": "skate.client.actors",
+    "get_gpu_ids": "skate.client.context",
+    "get_runtime_context": "skate.client.context",
+    "init": "skate.client.driver",
+    "is_initialized": "skate.client.session",
+    "kill": "skate.client.actors",
+    "method": "skate.client.actors",
+    "nodes": "skate.client.inquiries",
+    "put": "skate.client.retrieval",
+    "remote": "skate.client.remote",
+    "shutdown": "skate.client.session",
+    "timeline": "skate.client.inquiries",
+    "wait": "skate.client.retrieval",
+    "java_actor_class": "skate.client.cross_language",
+    "java_function": "skate.client.cross_language",
+    "Language": "skate.client.cross_language",
+    **dict.fromkeys(
+        (
+            "ActorClassID", "ActorID", "FunctionID", "JobID", "NodeID", "ObjectID", "PlacementGroupID", "TaskID",
+            "UniqueID", "WorkerID",
+        ),
+        "skate.core.ids",
+    ),  # fmt: skip
+}
+_PACKAGES = {
+    "actor", "autoscaler", "cluster_utils", "compat", "dag", "data", "exceptions", "experimental", "job_submission",
+    "runtime_context", "runtime_env", "serve", "train", "tune", "util", "widgets", "types",
+}  # fmt: skip
+
+SCRIPT_MODE = 0
+WORKER_MODE = 1
+LOCAL_MODE = 2
+
+__all__ = ["LOCAL_MODE", "SCRIPT_MODE", "WORKER_MODE", "__version__", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is not None:
+        value = getattr(importlib.import_module(home), name)
+        globals()[name] = value
+        return value
+    if name in _PACKAGES:
+        try:
+            return importlib.import_module(f"skate.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"skate.{name}":
+                raise
+            raise AttributeError(f"this version of Skate has no skate.{name} yet") from None
+    raise AttributeError(f"module 'skate' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_PACKAGES})

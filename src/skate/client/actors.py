@@ -1,0 +1,464 @@
+"""Actors as their users see them: classes, handles, methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from skate.client import exports, options, session, signatures, submission
+from skate.client.generators import open_stream
+from skate.client.remote_function import is_generator, return_fields
+from skate.core import messages as m
+from skate.wire import values
+
+if TYPE_CHECKING:
+    from skate.client.process import ActorHold, Process
+
+CO_COROUTINE = 0x80
+CO_ASYNC_GENERATOR = 0x200
+METHOD_OPTIONS = "__ray_method_options__"
+BUILT_IN_METHODS = ("__ray_ready__", "__ray_terminate__", "__ray_call__")
+ASYNC_CONCURRENCY = 1000
+
+
+class ActorClass:
+    """A class whose instances live in processes of their own: `C.remote(...)` returns a handle, at once."""
+
+    def __init__(self, cls: type, given: dict[str, Any]) -> None:
+        self._cls = cls
+        self._name = cls.__qualname__
+        self._options = options.actor_options(given, decorator=True)
+        self._signature: Any = None
+        self._definition: Any = None
+        self._descriptor: ActorDescriptor | None = None
+        self.__module__ = cls.__module__
+        self.__name__ = cls.__name__
+        self.__qualname__ = cls.__qualname__
+        self.__doc__ = cls.__doc__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            f"{self._name} is an actor class and cannot be instantiated directly; call {self._name}.remote() to start an actor"
+        )
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        raise TypeError(
+            f"an actor class cannot be inherited from; inherit from the plain class instead and decorate the result, or "
+            f"make the actor class with ray.remote({self._name})"
+        )
+
+    def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
+        """Start an actor; its constructor runs with these arguments."""
+        return self._start(args, kwargs, self._options)
+
+    def options(self, **actor_options: Any) -> _ActorCall:
+        """The same class with other options, for the actors started through what is returned."""
+        return _ActorCall(self, options.actor_options(actor_options, decorator=False, base=self._options))
+
+    def bind(self, *args: Any, **kwargs: Any) -> Any:
+        """A node of a lazy graph that starts this actor."""
+        from skate.dag import ClassNode  # graphs are their own package
+
+        return ClassNode(self, args, kwargs, self._options)
+
+    def descriptor(self) -> ActorDescriptor:
+        """What a handle knows of the class."""
+        if self._descriptor is None:
+            self._descriptor = ActorDescriptor.of(self._cls, self._options)
+        return self._descriptor
+
+    def _start(self, args: tuple[Any, ...], kwargs: dict[str, Any], given: dict[str, Any]) -> ActorHandle:
+        if self._signature is None:
+            self._signature = signatures.of_class(self._cls, self._name)
+        self._signature.check(args, kwargs)
+        process = session.current()
+        namespace = given.get("namespace") or process.namespace
+        name = given.get("name")
+        if name and given.get("get_if_exists"):
+            found = process.request("reserve_name", namespace, name)
+            if found is not None:
+                return handle_from(process, *found, granted=1)
+        elif name and process.request("list_named_actors", namespace) and self._taken(process, namespace, name):
+            from skate.exceptions import ActorAlreadyExistsError  # only errors need the tree
+
+            raise ActorAlreadyExistsError(
+                f"an actor named {name!r} already lives in namespace {namespace!r}; choose another name, or pass "
+                "get_if_exists=True to use that one"
+            )
+        descriptor = self.descriptor()
+        packed = submission.pack_arguments(process, args, kwargs, self._name)
+        fields, definition = self._fields(process, given, descriptor)
+        blob, deps, met = packed
+        with process.lock:
+            exports.export_function(process, *definition)
+            key = exports.export_template(process, fields)
+            dep_ids = tuple((place, process.escape(ref)) for place, ref in deps)
+            held = tuple(process.escape(inner) for inner in met)
+            actor_id = process.next_actor_id()
+            hold = process.hold_actor(actor_id, 1)
+            handle = ActorHandle(actor_id, descriptor, hold, given.get("max_pending_calls") or -1)
+            parent = b"" if process.context is None else process.context.task_id()
+            life = {
+                "actor_name": name or "",
+                "namespace": namespace,
+                "detached": given.get("lifetime") == "detached",
+                "max_restarts": given.get("max_restarts") or 0,
+                "max_task_retries": given.get("max_task_retries") or 0,
+                "concurrent": fields["concurrent"],
+                "handle": values.pack(handle.public()).joined() if name else b"",
+            }
+            process.send((m.CREATE_ACTOR, actor_id, key, blob, dep_ids, held, parent, life))
+            process.link.flush()
+        return handle
+
+    @staticmethod
+    def _taken(process: Process, namespace: str, name: str) -> bool:
+        return (namespace, name) in {tuple(each) for each in process.request("list_named_actors", namespace)}
+
+    def _fields(
+        self, process: Process, given: dict[str, Any], descriptor: ActorDescriptor
+    ) -> tuple[dict[str, Any], tuple[Any, ...]]:
+        if self._definition is None:
+            self._definition = exports.pack_definition(self._cls, self._name)
+        blob, met, function_key = self._definition
+        concurrency = given.get("max_concurrency")
+        groups = given.get("concurrency_groups") or {}
+        if concurrency is None:
+            concurrency = ASYNC_CONCURRENCY if descriptor.is_async else 1
+        fields = exports.common_fields(process, given, self._name, function_key, "actor")
+        fields |= {
+            "kind": "actor",
+            "max_concurrency": concurrency,
+            "groups": dict(groups),
+            "is_async": descriptor.is_async,
+            "concurrent": descriptor.is_async
+            or concurrency > 1
+            or bool(groups)
+            or bool(given.get("allow_out_of_order_execution")),
+            "returns": 1,
+        }
+        return fields, (blob, met, function_key)
+
+    def __reduce__(self) -> Any:
+        return _rebuild_class, (self._cls, self._options)
+
+    def __repr__(self) -> str:
+        return f"ActorClass({self._name})"
+
+
+class _ActorCall:
+    """An actor class with a set of options: what `.options(...)` returns."""
+
+    def __init__(self, actor_class: ActorClass, given: dict[str, Any]) -> None:
+        self._actor_class = actor_class
+        self._options = given
+
+    def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
+        """Start an actor with these options."""
+        return self._actor_class._start(args, kwargs, self._options)
+
+    def bind(self, *args: Any, **kwargs: Any) -> Any:
+        """A node of a lazy graph that starts this actor with these options."""
+        from skate.dag import ClassNode  # graphs are their own package
+
+        return ClassNode(self._actor_class, args, kwargs, self._options)
+
+
+class ActorDescriptor:
+    """What a handle knows of its class: name, methods with their options and signatures."""
+
+    __slots__ = ("class_name", "methods", "signatures", "is_async", "max_pending")
+
+    def __init__(self, class_name: str, methods: dict[str, dict[str, Any]], signs: dict[str, Any], is_async: bool) -> None:
+        self.class_name = class_name
+        self.methods = methods
+        self.signatures = signs
+        self.is_async = is_async
+
+    @classmethod
+    def of(cls, target: type, given: dict[str, Any]) -> ActorDescriptor:
+        """Read a class."""
+        signs = signatures.of_methods(target)
+        methods: dict[str, dict[str, Any]] = {}
+        is_async = False
+        for name in signs:
+            function = getattr(target, name)
+            plain = getattr(function, "__func__", function)
+            said = dict(getattr(plain, METHOD_OPTIONS, {}))
+            flags = getattr(getattr(plain, "__code__", None), "co_flags", 0)
+            is_async = is_async or bool(flags & (CO_COROUTINE | CO_ASYNC_GENERATOR))
+            if said.get("num_returns") is None:
+                said["num_returns"] = "streaming" if is_generator(plain) else 1
+            methods[name] = said
+        return cls(target.__qualname__, methods, signs, is_async)
+
+    def __reduce__(self) -> Any:
+        plain = {name: {k: v for k, v in said.items()} for name, said in self.methods.items()}
+        return ActorDescriptor, (self.class_name, plain, {}, self.is_async)
+
+
+class ActorHandle:
+    """A reference to a living actor; its methods are called with `handle.method.remote(...)`."""
+
+    def __init__(self, actor_id: bytes, descriptor: ActorDescriptor, hold: ActorHold | None, max_pending: int = -1) -> None:
+        state = self.__dict__
+        state["_actor_id"] = actor_id
+        state["_descriptor"] = descriptor
+        state["_hold"] = hold
+        state["_max_pending"] = max_pending
+
+    def __getattr__(self, name: str) -> Any:
+        if name in BUILT_IN_METHODS:
+            method = ActorMethod(self, name, {"num_returns": 1}, None)
+        else:
+            descriptor: ActorDescriptor = self.__dict__["_descriptor"]
+            said = descriptor.methods.get(name)
+            if said is None or (name.startswith("__") and name not in ("__call__",)):
+                raise AttributeError(_no_method(descriptor, name))
+            method = ActorMethod(self, name, said, descriptor.signatures.get(name))
+        self.__dict__[name] = method
+        return method
+
+    def public(self) -> tuple[Any, ...]:
+        """What another process needs to make a handle: descriptor and limits."""
+        return self._descriptor, self._max_pending
+
+    @property
+    def _ray_actor_id(self) -> Any:
+        from skate.core.ids import ActorID  # ids are public faces, not needed to run
+
+        return ActorID(self._actor_id)
+
+    _actor_id_object = _ray_actor_id
+
+    def __reduce__(self) -> Any:
+        met = values.collector()
+        if met is not None:
+            met.append(self)
+        return _rebuild_handle, (self._actor_id, *self.public())
+
+    def __copy__(self) -> ActorHandle:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> ActorHandle:
+        return self
+
+    def __hash__(self) -> int:
+        return hash(self._actor_id)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ActorHandle) and other._actor_id == self._actor_id
+
+    def __repr__(self) -> str:
+        return f"Actor({self._descriptor.class_name}, {self._actor_id.hex()})"
+
+
+def _no_method(descriptor: ActorDescriptor, name: str) -> str:
+    import difflib  # 4 ms, and only errors need it
+
+    known = sorted(each for each in descriptor.methods if not each.startswith("__"))
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return (
+        f"the actor class {descriptor.class_name} has no method {name!r}{hint} An actor's attributes are read through "
+        f"methods of its own; it has: {', '.join(known) or 'none'}"
+    )
+
+
+class ActorMethod:
+    """A method of an actor: `.remote(...)` calls it, `.options(...)` changes how."""
+
+    __slots__ = ("_handle", "_method_name", "_options", "_signature", "_process", "_key", "_returns", "_least", "_most")
+
+    def __init__(self, handle: ActorHandle, name: str, said: dict[str, Any], signature: Any) -> None:
+        self._handle = handle
+        self._method_name = name
+        self._options = said
+        self._signature = signature
+        self._process: Process | None = None
+        self._key = b""
+        self._returns: Any = 1
+        self._least = 0 if signature is None else signature.least
+        self._most = 1 << 30 if signature is None else signature.most
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name = f"{self._handle._descriptor.class_name}.{self._method_name}"
+        raise TypeError(
+            f"{name} is a method of an actor and cannot be called directly; call handle.{self._method_name}.remote()"
+        )
+
+    def options(self, **method_options: Any) -> ActorMethod:
+        """The same method with other options, for the calls made through what is returned."""
+        merged = options.method_options(method_options, decorator=False, base=self._options)
+        return ActorMethod(self._handle, self._method_name, merged, self._signature)
+
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the method; returns a ref of its result, at once."""
+        return self._call(args, kwargs)
+
+    def bind(self, *args: Any, **kwargs: Any) -> Any:
+        """A node of a lazy graph that calls this method."""
+        from skate.dag import ClassMethodNode  # graphs are their own package
+
+        return ClassMethodNode(self, args, kwargs, self._options)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if (kwargs or not self._least <= len(args) <= self._most) and self._signature is not None:
+            self._signature.check(args, kwargs)
+        process = session.current()
+        if self._process is not process:
+            self._export(process)
+        handle = self._handle
+        packed = submission.pack_arguments(process, args, kwargs, self._method_name)
+        site = submission.call_site(3)
+        returns = self._returns
+        limit = handle._max_pending
+        if limit > 0:
+            self._count_pending(handle._hold, limit)
+        with process.lock:
+            if type(returns) is not int:
+                return open_stream(process, m.CALL, (handle._actor_id,), self._key, packed, site)
+            refs = submission.submit(process, m.CALL, (handle._actor_id,), self._key, returns, packed, site)
+            if limit > 0 and refs:
+                self._watch(handle._hold, refs[0])
+        if returns == 1:
+            return refs[0]
+        return refs or None
+
+    def _count_pending(self, hold: ActorHold, limit: int) -> None:
+        if hold.waiting >= limit:
+            from skate.exceptions import PendingCallsLimitExceeded  # only errors need the tree
+
+            name = f"{self._handle._descriptor.class_name}.{self._method_name}"
+            raise PendingCallsLimitExceeded(
+                f"{name}: the actor has {hold.waiting} calls waiting and max_pending_calls={limit}; wait for some of "
+                "them first, or raise the limit"
+            )
+
+    @staticmethod
+    def _watch(hold: ActorHold, ref: Any) -> None:
+        hold.waiting += 1
+
+        def answered() -> None:
+            hold.waiting -= 1
+
+        if ref._kind:
+            answered()
+        else:
+            ref._waiters = [*(ref._waiters or ()), answered]
+
+    def _export(self, process: Process) -> None:
+        handle = self._handle
+        if process.closed or (handle._hold is not None and handle._hold.process is not process):
+            raise RuntimeError(
+                f"{handle!r} belongs to a session that has ended; actors end with shutdown(), start it again"
+            )
+        said = self._options
+        returns = said.get("num_returns")
+        if returns is None:
+            returns = 1
+        retry = said.get("retry_exceptions") or False
+        fields = {
+            "name": said.get("name") or f"{handle._descriptor.class_name}.{self._method_name}",
+            "kind": "method",
+            "method": self._method_name,
+            "function": b"",
+            "group": said.get("concurrency_group") or "",
+            "max_task_retries": said.get("max_task_retries"),
+            "retry_exceptions": retry if isinstance(retry, bool) else values.pack_function(retry)[0],
+            **return_fields(returns),
+        }
+        backpressure = said.get("_generator_backpressure_num_objects")
+        if backpressure is not None and backpressure > 0:
+            fields["backpressure"] = backpressure
+        with process.lock:
+            self._key = exports.export_template(process, fields)
+        self._returns = returns if returns == "streaming" else fields["returns"]
+        self._process = process
+
+    def __repr__(self) -> str:
+        return f"ActorMethod({self._handle._descriptor.class_name}.{self._method_name})"
+
+
+def _rebuild_class(cls: type, given: dict[str, Any]) -> ActorClass:
+    return ActorClass(cls, given)
+
+
+def _rebuild_handle(actor_id: bytes, descriptor: ActorDescriptor, max_pending: int) -> ActorHandle:
+    process = session.current_or_none()
+    hold = None
+    if process is not None:
+        with process.lock:
+            hold = process.hold_actor(actor_id, 0)
+    return ActorHandle(actor_id, descriptor, hold, max_pending)
+
+
+def handle_from(process: Process, actor_id: bytes, public: bytes, granted: int) -> ActorHandle:
+    """A handle to an actor that the node told us of, with the grant that came with it."""
+    with process.lock:
+        hold = process.hold_actor(actor_id, granted)
+    descriptor, max_pending = values.unpack(public)
+    return ActorHandle(actor_id, descriptor, hold, max_pending)
+
+
+def method(*args: Any, **kwargs: Any) -> Callable[..., Any]:
+    """Set options of an actor's method: `@ray.method(num_returns=2)`.
+
+    Raises ValueError (also an AssertionError) for an unknown option, TypeError if used bare.
+    """
+    if args or not kwargs:
+        raise AssertionError(
+            "@ray.method takes options, such as @ray.method(num_returns=2); a method without options needs no decorator"
+        )
+    said = options.method_options(kwargs, decorator=True)
+
+    def annotate(function: Callable[..., Any]) -> Callable[..., Any]:
+        setattr(function, METHOD_OPTIONS, said)
+        return function
+
+    return annotate
+
+
+def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
+    """The handle of a living named actor. Raises ValueError if there is none."""
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"the name of an actor is a text that is not empty, not {name!r}")
+    if namespace is not None and not (isinstance(namespace, str) and namespace):
+        raise ValueError(f"a namespace is a text that is not empty, not {namespace!r}")
+    process = session.current()
+    found = process.request("get_actor", namespace or process.namespace, name)
+    return handle_from(process, *found, granted=1)
+
+
+def list_named_actors(all_namespaces: bool = False) -> list[Any]:
+    """Names of the living named actors of this namespace; of all as dicts with name and namespace."""
+    process = session.current()
+    found = process.request("list_named_actors", None if all_namespaces else process.namespace)
+    if all_namespaces:
+        return [{"name": name, "namespace": namespace} for namespace, name in found]
+    return [name for _, name in found]
+
+
+def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
+    """End an actor's process at once; with `no_restart=False` it is restarted if it may be.
+
+    Raises ValueError for anything but an actor handle.
+    """
+    if not isinstance(actor, ActorHandle):
+        raise ValueError(f"ray.kill ends actors; this is a {type(actor).__name__}; to end a task, use ray.cancel(ref)")
+    process = session.current()
+    with process.lock:
+        process.send((m.KILL, actor._actor_id, no_restart))
+        process.link.flush()
+
+
+def exit_actor() -> None:
+    """End the current actor, from inside one of its methods; its caller gets ActorDiedError.
+
+    Raises TypeError outside of an actor.
+    """
+    process = session.current_or_none()
+    context = None if process is None else process.context
+    if context is None or not context.actor_id:
+        raise TypeError("exit_actor() is called from inside a method of an actor; this is not an actor")
+    context.exit_actor()

@@ -1,0 +1,218 @@
+"""What the running code may ask about itself: ids, resources, namespace."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from skate.client import session
+from skate.core.ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, WorkerID
+
+if TYPE_CHECKING:
+    from skate.client.process import Process
+
+
+class RuntimeContext:
+    """Facts about the current driver, task or actor."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    @property
+    def _execution(self) -> Any:
+        return self._process.context
+
+    def get_job_id(self) -> str:
+        """The job's id, 8 hexadecimal digits."""
+        return self._process.job.hex()
+
+    @property
+    def job_id(self) -> JobID:
+        """The job's id."""
+        return JobID(self._process.job)
+
+    def get_node_id(self) -> str:
+        """The node's id, 56 hexadecimal digits."""
+        return self._process.node_id.hex()
+
+    @property
+    def node_id(self) -> NodeID:
+        """The node's id."""
+        return NodeID(self._process.node_id)
+
+    def get_worker_id(self) -> str:
+        """The id of this process, 56 hexadecimal digits."""
+        return WorkerID(self._process.cid.to_bytes(4, "big").rjust(28, b"\0")).hex()
+
+    @property
+    def worker_id(self) -> WorkerID:
+        """The id of this process."""
+        return WorkerID(self._process.cid.to_bytes(4, "big").rjust(28, b"\0"))
+
+    def get_task_id(self) -> str | None:
+        """The running task's id, 48 hexadecimal digits; None in a driver."""
+        found = self._task_id()
+        return found.hex() if found else None
+
+    def _task_id(self) -> bytes:
+        if self._execution is None:
+            return b""
+        task_id: bytes = self._execution.task_id()
+        return task_id.rjust(24, b"\0") if task_id else b""
+
+    @property
+    def task_id(self) -> TaskID:
+        """The running task's id."""
+        return TaskID(self._task_id() or b"\xff" * 24)
+
+    def get_task_name(self) -> str | None:
+        """The running task's name; None in a driver."""
+        template = None if self._execution is None else self._execution.template()
+        return None if template is None else template["name"]
+
+    def get_task_function_name(self) -> str | None:
+        """The running task's function; None in a driver."""
+        template = None if self._execution is None else self._execution.template()
+        return None if template is None else template.get("qualified", template["name"])
+
+    def get_actor_id(self) -> str | None:
+        """The current actor's id, 32 hexadecimal digits; None outside of actors."""
+        actor_id = None if self._execution is None else self._execution.actor_id
+        return actor_id.hex() if actor_id else None
+
+    @property
+    def actor_id(self) -> ActorID:
+        """The current actor's id."""
+        return ActorID(bytes.fromhex(self.get_actor_id() or "ff" * 16))
+
+    def get_actor_name(self) -> str | None:
+        """The current actor's name, "" if it has none; None outside of actors."""
+        if self._execution is None or not self._execution.actor_id:
+            return None
+        name: str = self._execution.actor_fields.get("name", "")
+        return name
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of this process."""
+        return self._process.namespace
+
+    @property
+    def was_current_actor_reconstructed(self) -> bool:
+        """True if the current actor has been restarted."""
+        return bool(self._execution is not None and self._execution.actor_fields.get("restarts", 0))
+
+    @property
+    def current_actor(self) -> Any:
+        """A handle to the current actor. Raises RuntimeError outside of actors."""
+        if self._execution is None or not self._execution.actor_id:
+            raise RuntimeError("there is no current actor: this code runs in a driver or a task")
+        return self._execution.own_handle()
+
+    def get_assigned_resources(self) -> dict[str, float]:
+        """What the running task or actor holds; a driver holds nothing."""
+        if self._execution is None:
+            return {}
+        return {
+            name: units / 10_000 if name != "memory" else units / 10_000
+            for name, units in self._execution.resources().items()
+        }
+
+    def get_resource_ids(self) -> dict[str, list[Any]]:
+        """What the running task holds, as Ray's older form."""
+        return {name: [(0, amount)] for name, amount in self.get_assigned_resources().items()}
+
+    def get_accelerator_ids(self) -> dict[str, list[str]]:
+        """The ids of the accelerators assigned, by kind."""
+        gpus = [] if self._execution is None else [str(each) for each in self._execution.gpus()]
+        kinds = ("GPU", "TPU", "NPU", "HPU", "neuron_cores", "RBLN", "FURIOSA", "TTNPU", "MBLT")
+        return {kind: gpus if kind == "GPU" else [] for kind in kinds}
+
+    def get_placement_group_id(self) -> str | None:
+        """The placement group that the code runs in, or None."""
+        group = None if self._execution is None else self._execution.group
+        return group.hex() if group else None
+
+    @property
+    def current_placement_group_id(self) -> PlacementGroupID | None:
+        """The placement group that the code runs in, or None."""
+        group = None if self._execution is None else self._execution.group
+        return PlacementGroupID(group) if group else None
+
+    @property
+    def should_capture_child_tasks_in_placement_group(self) -> bool:
+        """True if tasks started from here run in the same placement group."""
+        return self._execution is not None and self._execution.captured_group is not None
+
+    def get_node_labels(self) -> dict[str, str]:
+        """The labels of the node that the code runs on."""
+        mine = self.get_node_id()
+        for node in self._process.request("nodes"):
+            if node["node_id"] == mine:
+                return dict(node["labels"])
+        return {}
+
+    @property
+    def runtime_env(self) -> Any:
+        """The runtime environment of the running code."""
+        import json  # rarely asked
+
+        from skate.runtime_env import RuntimeEnv
+
+        return RuntimeEnv(**json.loads(self.get_runtime_env_string()))
+
+    def get_runtime_env_string(self) -> str:
+        """The runtime environment of the running code as JSON."""
+        if self._execution is None:
+            import json  # rarely asked
+
+            return json.dumps(self._process.job_environment or {})
+        template = self._execution.template() or {}
+        text: str = template.get("environment") or self._execution.actor_environment or "{}"
+        return text
+
+    def is_canceled(self) -> bool:
+        """True if the running task has been cancelled; for code that looks now and then. Raises RuntimeError in a driver."""
+        if self._execution is None:
+            raise RuntimeError("is_canceled() is asked from inside a task or an actor's method; this is a driver")
+        return bool(self._execution.is_cancelled())
+
+    @property
+    def gcs_address(self) -> str:
+        """Where the cluster is reached; empty for a node hosted in its driver."""
+        return ""
+
+    def get_session_name(self) -> str:
+        """A name of the running session."""
+        return f"session_{os.getpid()}"
+
+    def get_temp_dir(self) -> str:
+        """Where temporary files of the session would go."""
+        import tempfile  # rarely asked
+
+        return tempfile.gettempdir()
+
+    def get(self) -> dict[str, Any]:
+        """The main facts as a dict, as in older programs."""
+        facts: dict[str, Any] = {"job_id": self.job_id, "node_id": self.node_id, "namespace": self.namespace}
+        if self._execution is not None:
+            facts["task_id"] = self.task_id
+            if self.get_actor_id():
+                facts["actor_id"] = self.actor_id
+        return facts
+
+
+def get_runtime_context() -> RuntimeContext:
+    """Facts about the current driver, task or actor; starts a session if there is none."""
+    return RuntimeContext(session.current())
+
+
+def get_gpu_ids() -> list[Any]:
+    """The ids of the GPUs that the running task or actor holds; empty in a driver."""
+    process = session.current()
+    return [] if process.context is None else list(process.context.gpus())
+
+
+def node_ip_address() -> str:
+    """The address of this machine as other nodes see it; loopback while there are none."""
+    return "127.0.0.1"

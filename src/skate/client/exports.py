@@ -1,0 +1,164 @@
+"""Functions and options as the node needs them, registered once: a function by its bytes, a template by its fields."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+from skate.client.options import placement_of, placement_request, resource_request
+from skate.core import messages as m
+from skate.wire import values
+
+if TYPE_CHECKING:
+    from skate.client.process import Process
+
+#: What a definition may capture; more belongs into an object.
+FUNCTION_BYTES_MAX = 95 * 1024 * 1024
+
+
+def pack_definition(definition: Any, name: str) -> tuple[bytes, list[Any], bytes]:
+    """A function or class by value, the refs in it, and the key of its bytes."""
+    try:
+        blob, met = values.pack_function(definition)
+    except Exception as error:  # whatever pickling ends in, the culprit is in the definition
+        from skate.wire.culprit import explain
+
+        raise TypeError(
+            f"{name} cannot be sent to a worker: {explain(definition, name)}\n({type(error).__name__}: {error})"
+        ) from error
+    if len(blob) > FUNCTION_BYTES_MAX:
+        raise ValueError(
+            f"the definition of {name} captures {len(blob) / 2**20:.0f} MiB, more than {FUNCTION_BYTES_MAX // 2**20} MiB; "
+            "put large values with ray.put() and pass the refs as arguments"
+        )
+    return blob, met, key_of(blob, stamp_of(definition))
+
+
+def key_of(*parts: bytes) -> bytes:
+    """A short name for some bytes."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
+
+
+def stamp_of(definition: Any) -> bytes:
+    """Identity of the source file that a definition is imported from, so that an edited module is sent anew."""
+    module = sys.modules.get(getattr(definition, "__module__", None) or "")
+    path = getattr(module, "__file__", None)
+    if not path or getattr(module, "__name__", "") == "__main__" or "site-packages" in path:
+        return b""
+    import os  # resolved by now: os is always loaded
+
+    try:
+        status = os.stat(path)
+    except OSError:
+        return b""
+    return f"{path}:{status.st_mtime_ns}:{status.st_size}".encode()
+
+
+def export_function(process: Process, blob: bytes, met: list[Any], key: bytes) -> None:
+    """Make a definition known to the node, once; the lock is held."""
+    if key not in process.exported:
+        process.exported.add(key)
+        held = tuple(process.escape(each) for each in met)
+        process.send((m.FUNCTION, key, blob, held))
+
+
+def export_template(process: Process, fields: dict[str, Any]) -> bytes:
+    """Make a function with its options known to the node; returns the key to submit by. The lock is held."""
+    key = key_of(repr(sorted(fields.items(), key=lambda item: item[0])).encode())
+    if key not in process.exported:
+        process.exported.add(key)
+        process.send((m.TEMPLATE, key, fields))
+    return key
+
+
+def common_fields(process: Process, options: dict[str, Any], name: str, function: bytes, kind: str) -> dict[str, Any]:
+    """The fields that tasks and actors share: resources, strategy, environment."""
+    fields: dict[str, Any] = {
+        "name": options.get("name") if kind == "task" and options.get("name") else name,
+        "qualified": name,
+        "function": function,
+        "request": resource_request(options, kind=kind),
+        "strategy": strategy_of(process, options),
+    }
+    if kind == "actor":
+        fields["placement"] = placement_request(options)
+    environment = environment_of(process, options.get("runtime_env"), f"{kind} {name}")
+    if environment is not None:
+        fields["environment"], fields["env_key"] = environment
+    return fields
+
+
+def strategy_of(process: Process, options: dict[str, Any]) -> tuple[Any, ...] | None:
+    """Where to run, as the node reads it: ("bundle", group, index, capture), ("node", id, soft), ("labels", ...) or None."""
+    placed = placement_of(options)
+    context = process.context
+    if placed is None:
+        strategy = options.get("scheduling_strategy")
+        if strategy is None and context is not None and context.captured_group is not None:
+            return ("bundle", context.captured_group, -1, True)
+    else:
+        group, index, capture = placed
+        if group is None:
+            return None
+        if index >= group.bundle_count:
+            raise ValueError(
+                f"placement_group_bundle_index={index}, but the group has {group.bundle_count} bundles: valid are -1 (any) "
+                f"and 0 to {group.bundle_count - 1}"
+            )
+        return ("bundle", group.id.binary(), index, bool(capture))
+    kind = type(strategy).__name__
+    if strategy == "SPREAD":
+        return ("spread",)
+    if kind == "NodeAffinitySchedulingStrategy":
+        node = strategy.node_id
+        node = bytes.fromhex(node) if isinstance(node, str) else node
+        return ("node", node, bool(strategy.soft))
+    if kind == "NodeLabelSchedulingStrategy":
+        return ("labels", _label_conditions(strategy.hard), _label_conditions(strategy.soft))
+    selector = options.get("label_selector")
+    if selector:
+        return ("labels", _selector_conditions(selector), ())
+    return None
+
+
+def _label_conditions(expressions: Any) -> tuple[Any, ...]:
+    words = {"In": "in", "NotIn": "not_in", "Exists": "exists", "DoesNotExist": "absent"}
+    found = []
+    for key, operator in (expressions or {}).items():
+        found.append((key, words[type(operator).__name__], tuple(getattr(operator, "values", ()))))
+    return tuple(found)
+
+
+def _selector_conditions(selector: dict[str, str]) -> tuple[Any, ...]:
+    found = []
+    for key, text in selector.items():
+        text = text.strip()
+        negative = text.startswith("!")
+        body = text.lstrip("!").strip()
+        if body.startswith("in(") and body.endswith(")"):
+            choices = tuple(part.strip() for part in body[3:-1].split(","))
+        else:
+            choices = (body,)
+        found.append((key, "not_in" if negative else "in", choices))
+    return tuple(found)
+
+
+def environment_of(process: Process, given: Any, where: str) -> tuple[str, str] | None:
+    """The runtime environment of a task: (its JSON, its key), the job's merged with its own; None for none."""
+    job = process.job_environment
+    if not given and not job:
+        return None
+    import json  # only programs with runtime environments pay for these
+
+    from skate.runtime_env import prepare
+    from skate.runtime_env.identity import env_key
+
+    own = prepare.validate(given, where=where) if given else {}
+    whole = prepare.merge(job or {}, own)
+    if not whole:
+        return None
+    return json.dumps(whole, sort_keys=True), env_key(whole)

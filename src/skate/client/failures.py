@@ -1,0 +1,86 @@
+"""Errors on the wire, (class name, fields), as exceptions in the caller's hands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate.client.refs import site_text
+
+if TYPE_CHECKING:
+    from skate.client.process import Process
+
+
+def to_exception(error: tuple[str, dict[str, Any]], site: Any, process: Process | None) -> BaseException:
+    """The exception that an error payload stands for; `site` is where the failed call was submitted."""
+    from skate import exceptions as e  # only errors need the tree
+
+    name, fields = error
+    text = fields.get("message", "")
+    where = site_text(site)
+    if name == "RayTaskError":
+        return _task_error(fields, where).as_instanceof_cause()
+    if fields.get("through") and name not in ("TaskCancelledError",):
+        upstream = to_exception((name, {**fields, "through": ()}), None, process)
+        return e.RayTaskError.for_failed_input(
+            fields["through"][-1], upstream, submit_site=where
+        ).as_instanceof_cause()
+    if where:
+        text = f"{text}\n  submitted at {where}" if text else text
+    if name == "ActorDiedError":
+        return _actor_died(fields, text)
+    if name == "ActorUnavailableError":
+        return e.ActorUnavailableError(text, fields.get("actor_id"))
+    if name == "TaskCancelledError":
+        return e.TaskCancelledError(
+            fields.get("task_id"), f"{fields.get('name', 'the task')} was cancelled" + (f"; submitted at {where}" if where else "")
+        )
+    if name == "no such actor":
+        return ValueError(_no_such_actor(fields))
+    if name in ("ValueError", "TypeError", "RuntimeError"):
+        return {"ValueError": ValueError, "TypeError": TypeError, "RuntimeError": RuntimeError}[name](text)
+    cls = getattr(e, name, None)
+    if cls is None:
+        return e.RaySystemError(f"{name}: {text}")
+    made: BaseException = cls(text)
+    return made
+
+
+def _task_error(fields: dict[str, Any], where: str | None) -> Any:
+    from skate import exceptions as e  # only errors need the tree
+    from skate.wire.failures import unpack_exception
+
+    cause = unpack_exception(fields["cause"])
+    through = fields.get("through") or ()
+    error = e.RayTaskError(
+        fields["function"],
+        fields["traceback"],
+        cause,
+        pid=fields.get("pid"),
+        ip=fields.get("ip"),
+        actor_repr=fields.get("actor_repr"),
+        actor_id=fields.get("actor"),
+        submit_site=None if through else where,
+    )
+    if through:
+        return e.RayTaskError.for_failed_input(through[-1], error.as_instanceof_cause(), submit_site=where)
+    return error
+
+
+def _actor_died(fields: dict[str, Any], text: str) -> BaseException:
+    from skate import exceptions as e  # only errors need the tree
+
+    init = fields.get("init_error")
+    if init is not None:
+        name, inner = init
+        cause = _task_error(inner, None) if name == "RayTaskError" else to_exception(init, None, None)
+        return e.ActorDiedError(cause if isinstance(cause, e.RayTaskError) else str(cause))
+    return e.ActorDiedError(text)
+
+
+def _no_such_actor(fields: dict[str, Any]) -> str:
+    text = f"there is no living actor named {fields['name']!r} in namespace {fields['namespace']!r}"
+    if fields["elsewhere"]:
+        return f"{text}, but there is one in {fields['elsewhere']}; pass namespace= to get_actor"
+    if fields["here"]:
+        return f"{text}; named there: {fields['here'][:20]}"
+    return f"{text}; start it with options(name={fields['name']!r})"

@@ -1,0 +1,197 @@
+"""Streams of results: one ref a value, while the generator still runs."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from skate.client.refs import ObjectRef
+from skate.client.submission import send
+from skate.core import messages as m
+from skate.core.messages import PENDING
+
+if TYPE_CHECKING:
+    from skate.client.process import Process
+
+PICKLED_NONE = b"\x80\x05N."
+
+
+class Stream:
+    """What has arrived of a stream and was not taken yet."""
+
+    __slots__ = ("task_id", "process", "ready", "arrived", "count", "taken", "site", "waiters", "whole", "last")
+
+    def __init__(self, task_id: bytes, process: Process, whole: ObjectRef[Any]) -> None:
+        self.task_id = task_id
+        self.process = process
+        self.ready: deque[ObjectRef[Any]] = deque()
+        self.arrived = 0
+        self.count: int | None = None
+        self.taken = 0
+        self.site = whole._site
+        self.waiters: list[Any] = []
+        self.whole = whole
+        self.last: ObjectRef[Any] | None = None
+
+    def add(self, index: int, ref: ObjectRef[Any]) -> None:
+        """The next value is there; the lock is held."""
+        self.arrived = index
+        self.last = ref
+        self.ready.append(ref)
+        self._wake()
+
+    def end(self, count: int) -> None:
+        """No more values come; the lock is held."""
+        self.count = count
+        last, self.last = self.last, None
+        whole = self.whole
+        if last is not None and last._kind == m.ERROR:
+            whole._value, whole._kind = last._value, m.ERROR
+        else:
+            whole._value, whole._kind = PICKLED_NONE, m.INLINE
+        self.process.wake(whole)
+        self._wake()
+
+    def _wake(self) -> None:
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            waiter()
+
+    def moved(self) -> bool:
+        """True if there is a value to take, or the end."""
+        return bool(self.ready) or self.count is not None or self.process.closed
+
+    def take(self) -> ObjectRef[Any] | None:
+        """The next ref, or None at the end; the lock is held and `moved` is true."""
+        if self.ready:
+            ref = self.ready.popleft()
+            self.taken += 1
+            if self.count is None:
+                self.process.send((m.CONSUMED, self.task_id, self.taken))
+                self.process.link.flush()
+            return ref
+        return None
+
+
+class ObjectRefGenerator:
+    """Iterates over the refs of a streaming task's values, in order, as they are made.
+
+    `next` and `async for` wait for the next value to be there; its ref is then ready. If the task fails, the last ref
+    raises its error.
+    """
+
+    def __init__(self, generator_ref: ObjectRef[Any], worker: Any = None) -> None:
+        self._generator_ref = generator_ref
+        self._stream: Stream = worker
+
+    def __iter__(self) -> ObjectRefGenerator:
+        return self
+
+    def __next__(self) -> ObjectRef[Any]:
+        ref = self._next_sync(None)
+        if ref is None:
+            raise StopIteration
+        return ref
+
+    def _next_sync(self, timeout_s: float | None = None) -> Any:
+        """The next ref; None at the end; a nil ref if `timeout_s` seconds pass first."""
+        stream = self._stream
+        process = stream.process
+        with process.lock:
+            if not stream.moved():
+                told = process.link.block()
+                try:
+                    process.pump.wait(stream.moved, timeout_s)
+                finally:
+                    if told:
+                        process.link.unblock()
+            if not stream.moved():
+                return ObjectRef.nil()
+            return stream.take()
+
+    def __aiter__(self) -> ObjectRefGenerator:
+        return self
+
+    async def __anext__(self) -> ObjectRef[Any]:
+        import asyncio  # whoever iterates asynchronously has it already
+
+        stream = self._stream
+        process = stream.process
+        while True:
+            with process.lock:
+                if stream.moved():
+                    ref = stream.take()
+                    break
+                loop = asyncio.get_running_loop()
+                arrived = loop.create_future()
+
+                def wake(loop: Any = loop, arrived: Any = arrived) -> None:
+                    loop.call_soon_threadsafe(lambda: arrived.done() or arrived.set_result(None))
+
+                stream.waiters.append(wake)
+                process.link.flush()
+                process.pump.attend()
+            await arrived
+        if ref is None:
+            raise StopAsyncIteration
+        return ref
+
+    def completed(self) -> ObjectRef[Any]:
+        """A ref that is ready when the whole task has ended, and raises its error if it failed."""
+        return self._generator_ref
+
+    def next_ready(self) -> bool:
+        """True if `next` would return at once."""
+        with self._stream.process.lock:
+            return bool(self._stream.ready) or self._stream.count is not None
+
+    def is_finished(self) -> bool:
+        """True if the task has ended and every ref was taken."""
+        with self._stream.process.lock:
+            return self._stream.count is not None and not self._stream.ready
+
+    def close(self) -> None:
+        """Cancel the task and drop what has not been taken."""
+        from skate.client.retrieval import cancel  # retrieval waits on generators, so it imports this file
+
+        cancel(self)
+        with self._stream.process.lock:
+            self._stream.ready.clear()
+
+    def task_id(self) -> Any:
+        """The id of the streaming task."""
+        return self._generator_ref.task_id()
+
+    def __getstate__(self) -> Any:
+        raise TypeError("an ObjectRefGenerator cannot be sent to another process; send the refs it yields, or collect them")
+
+    def __repr__(self) -> str:
+        return f"ObjectRefGenerator({self._generator_ref.hex()})"
+
+
+class DynamicObjectRefGenerator:
+    """The value of a `num_returns="dynamic"` ref: the refs of all values of the generator."""
+
+    def __init__(self, refs: list[ObjectRef[Any]]) -> None:
+        self._refs = refs
+
+    def __iter__(self) -> Any:
+        while self._refs:
+            yield self._refs.pop(0)
+
+    def __len__(self) -> int:
+        return len(self._refs)
+
+
+def open_stream(
+    process: Process, word: int, ids: tuple[bytes, ...], key: bytes, packed: Any, site: Any
+) -> ObjectRefGenerator:
+    """Submit a streaming call; the lock is held."""
+    task_id = process.next_task_id()
+    # Index 0 stands for the whole task; the items begin at 1.
+    whole: ObjectRef[Any] = ObjectRef(task_id + b"\0\0\0\0", process, PENDING)
+    whole._site = site
+    stream = Stream(task_id, process, whole)
+    process.streams[task_id] = stream
+    send(process, word, task_id, ids, key, packed)
+    return ObjectRefGenerator(whole, stream)

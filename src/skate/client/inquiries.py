@@ -1,0 +1,76 @@
+"""Questions about the cluster: resources, nodes, and what ran when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.client import session
+
+
+def _amounts(units: dict[str, int]) -> dict[str, float]:
+    return {name: amount / 10_000 for name, amount in units.items()}
+
+
+def cluster_resources() -> dict[str, float]:
+    """What all nodes have together, by resource."""
+    return _amounts(session.current().request("cluster_resources"))
+
+
+def available_resources() -> dict[str, float]:
+    """What is free now, by resource."""
+    return _amounts(session.current().request("available_resources"))
+
+
+def nodes() -> list[dict[str, Any]]:
+    """One entry a node, with its id, resources and labels."""
+    found = []
+    for node in session.current().request("nodes"):
+        found.append(
+            {
+                "NodeID": node["node_id"],
+                "Alive": node["alive"],
+                "alive": node["alive"],
+                "NodeManagerAddress": node.get("address", "127.0.0.1"),
+                "NodeManagerHostname": node.get("host", "localhost"),
+                "NodeManagerPort": 0,
+                "ObjectManagerPort": 0,
+                "ObjectStoreSocketName": "",
+                "RayletSocketName": "",
+                "MetricsExportPort": 0,
+                "NodeName": node.get("name", node.get("address", "127.0.0.1")),
+                "RuntimeEnvAgentPort": 0,
+                "DeathReason": 0,
+                "DeathReasonMessage": node["reason"],
+                "Resources": _amounts(node["total"]) if node["alive"] else {},
+                "Labels": {"ray.io/node-id": node["node_id"], **node["labels"]},
+            }
+        )
+    return found
+
+
+def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
+    """The tasks that ran lately, as Chrome trace events; written to a file if one is named.
+
+    Open it in chrome://tracing or Perfetto. Times are in microseconds.
+    """
+    events = []
+    for name, task_id, kind, worker, pid, end, micros, status in session.current().request("timeline"):
+        events.append(
+            {
+                "cat": ("task", "actor_creation", "actor_task")[kind],
+                "name": name,
+                "ph": "X",
+                "pid": "127.0.0.1",
+                "tid": f"worker:{pid or worker}",
+                "ts": end * 1e6 - micros,
+                "dur": micros,
+                "args": {"task_id": task_id.hex(), "status": ("FINISHED", "FAILED", "CANCELLED")[status]},
+            }
+        )
+    if filename is None:
+        return events
+    import json  # only when a file is wanted
+
+    with open(filename, "w") as file:
+        json.dump(events, file)
+    return None

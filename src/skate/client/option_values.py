@@ -1,0 +1,361 @@
+"""The checks of option values, one function a kind of value.
+
+Each takes the option's name and the value given, and returns the value to keep. TypeError says that it is the
+wrong sort of thing, ValueError that it is the right sort with a wrong value. Each message says what was given
+and what may be.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from operator import index
+from os.path import abspath, dirname, sep
+
+from skate.core.resources import to_units
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Check = Callable[[str, Any], Any]
+
+_SKATE_DIR = dirname(dirname(abspath(__file__))) + sep
+
+# Resources that have an option of their own, by that option.
+_OWN_OPTION = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory", "object_store_memory": "memory"}
+
+_STRATEGIES = (
+    "PlacementGroupSchedulingStrategy",
+    "NodeAffinitySchedulingStrategy",
+    "NodeLabelSchedulingStrategy",
+)
+
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+_LABEL_VALUE = re.compile(rf"!?(?:in)?\({_LABEL}(?:, ?{_LABEL})*\)|!?(?:{_LABEL})?")
+_LABEL_KEY = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*/)?{_LABEL}")
+
+
+class UnknownOption(ValueError):
+    """A name that is no option."""
+
+
+def _wrong_type(name: str, value: object, wanted: str) -> TypeError:
+    return TypeError(f"{name}={value!r} is of type {type(value).__name__}; give {wanted}")
+
+
+def is_a(value: object, class_name: str) -> bool:
+    """Whether `value` is of a class of this name. By name, so that the module that has the class is imported
+    only by programs that use it."""
+    return any(base.__name__ == class_name for base in type(value).__mro__)
+
+
+def warn_deprecated(text: str) -> None:
+    """A DeprecationWarning that points at the caller's line, however deep inside Skate it is given."""
+    frame = sys._getframe(1)
+    level = 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_SKATE_DIR):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(text, DeprecationWarning, stacklevel=level)
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def quantity(name: str, value: Any) -> float | None:
+    """An amount of a resource: None, or 0 or more, no finer than 0.0001."""
+    if value is None:
+        return None
+    if not isinstance(value, (int, float)):
+        # NumPy's numbers, Fraction and Decimal say themselves that they are numbers; text does not.
+        if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+            raise _wrong_type(name, value, "a number of 0 or more")
+        value = index(value) if hasattr(value, "__index__") else float(value)
+    to_units(value, name)
+    return value  # type: ignore[no-any-return]
+
+
+def memory(name: str, value: Any) -> int | None:
+    """Bytes: None, or 0 or more."""
+    amount = quantity(name, value)
+    return None if amount is None else int(amount)
+
+
+def _integer(name: str, value: Any, wanted: str) -> int:
+    try:
+        return index(value)
+    except TypeError:
+        raise _wrong_type(name, value, wanted) from None
+
+
+def count(name: str, value: Any) -> int | None:
+    """None, or 0 or more."""
+    if value is None:
+        return None
+    number = _integer(name, value, "an integer of 0 or more")
+    if number < 0:
+        raise ValueError(f"{name}={value} is negative; give 0 or more")
+    return number
+
+
+def count_or_forever(name: str, value: Any) -> int | None:
+    """None, -1 for no limit, or 0 or more."""
+    if value is None:
+        return None
+    number = _integer(name, value, "an integer of 0 or more, or -1 for no limit")
+    if number < -1:
+        raise ValueError(f"{name}={value} is negative; give 0 or more, or -1 for no limit")
+    return number
+
+
+def positive(name: str, value: Any) -> int | None:
+    """None, or 1 or more."""
+    if value is None:
+        return None
+    number = _integer(name, value, "an integer of 1 or more")
+    if number < 1:
+        raise ValueError(f"{name}={value} is too small; give 1 or more")
+    return number
+
+
+def backpressure(name: str, value: Any) -> int | None:
+    """None or -1 for no limit, or 1 or more."""
+    if value is None:
+        return None
+    number = _integer(name, value, "an integer of 1 or more, or -1 for no limit")
+    if number == 0 or number < -1:
+        raise ValueError(
+            f"{name}={value} lets the generator make nothing; give 1 or more (1 makes each value when it is "
+            "asked for), or -1 for no limit"
+        )
+    return number
+
+
+def bundle_index(name: str, value: Any) -> int:
+    """The deprecated index of a bundle: -1 for any, or 0 or more."""
+    number = _integer(name, value, "an integer, -1 for any bundle")
+    if number < -1:
+        raise ValueError(f"{name}={value} is negative; give 0 or more, or -1 for any bundle")
+    if number != -1:
+        _warn_placement(name)
+    return number
+
+
+def num_returns(name: str, value: Any) -> int | str | None:
+    """None, 0 or more, "streaming", or (deprecated) "dynamic"."""
+    if value is None or value == "streaming":
+        return value  # type: ignore[no-any-return]
+    if value == "dynamic":
+        warn_deprecated(
+            'num_returns="dynamic" is deprecated; "streaming" gives each value as soon as it is made'
+        )
+        return "dynamic"
+    if isinstance(value, str):
+        raise ValueError(f'{name}={value!r} is unknown; give a number of 0 or more, or "streaming"')
+    number = _integer(name, value, 'a number of 0 or more, or "streaming"')
+    if number < 0:
+        raise ValueError(f"{name}={value} is negative; give 0 or more")
+    return number
+
+
+def streams(value: int | str | None) -> None:
+    """Refuse "streaming" and "dynamic" for a function that is no generator function."""
+    if value in ("streaming", "dynamic"):
+        raise ValueError(
+            f"num_returns={value!r} needs a generator function, one that yields; this one returns its value"
+        )
+
+
+# ---------------------------------------------------------------- words
+
+
+def text(name: str, value: Any) -> str | None:
+    """None or text."""
+    if value is None or isinstance(value, str):
+        return value
+    raise _wrong_type(name, value, "text or None")
+
+
+def actor_name(name: str, value: Any) -> str | None:
+    """None or text that is not empty."""
+    if text(name, value) == "":
+        raise ValueError("name='' cannot be looked up; give the actor another name, or None for no name")
+    return value  # type: ignore[no-any-return]
+
+
+def namespace(name: str, value: Any) -> str | None:
+    """None or text that is not empty."""
+    if text(name, value) == "":
+        raise ValueError("namespace='' is no namespace; give it a name, or None for the job's own")
+    return value  # type: ignore[no-any-return]
+
+
+def lifetime(name: str, value: Any) -> str | None:
+    """None, "detached" or "non_detached"."""
+    if text(name, value) not in (None, "detached", "non_detached"):
+        raise ValueError(f'{name}={value!r} is unknown; give "detached", "non_detached" or None')
+    return value  # type: ignore[no-any-return]
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if isinstance(value, bool):
+        return value
+    raise _wrong_type(name, value, "True or False")
+
+
+def flag_or_none(name: str, value: Any) -> bool | None:
+    """True, False or None."""
+    if value is None or isinstance(value, bool):
+        if value and name == "placement_group_capture_child_tasks":
+            _warn_placement(name)
+        return value
+    raise _wrong_type(name, value, "True, False or None")
+
+
+# ---------------------------------------------------------------- mappings and lists
+
+
+def mapping(name: str, value: Any) -> dict[str, Any] | None:
+    """None or a dict, kept as the object it is (a RuntimeEnv is one)."""
+    if value is None or isinstance(value, dict):
+        return value
+    raise _wrong_type(name, value, "a dict or None")
+
+
+def resources(name: str, value: Any) -> dict[str, float] | None:
+    """None or a dict of custom resources, name -> amount."""
+    if mapping(name, value) is None:
+        return None
+    checked = {}
+    for key, amount in value.items():
+        if not isinstance(key, str):
+            raise TypeError(f"{name} has the key {key!r} of type {type(key).__name__}; names are text")
+        if key in _OWN_OPTION:
+            raise ValueError(
+                f"{name}={{{key!r}: {amount!r}}}: {key} is not a custom resource; use {_OWN_OPTION[key]}=..."
+            )
+        if not key or key == "bundle":
+            raise ValueError(f"{name}: {key!r} cannot be the name of a custom resource; choose another")
+        kept = quantity(f"{name}[{key!r}]", amount)
+        if kept is None:
+            raise TypeError(f"{name}[{key!r}]=None is not an amount; leave it out, or give a number")
+        checked[key] = kept
+    return checked
+
+
+def retry_exceptions(name: str, value: Any) -> bool | tuple[type[Exception], ...]:
+    """True, False, or the exception classes to retry on."""
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, (list, tuple)):
+        raise _wrong_type(name, value, "True, False or a list of exception classes")
+    for one in value:
+        if not (isinstance(one, type) and issubclass(one, Exception)):
+            raise ValueError(
+                f"{name} lists {one!r}, which is no exception class; give True, False or a list of them"
+            )
+    return tuple(value)
+
+
+def concurrency_groups(name: str, value: Any) -> dict[str, int] | None:
+    """None or a dict of group -> how many calls it runs at once, 1 or more."""
+    if value is None:
+        return None
+    if isinstance(value, (list, tuple)):
+        # The older spelling: [{"name": "io", "max_concurrency": 2}].
+        if not all(isinstance(one, dict) and "name" in one and "max_concurrency" in one for one in value):
+            raise ValueError(f"{name}={value!r}: give a dict of group name -> how many calls it runs at once")
+        value = {one["name"]: one["max_concurrency"] for one in value}
+    if not isinstance(value, dict):
+        raise _wrong_type(name, value, "a dict of group name -> how many calls it runs at once")
+    groups = {}
+    for group, size in value.items():
+        if not isinstance(group, str):
+            raise TypeError(f"{name} has the key {group!r} of type {type(group).__name__}; names are text")
+        number = positive(f"{name}[{group!r}]", size)
+        if number is None:
+            raise TypeError(f"{name}[{group!r}]=None is no size; give 1 or more")
+        groups[group] = number
+    return groups
+
+
+def label_selector(name: str, value: Any) -> dict[str, str] | None:
+    """None or a dict of label -> "value", "!value", "in(a,b)" or "!in(a,b)"."""
+    if mapping(name, value) is None:
+        return None
+    for key, wanted in value.items():
+        if not isinstance(key, str) or not isinstance(wanted, str):
+            raise TypeError(f"{name} has {key!r}: {wanted!r}; labels and what they must be are text")
+        if not _LABEL_KEY.fullmatch(key):
+            raise ValueError(
+                f"{name}: {key!r} cannot be a label; give letters, digits, - _ . and at most one /"
+            )
+        if not _LABEL_VALUE.fullmatch(wanted):
+            raise ValueError(
+                f'{name}: {key!r} cannot be {wanted!r}; give "value", "!value", "in(a,b)" or "!in(a,b)"'
+            )
+    return dict(value)
+
+
+def fallback_strategy(name: str, value: Any) -> list[dict[str, Any]] | None:
+    """None or a list of {"label_selector": {...}}, tried in order."""
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise _wrong_type(name, value, 'a list of {"label_selector": {...}} or None')
+    kept = []
+    for one in value:
+        if not isinstance(one, dict):
+            raise ValueError(f'{name} lists {one!r}; each entry is {{"label_selector": {{...}}}}')
+        if set(one) != {"label_selector"}:
+            raise ValueError(f'{name} lists {one!r}; each entry has the one key "label_selector"')
+        kept.append({"label_selector": label_selector(f"{name}'s label_selector", one["label_selector"])})
+    return kept
+
+
+# ---------------------------------------------------------------- where to run
+
+
+def scheduling_strategy(name: str, value: Any) -> Any:
+    """None, "DEFAULT", "SPREAD", or one of the strategy objects."""
+    if value is None or value in ("DEFAULT", "SPREAD"):
+        return value
+    if isinstance(value, str):
+        raise ValueError(
+            f'{name}={value!r} is unknown; give "DEFAULT", "SPREAD" or an object of {", ".join(_STRATEGIES)}'
+        )
+    if not any(is_a(value, strategy) for strategy in _STRATEGIES):
+        raise _wrong_type(name, value, f'"DEFAULT", "SPREAD" or an object of {", ".join(_STRATEGIES)}')
+    return value
+
+
+def placement_group(name: str, value: Any) -> Any:
+    """The deprecated way to name a placement group: "default" for the parent's, None for none, or a group."""
+    if isinstance(value, str):
+        if value != "default":
+            raise ValueError(f'{name}={value!r} is unknown; give a placement group, None or "default"')
+        return value
+    if value is not None and not is_a(value, "PlacementGroup"):
+        raise _wrong_type(name, value, "a placement group")
+    _warn_placement(name)
+    return value
+
+
+def _warn_placement(name: str) -> None:
+    warn_deprecated(f"{name} is deprecated; use scheduling_strategy=PlacementGroupSchedulingStrategy(...)")
+
+
+def not_for_tasks(name: str, value: Any) -> None:
+    """An option that only actors have, and only for old programs."""
+    if value is not None:
+        raise ValueError(f"{name}={value!r}: a task cannot reserve object store memory; leave it out")
+
+
+def deprecated_store_memory(name: str, value: Any) -> int | None:
+    """Accepted for old programs; reserves nothing."""
+    warn_deprecated(f"{name} is deprecated and reserves nothing; leave it out (full memory spills to disk)")
+    return count(name, value)

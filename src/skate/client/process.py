@@ -1,0 +1,466 @@
+"""What one process holds: its refs, the values it knows, what it asked the node and what the node answers.
+
+One `Process` per driver or worker. It speaks to its node through a *link*: in an embedded driver a direct call, in a worker the
+channel. Everything that changes state happens under the engine lock; values are packed and unpacked outside of it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from skate.client import failures
+from skate.client.refs import ObjectRef
+from skate.core import messages as m
+from skate.core.messages import ARENA, ERROR, INLINE, PENDING, UNKNOWN
+from skate.wire import values
+from skate.wire.pump import Pump
+
+FIRST_RETURN = b"\x01\x00\x00\x00"
+DRAIN_EVERY = 16
+
+
+class Link(Protocol):
+    """How a process reaches its node; the engine lock is held in every call."""
+
+    def send(self, message: tuple[Any, ...]) -> None:
+        """Deliver a message, or queue it until `flush`."""
+
+    def flush(self) -> None:
+        """Have everything queued on its way."""
+
+    def block(self) -> bool:
+        """The calling thread is about to wait; True if the node must be told when it goes on."""
+
+    def unblock(self) -> None:
+        """The calling thread goes on."""
+
+
+class Process:
+    """The tables of one process and the messages that change them."""
+
+    def __init__(self, cid: int, pump: Pump, node_tag: bytes, job: bytes) -> None:
+        self.cid = cid
+        self.pump = pump
+        self.lock = pump.lock
+        self.link: Link
+        self.mapping: Any = None
+        self.closed = False
+        self.is_driver = False
+        self.namespace = ""
+        self.node_id = b"\0" * 28
+        self.job = job
+        self.job_environment: dict[str, Any] | None = None
+        #: Last 16 bytes of every task id made here.
+        self.tail = node_tag[:8] + cid.to_bytes(4, "little") + job
+        self.count = 0
+        self.puts = 0
+        #: Refs whose results are to come; held here, so that a forgotten ref needs no care.
+        self.pending: dict[bytes, ObjectRef[Any]] = {}
+        #: Refs that the node knows this process holds.
+        self.known: dict[bytes, weakref.ref[ObjectRef[Any]]] = {}
+        #: Held actors, by id.
+        self.actors: dict[bytes, weakref.ref[Any]] = {}
+        self.graves: deque[tuple[bytes, int]] = deque()
+        self.answers: dict[int, tuple[bool, Any] | None] = {}
+        self.streams: dict[bytes, Any] = {}
+        self.exported: set[bytes] = set()
+        self.immortal: list[Any] = []
+        self.context: Any = None
+        self._number = 0
+        self._since_drain = 0
+        self._loops: dict[int, Any] = {}
+        self.handlers: dict[int, Callable[[tuple[Any, ...]], None]] = {
+            m.RESULT: self._result,
+            m.VALUE: self._value,
+            m.REPLY: self._reply,
+            m.STREAM: self._stream,
+            m.STREAM_END: self._stream_end,
+            m.GONE: self._gone,
+        }
+
+    # -- ids
+
+    def next_task_id(self) -> bytes:
+        """A new task id; the lock is held."""
+        self.count = count = self.count + 1
+        return count.to_bytes(8, "little") + self.tail
+
+    def next_object_id(self) -> bytes:
+        """A new id for a value that is put; the lock is held."""
+        self.puts = count = self.puts + 1
+        return b"\xff" * 4 + (count >> 31).to_bytes(4, "little") + self.tail + (
+            (count & 0x7FFFFFFF) | 0x80000000
+        ).to_bytes(4, "little")
+
+    def next_actor_id(self) -> bytes:
+        """A new actor id; the lock is held."""
+        self.count = count = self.count + 1
+        return self.tail[:3] + self.tail[8:12] + count.to_bytes(5, "little") + self.job
+
+    # -- out
+
+    def send(self, message: tuple[Any, ...]) -> None:
+        """Say something to the node, after what has been let go; the lock is held."""
+        if self.graves:
+            self.tidy()
+        self.link.send(message)
+
+    def submitted(self) -> None:
+        """After a submission: now and then take in what has arrived meanwhile; the lock is held."""
+        self._since_drain = since = self._since_drain + 1
+        if since >= DRAIN_EVERY:
+            self._since_drain = 0
+            if self.pending:
+                self.pump.drain()
+
+    def request(self, verb: str, *arguments: Any, timeout: float | None = None) -> Any:
+        """Ask the node something and wait for the answer; raises what the node refuses with."""
+        with self.lock:
+            self._check_open()
+            number = self._next_number()
+            self.send((m.REQUEST, number, verb, arguments))
+            return self._answer(number, timeout)
+
+    def _next_number(self) -> int:
+        self._number = number = self._number + 1
+        self.answers[number] = None
+        return number
+
+    def _answer(self, number: int, timeout: float | None = None) -> Any:
+        answers = self.answers
+        if answers[number] is None:
+            self.link.flush()
+            self.pump.wait(lambda: answers[number] is not None or self.closed, timeout)
+        answer = answers.pop(number)
+        if answer is None:
+            raise RuntimeError("the session ended while its node was asked something")
+        ok, value = answer
+        if not ok:
+            raise failures.to_exception(value, None, self)
+        return value
+
+    def allocate(self, oid: bytes, size: int) -> int | None:
+        """Memory in the arena for a value: its offset, or None if the value is already there; the lock is held."""
+        number = self._next_number()
+        self.send((m.ALLOCATE, number, oid, size))
+        offset: int | None = self._answer(number)
+        return offset
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise RuntimeError("the session has been shut down; call init() to start another")
+
+    # -- refs that travel
+
+    def new_pending(self, task_id: bytes, returns: int) -> list[ObjectRef[Any]]:
+        """Refs for the results of a task about to be submitted; the lock is held."""
+        refs = []
+        for index in range(1, returns + 1):
+            ref: ObjectRef[Any] = ObjectRef(task_id + index.to_bytes(4, "little"), self, PENDING)
+            self.pending[ref._id] = ref
+            refs.append(ref)
+        return refs
+
+    def escape(self, ref: Any) -> bytes:
+        """A ref or handle is about to be passed on: the node must know it; returns its id. The lock is held."""
+        if not isinstance(ref, ObjectRef):
+            actor_id: bytes = ref._actor_id
+            return actor_id
+        if ref._grants:
+            return ref._id
+        if ref._process is not self:
+            if ref._process is None and ref._kind == UNKNOWN:
+                return ref._id
+            raise ValueError(
+                f"{ref!r} belongs to a session that has ended; refs do not outlive shutdown(), make the value again"
+            )
+        ref._grants = 1
+        self.known[ref._id] = weakref.ref(ref)
+        if ref._kind == PENDING:
+            self.send((m.ESCAPE, ref._id))
+        else:
+            held = tuple(self.escape(inner) for inner in ref._held or ())
+            self.send((m.PUBLISH, ref._id, ref._kind, ref._value, held, True))
+        return ref._id
+
+    def intern(self, oid: bytes) -> ObjectRef[Any]:
+        """The ref of an id that came inside a value; the node learns that this process holds it."""
+        with self.lock:
+            return self._adopt(oid, 0)
+
+    def _adopt(self, oid: bytes, granted: int) -> ObjectRef[Any]:
+        ref = self.pending.get(oid)
+        if ref is None:
+            weak = self.known.get(oid)
+            ref = weak() if weak is not None else None
+        if ref is None:
+            ref = ObjectRef(oid, self, UNKNOWN)
+            self.known[oid] = weakref.ref(ref)
+            if not granted:
+                granted = 1
+                self.send((m.HOLD, oid))
+        ref._grants += granted
+        return ref
+
+    def adopt_any(self, any_id: bytes) -> Any:
+        """Take over a grant that came with a message, of an object or an actor; the lock is held."""
+        if len(any_id) == 28:
+            return self._adopt(any_id, 1)
+        return self.hold_actor(any_id, 1)
+
+    def hold_actor(self, actor_id: bytes, granted: int) -> Any:
+        """This process's hold on an actor; the lock is held."""
+        weak = self.actors.get(actor_id)
+        hold = weak() if weak is not None else None
+        if hold is None:
+            hold = ActorHold(actor_id, self)
+            self.actors[actor_id] = weakref.ref(hold)
+            if not granted:
+                granted = 1
+                self.send((m.HOLD, actor_id))
+        hold.grants += granted
+        return hold
+
+    def keep_forever(self, ref: ObjectRef[Any]) -> None:
+        """A ref was pickled outside of any task: nobody can count it any more, so its value stays for the session."""
+        with self.lock:
+            self.escape(ref)
+            self.immortal.append(ref)
+            self.link.flush()
+
+    def bury(self, any_id: bytes, grants: int) -> None:
+        """A ref or hold has ended; callable from a finalizer, in any thread, at any moment."""
+        first = not self.graves
+        self.graves.append((any_id, grants))
+        if first and not self.closed:
+            self.pump.kick()
+
+    def tidy(self) -> None:
+        """Tell the node what this process no longer holds; the lock is held."""
+        graves = self.graves
+        while graves:
+            any_id, grants = graves.popleft()
+            table: dict[bytes, Any] = self.known if len(any_id) == 28 else self.actors
+            weak = table.get(any_id)
+            if weak is not None and weak() is None:
+                del table[any_id]
+            self.link.send((m.FREE, any_id, grants))
+
+    # -- in
+
+    def on_message(self, message: tuple[Any, ...]) -> None:
+        """Take one message of the node; the lock is held."""
+        self.handlers[message[0]](message)
+
+    def _result(self, message: tuple[Any, ...]) -> None:
+        _, oid, kind, payload, held, kept = message
+        ref = self.pending.pop(oid, None)
+        if ref is None:
+            self._return_grants(oid, held, kept)
+            return
+        self._fill(ref, kind, payload, held, kept)
+
+    def _return_grants(self, oid: bytes, held: tuple[bytes, ...], kept: int) -> None:
+        if kept:
+            self.send((m.FREE, oid, 1))
+        else:
+            for other in held:
+                self.send((m.FREE, other, 1))
+
+    def _fill(self, ref: ObjectRef[Any], kind: int, payload: Any, held: tuple[bytes, ...], kept: int) -> None:
+        if kept:
+            if not ref._grants:
+                self.known[ref._id] = weakref.ref(ref)
+            ref._grants += 1
+        elif held:
+            ref._held = [self.adopt_any(other) for other in held]
+        ref._value = payload
+        ref._kind = kind
+        if ref._grants and not kept:  # it escaped while its result was on the way
+            inner = tuple(self.escape(other) for other in ref._held or ())
+            self.send((m.PUBLISH, ref._id, kind, payload, inner, False))
+        self.wake(ref)
+
+    def wake(self, ref: ObjectRef[Any]) -> None:
+        """A ref has its value: call who waits for it; the lock is held."""
+        waiters = ref._waiters
+        if waiters is not None:
+            ref._waiters = None
+            for waiter in waiters:
+                waiter()
+
+    def _value(self, message: tuple[Any, ...]) -> None:
+        _, oid, kind, payload, _held = message
+        ref = self.pending.pop(oid, None)
+        if ref is None:
+            if kind == ARENA:
+                self.send((m.FREE, oid, 1))
+            return
+        if kind == ARENA:
+            ref._grants += 1
+        ref._value = payload
+        ref._kind = kind
+        self.wake(ref)
+
+    def _reply(self, message: tuple[Any, ...]) -> None:
+        _, number, ok, value = message
+        if number in self.answers:
+            self.answers[number] = (ok, value)
+
+    def _stream(self, message: tuple[Any, ...]) -> None:
+        _, task_id, index, kind, payload, held, kept = message
+        stream = self.streams.get(task_id)
+        oid = task_id + index.to_bytes(4, "little")
+        if stream is None or index <= stream.arrived:
+            self._return_grants(oid, held, kept)
+            return
+        weak = self.known.get(oid)
+        ref = (weak() if weak is not None else None) or ObjectRef(oid, self, PENDING)
+        ref._site = stream.site
+        self._fill(ref, kind, payload, held, kept)
+        stream.add(index, ref)
+
+    def _stream_end(self, message: tuple[Any, ...]) -> None:
+        _, task_id, count = message
+        stream = self.streams.pop(task_id, None)
+        if stream is not None:
+            stream.end(count)
+
+    def _gone(self, message: tuple[Any, ...]) -> None:
+        _, actor_id, _reason = message
+        self.actors.pop(actor_id, None)
+
+    # -- values
+
+    def ask_for(self, ref: ObjectRef[Any]) -> None:
+        """Have a borrowed ref's value sent here; the lock is held."""
+        if ref._kind == UNKNOWN:
+            if ref._process is not self:
+                raise ValueError(
+                    f"{ref!r} is of another session (or was made outside of one); its value is not to be had here"
+                )
+            ref._kind = PENDING
+            self.pending[ref._id] = ref
+            self.send((m.FETCH, ref._id))
+
+    def when_ready(self, ref: ObjectRef[Any], call: Callable[[], None]) -> None:
+        """Call back, under the lock, when a ref has its value; at once if it has."""
+        with self.lock:
+            self._check_open()
+            self.ask_for(ref)
+            if ref._kind != PENDING:
+                call()
+                return
+            if ref._waiters is None:
+                ref._waiters = []
+            ref._waiters.append(call)
+            self.link.flush()
+            self.pump.attend()
+
+    def load(self, ref: ObjectRef[Any]) -> Any:
+        """The value of a ready ref, unpacked; raises the error it is, if it is one."""
+        kind = ref._kind
+        if kind == INLINE:
+            return values.unpack(ref._value)
+        if kind == ARENA:
+            offset, size = ref._value
+            return values.unpack(self.mapping.view(offset, size, ref._released))
+        if kind == ERROR:
+            raise failures.to_exception(ref._value, ref._site, self)
+        raise RuntimeError(f"{ref!r} has no value yet")
+
+    def store(self, value: Any) -> ObjectRef[Any]:
+        """A ref to a value of this process's; a small one stays here, a large one goes into the arena."""
+        packed = values.pack(value)
+        if packed.size <= values.INLINE_BYTES_MAX:
+            blob = packed.joined()
+            with self.lock:
+                self._check_open()
+                ref: ObjectRef[Any] = ObjectRef(self.next_object_id(), self, INLINE, blob)
+            if packed.met:
+                ref._held = packed.met
+            return ref
+        with self.lock:
+            self._check_open()
+            ref = ObjectRef(self.next_object_id(), self, PENDING)
+            place = self.write_large(ref._id, packed)
+            held = tuple(self.escape(inner) for inner in packed.met)
+            self.send((m.PUT, ref._id, held))
+            self.link.flush()
+            self.adopt_written(ref, place)
+        return ref
+
+    def adopt_written(self, ref: ObjectRef[Any], place: tuple[int, int]) -> None:
+        """A ref of ours has its value in the arena from now on; the lock is held."""
+        ref._value = place
+        ref._kind = ARENA
+        ref._grants = 1
+        self.known[ref._id] = weakref.ref(ref)
+
+    def write_large(self, oid: bytes, packed: values.Packed) -> tuple[int, int]:
+        """Write a packed value into the arena; returns where. The lock is held, and let go while bytes are copied."""
+        offset = self.allocate(oid, packed.size)
+        if offset is None:
+            return (0, 0)
+        self.lock.release()
+        try:
+            self.mapping.write(offset, packed.parts())
+        finally:
+            self.lock.acquire()
+        return (offset, packed.size)
+
+    # -- asyncio
+
+    def lend_loop(self, loop: Any, ref: ObjectRef[Any]) -> bool:
+        """Have an asyncio loop watch our descriptors while it awaits refs; True if the value is already there."""
+        with self.lock:
+            self._check_open()
+            self.ask_for(ref)
+            if ref._kind != PENDING:
+                return True
+            self.link.flush()
+        return False
+
+    def end(self) -> None:
+        """The session is over: nothing is sent from now on, every waiting thread wakes up."""
+        self.closed = True
+        self.pending.clear()
+        self.known.clear()
+        self.actors.clear()
+        self.graves.clear()
+        self.streams.clear()
+        self.immortal.clear()
+
+    def __repr__(self) -> str:
+        what = "driver" if self.is_driver else "worker"
+        return f"<Process {what} {self.cid} pending={len(self.pending)} known={len(self.known)}>"
+
+
+class ActorHold:
+    """This process's share in keeping an actor alive; its handles have it in common."""
+
+    __slots__ = ("actor_id", "process", "grants", "waiting", "__weakref__")
+
+    def __init__(self, actor_id: bytes, process: Process) -> None:
+        self.actor_id = actor_id
+        self.process = process
+        self.grants = 0
+        self.waiting = 0
+
+    def __del__(self) -> None:
+        if self.grants and sys is not None:
+            self.process.bury(self.actor_id, self.grants)
+
+    @property
+    def _actor_id(self) -> bytes:
+        return self.actor_id
+
+
+def thread_is_main() -> bool:
+    """True in the main thread."""
+    return threading.current_thread() is threading.main_thread()

@@ -1,0 +1,220 @@
+"""ObjectRef: a name for a value that is there or will be."""
+
+from __future__ import annotations
+
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from skate.core.messages import ARENA, ERROR, INLINE, PENDING, UNKNOWN
+from skate.wire import values
+
+if TYPE_CHECKING:
+    import concurrent.futures
+
+    from skate.client.process import Process
+
+T = TypeVar("T")
+
+_KINDS = {PENDING: "pending", INLINE: "ready", ARENA: "ready", ERROR: "failed", UNKNOWN: "elsewhere"}
+_current: list[Any] = [None]
+
+
+class ObjectRef(Generic[T]):
+    """A reference to the result of a task or to a value that was put.
+
+    There is one ObjectRef per object and process, and it holds what the process knows of the value. `grants` counts
+    how often the node was told (or told us) that this process holds the object; while it is zero, no other process knows of
+    it and its end costs no message.
+    """
+
+    __slots__ = ("_id", "_process", "_kind", "_value", "_held", "_grants", "_waiters", "_site", "__weakref__")
+
+    def __init__(self, oid: bytes, process: Process | None = None, kind: int = UNKNOWN, value: Any = None) -> None:
+        if len(oid) != 28:
+            raise ValueError(f"the id of an object has 28 bytes, this has {len(oid)}")
+        self._id = oid
+        self._process = process
+        self._kind = kind
+        self._value = value
+        self._held: Any = None
+        self._grants = 0
+        self._waiters: list[Callable[[], None]] | None = None
+        self._site: Any = None
+
+    def __del__(self) -> None:
+        if self._grants:
+            process = self._process
+            if process is not None:
+                process.bury(self._id, self._grants)
+
+    def __reduce__(self) -> Any:
+        met = values.collector()
+        if met is not None:
+            met.append(self)
+        elif self._process is not None:
+            self._process.keep_forever(self)
+        return _rebuild, (self._id,)
+
+    def __copy__(self) -> ObjectRef[T]:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> ObjectRef[T]:
+        return self
+
+    # -- public face
+
+    def binary(self) -> bytes:
+        """The id as 28 bytes."""
+        return self._id
+
+    def hex(self) -> str:
+        """The id as 56 hexadecimal digits."""
+        return self._id.hex()
+
+    def is_nil(self) -> bool:
+        """True for the id of no object."""
+        return self._id == b"\xff" * 28
+
+    @classmethod
+    def nil(cls) -> ObjectRef[Any]:
+        """The ref of no object."""
+        return cls(b"\xff" * 28)
+
+    @classmethod
+    def size(cls) -> int:
+        """Bytes in an id."""
+        return 28
+
+    @classmethod
+    def from_random(cls) -> ObjectRef[Any]:
+        """A ref with a random id, known to nobody."""
+        import os  # only tests of ids need it
+
+        return cls(os.urandom(28))
+
+    def task_id(self) -> Any:
+        """The id of the task that makes the value."""
+        from skate.core.ids import TaskID  # ids are public faces, not needed to run
+
+        return TaskID(self._id[:24])
+
+    def job_id(self) -> Any:
+        """The id of the job it belongs to."""
+        from skate.core.ids import JobID  # as above
+
+        return JobID(self._id[20:24])
+
+    def owner_address(self) -> bytes:
+        """Where the owner is; the node itself, here."""
+        return b""
+
+    def call_site(self) -> str:
+        """The file and line that submitted it, as far as known here."""
+        return site_text(self._site) or ""
+
+    def tensor_transport(self) -> str:
+        """How tensors of the value travel."""
+        return "OBJECT_STORE"
+
+    def future(self) -> concurrent.futures.Future[T]:
+        """A concurrent.futures.Future of the value."""
+        from concurrent.futures import Future  # 5 ms that most programs do not need
+
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
+        process = _process_of(self)
+
+        def settle() -> None:
+            try:
+                value = process.load(self)
+            except BaseException as error:  # whatever the value's error is, the future carries it
+                future.set_exception(error)
+            else:
+                future.set_result(value)
+
+        process.when_ready(self, settle)
+        future.object_ref = self  # type: ignore[attr-defined]
+        return future
+
+    def as_future(self, _internal: bool = False) -> Any:
+        """An asyncio.Future of the value, in the running loop."""
+        import asyncio  # 20 ms; whoever awaits has it already
+
+        loop = asyncio.get_event_loop()
+        future = loop.create_future()
+        process = _process_of(self)
+
+        def settle() -> None:
+            if future.done():
+                return
+            try:
+                value = process.load(self)
+            except StopIteration as error:
+                future.set_exception(RuntimeError(str(error)))
+            except BaseException as error:  # whatever the value's error is, the future carries it
+                future.set_exception(error)
+            else:
+                future.set_result(value)
+
+        def wake() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(settle)
+
+        if process.lend_loop(loop, self):
+            settle()
+        else:
+            process.when_ready(self, wake)
+        return future
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self.as_future().__await__()  # type: ignore[no-any-return]
+
+    def __hash__(self) -> int:
+        return hash(self._id)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, ObjectRef) and other._id == self._id)
+
+    def __lt__(self, other: ObjectRef[Any]) -> bool:
+        return self._id < other._id
+
+    def __repr__(self) -> str:
+        return f"ObjectRef({self._id.hex()})"
+
+    def __iter__(self) -> Any:
+        raise TypeError(
+            "an ObjectRef cannot be iterated: it stands for one value; call ray.get(ref) for the value, or ask for "
+            "several with num_returns=n"
+        )
+
+    def _released(self) -> None:
+        """The last view of the value is gone; being bound to the view is what kept the ref alive."""
+
+
+def _rebuild(oid: bytes) -> ObjectRef[Any]:
+    process = _current[0]
+    if process is None:
+        return ObjectRef(oid)
+    ref: ObjectRef[Any] = process.intern(oid)
+    return ref
+
+
+def set_current(process: Any) -> None:
+    """The process that refs unpickled from now on belong to."""
+    _current[0] = process
+
+
+def _process_of(ref: ObjectRef[Any]) -> Process:
+    process = ref._process
+    if process is None or process.closed:
+        raise RuntimeError(f"{ref!r} belongs to no running session; its value is gone")
+    return process
+
+
+def site_text(site: Any) -> str | None:
+    """`file:line` of a remembered call."""
+    if site is None:
+        return None
+    code, line = site
+    return f"{code.co_filename}:{line}"

@@ -1,0 +1,248 @@
+"""get, wait, put and cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
+
+from skate.client import session
+from skate.client.generators import ObjectRefGenerator
+from skate.client.refs import ObjectRef, site_text
+from skate.core import messages as m
+from skate.core.messages import ERROR, PENDING, UNKNOWN
+
+_kind_of = attrgetter("_kind")
+
+
+def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bool = False) -> Any:
+    """The value of a ref, or the values of a list of refs, waiting for them.
+
+    `timeout` is in seconds; 0 only looks. Raises GetTimeoutError when it passes, the remote exception if a task failed,
+    ValueError or TypeError if what is given is no ref or list of refs.
+    """
+    if type(object_refs) is ObjectRef:
+        process = object_refs._process
+        if process is not None and object_refs._kind not in (PENDING, UNKNOWN) and not process.closed:
+            return process.load(object_refs)
+        return _get_all([object_refs], timeout)[0]
+    if isinstance(object_refs, list):
+        if not object_refs:
+            return []
+        for ref in object_refs:
+            if type(ref) is not ObjectRef:
+                raise _not_a_ref(ref, "get")
+        return _get_all(object_refs, timeout)
+    getter = getattr(type(object_refs), "__ray_get__", None)
+    if getter is not None:
+        return getter(object_refs, timeout)
+    raise ValueError(
+        f"ray.get takes an ObjectRef or a list of them, not a {type(object_refs).__name__}: {object_refs!r:.80}"
+        + ("; make it a list" if isinstance(object_refs, (tuple, set, frozenset)) else "")
+        + ("; iterate over it for the refs" if isinstance(object_refs, ObjectRefGenerator) else "")
+    )
+
+
+def _not_a_ref(value: Any, verb: str) -> TypeError:
+    hint = " (nested lists are not looked into: flatten them)" if isinstance(value, (list, tuple)) else ""
+    return TypeError(f"ray.{verb} takes ObjectRefs, but the list has a {type(value).__name__}: {value!r:.80}{hint}")
+
+
+def _get_all(refs: list[ObjectRef[Any]], timeout: float | None) -> list[Any]:
+    process = session.current()
+    if timeout is not None and timeout < 0:
+        timeout = None if timeout == -1 else 0
+    with process.lock:
+        process._check_open()
+        for ref in refs:
+            if ref._kind == UNKNOWN:
+                process.ask_for(ref)
+        at = 0
+        count = len(refs)
+
+        def ready() -> bool:
+            nonlocal at
+            while at < count:
+                if refs[at]._kind == PENDING:
+                    return False
+                at += 1
+            return True
+
+        if not ready():
+            arrived = _wait_told(process, ready, timeout)
+            if process.closed:
+                raise RuntimeError("the session was shut down while a get waited")
+            if not arrived:
+                raise _timed_out(process, refs, timeout)
+    load = process.load
+    for ref in refs:
+        if ref._kind == ERROR:
+            load(ref)
+    return [load(ref) for ref in refs]
+
+
+def _wait_told(process: Any, ready: Any, timeout: float | None) -> bool:
+    """Wait, with the node knowing that this thread does; the lock is held."""
+    told = process.link.block()
+    try:
+        return bool(process.pump.wait(lambda: ready() or process.closed, timeout))
+    finally:
+        if told:
+            process.link.unblock()
+
+
+def _timed_out(process: Any, refs: list[ObjectRef[Any]], timeout: float | None) -> Exception:
+    from skate.exceptions import GetTimeoutError  # only errors need the tree
+
+    missing = [ref for ref in refs if ref._kind == PENDING]
+    first = missing[0]
+    text = f"ray.get waited {timeout} s: {len(missing)} of {len(refs)} values are not there"
+    state = process.request("task_state", first._id[:24]) if timeout else None
+    if state is not None:
+        text += f"; the first still missing: {state[1]}"
+    where = site_text(first._site)
+    return GetTimeoutError(text + (f"; submitted at {where}" if where else ""))
+
+
+def wait(
+    ray_waitables: Any, *, num_returns: int = 1, timeout: float | None = None, fetch_local: bool = True
+) -> tuple[list[Any], list[Any]]:
+    """Wait until `num_returns` of the refs are ready, or `timeout` seconds passed: (ready, not ready), in order.
+
+    Raises TypeError unless given a list of refs or generators, ValueError for duplicates or a `num_returns` out of range.
+    """
+    refs = _checked_waitables(ray_waitables, num_returns)
+    if not refs:
+        return [], []
+    process = session.current()
+    if timeout is not None and timeout < 0:
+        raise ValueError(f"the timeout of ray.wait is 0 or more seconds, not {timeout}")
+    with process.lock:
+        process._check_open()
+        plain = len(set(map(type, refs))) == 1 and type(refs[0]) is ObjectRef
+        if not plain:
+            return _wait_mixed(process, refs, num_returns, timeout)
+        for ref in refs:
+            if ref._kind:
+                if ref._kind == UNKNOWN:
+                    process.ask_for(ref)
+                elif num_returns == 1:
+                    at = refs.index(ref)
+                    return [ref], refs[:at] + refs[at + 1 :]
+        found = sum(map(bool, map(_kind_of, refs)))
+        if found < num_returns:
+            found = _wait_for_some(process, refs, num_returns - found, timeout)
+        return _split(refs, [bool(ref._kind) for ref in refs], num_returns)
+
+
+def _wait_for_some(process: Any, refs: list[ObjectRef[Any]], missing: int, timeout: float | None) -> int:
+    """Wait until `missing` more refs are ready, counting as they come rather than looking at all each time."""
+    arrived = 0
+
+    def one() -> None:
+        nonlocal arrived
+        arrived += 1
+
+    waiting = [ref for ref in refs if ref._kind == PENDING]
+    for ref in waiting:
+        if ref._waiters is None:
+            ref._waiters = [one]
+        else:
+            ref._waiters.append(one)
+    try:
+        _wait_told(process, lambda: arrived >= missing, timeout)
+    finally:
+        for ref in waiting:
+            if ref._waiters is not None:
+                ref._waiters.remove(one)
+                if not ref._waiters:
+                    ref._waiters = None
+    return arrived
+
+
+def _split(refs: Sequence[Any], states: Sequence[bool], num_returns: int) -> tuple[list[Any], list[Any]]:
+    ready: list[Any] = []
+    rest: list[Any] = []
+    for ref, state in zip(refs, states, strict=True):
+        if state and len(ready) < num_returns:
+            ready.append(ref)
+        else:
+            rest.append(ref)
+    return ready, rest
+
+
+def _wait_mixed(process: Any, refs: list[Any], num_returns: int, timeout: float | None) -> tuple[list[Any], list[Any]]:
+    for ref in refs:
+        if type(ref) is ObjectRef:
+            process.ask_for(ref)
+
+    def state(ref: Any) -> bool:
+        return bool(ref._kind) if type(ref) is ObjectRef else ref._stream.moved()
+
+    _wait_told(process, lambda: sum(map(state, refs)) >= num_returns, timeout)
+    return _split(refs, [state(ref) for ref in refs], num_returns)
+
+
+def _checked_waitables(refs: Any, num_returns: int) -> list[Any]:
+    if isinstance(refs, (ObjectRef, ObjectRefGenerator)):
+        raise TypeError("ray.wait takes a list of refs, not a single one; write ray.wait([ref])")
+    if not isinstance(refs, list):
+        raise TypeError(f"ray.wait takes a list of refs, not a {type(refs).__name__}: {refs!r:.80}")
+    if not {ObjectRef, ObjectRefGenerator}.issuperset(map(type, refs)):
+        bad = next(ref for ref in refs if type(ref) not in (ObjectRef, ObjectRefGenerator))
+        raise _not_a_ref(bad, "wait")
+    if len(set(map(id, refs))) != len(refs):
+        raise ValueError("ray.wait takes each ref once, but the list has duplicates; make it unique, as by list(dict.fromkeys(refs))")
+    if isinstance(num_returns, bool) or not isinstance(num_returns, int):
+        raise TypeError(f"num_returns of ray.wait is a whole number, not {num_returns!r}")
+    if refs and num_returns <= 0:
+        raise ValueError(f"num_returns of ray.wait is 1 or more, not {num_returns}")
+    if refs and num_returns > len(refs):
+        raise ValueError(f"num_returns={num_returns} of ray.wait is more than the {len(refs)} refs given")
+    return refs
+
+
+def put(value: Any, *, _owner: Any = None, _tensor_transport: Any = None) -> ObjectRef[Any]:
+    """A ref to a value, for passing it to several tasks without packing it again.
+
+    Raises TypeError for a ref, and for what cannot be pickled, naming the path to the culprit.
+    """
+    if type(value) is ObjectRef:
+        raise TypeError("ray.put takes a value, but this is already an ObjectRef; pass the ref itself on")
+    process = session.current()
+    try:
+        return process.store(value)
+    except (TypeError, AttributeError, ValueError) as error:
+        raise _cannot_put(value, error) from error
+    except Exception as error:  # PicklingError and whatever a __reduce__ of the user's raises
+        if type(error).__module__.startswith("skate"):
+            raise
+        raise _cannot_put(value, error) from error
+
+
+def _cannot_put(value: Any, error: Exception) -> Exception:
+    from skate.wire.culprit import explain
+
+    return TypeError(f"the value cannot be put: {explain(value, 'value')}\n({type(error).__name__}: {error})")
+
+
+def cancel(ray_waitable: Any, *, force: bool = False, recursive: bool = True) -> None:
+    """Cancel a task: a queued one ends at once, a running one is interrupted, with `force` its worker is killed.
+
+    With `recursive` the tasks it has started are cancelled too. Raises TypeError for anything but a ref or generator, and
+    ValueError for `force` on an actor's method.
+    """
+    if isinstance(ray_waitable, ObjectRefGenerator):
+        task_id = ray_waitable._stream.task_id
+    elif isinstance(ray_waitable, ObjectRef):
+        task_id = ray_waitable._id[:24]
+    else:
+        raise TypeError(
+            f"ray.cancel takes the ref of a task, not a {type(ray_waitable).__name__}; to end an actor, use ray.kill(actor)"
+        )
+    process = session.current()
+    if force and process.request("is_method", task_id):
+        raise ValueError("force=True would kill the whole actor; to end an actor, use ray.kill(actor)")
+    with process.lock:
+        process.send((m.CANCEL, task_id, force, recursive))
+        process.link.flush()

@@ -1,0 +1,146 @@
+"""The one session of a process: init, shutdown, and the implicit start on first use."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+from skate.client import refs
+
+if TYPE_CHECKING:
+    from skate.client.process import Process
+
+_process: Process | None = None
+_host: Any = None
+_starting = threading.Lock()
+_in_worker = False
+
+
+def current() -> Process:
+    """The process of the running session; starts one if there is none."""
+    process = _process
+    if process is None:
+        if _in_worker:
+            raise RuntimeError("this worker is leaving: its node has closed the session")
+        init()
+        process = _process
+        assert process is not None
+    return process
+
+
+def current_or_none() -> Process | None:
+    """The process of the running session, or None."""
+    return _process
+
+
+def attach(process: Process | None, host: Any = None, in_worker: bool = False) -> None:
+    """Make `process` the one that everything here uses."""
+    global _process, _host, _in_worker
+    _process = process
+    _host = host
+    _in_worker = in_worker
+    refs.set_current(process)
+
+
+def host() -> Any:
+    """The node hosted in this process, or None."""
+    return _host
+
+
+def is_initialized() -> bool:
+    """True while a session runs in this process."""
+    return _process is not None
+
+
+def init(address: str | None = None, **settings: Any) -> RayContext:
+    """Start a session: a node hosted in this process, with workers started as they are needed.
+
+    Args are checked by `client.settings.Settings`; see the public `skate.init` for what they are. Raises RuntimeError if
+    one runs already (unless `ignore_reinit_error`), ValueError for settings that cannot be.
+    """
+    from skate.client.settings import Settings
+
+    with _starting:
+        if _process is not None:
+            if settings.get("ignore_reinit_error") or _in_worker:
+                return RayContext(_process)
+            raise RuntimeError(
+                "init() was called twice: a session runs already; call shutdown() first, or pass ignore_reinit_error=True"
+            )
+        checked = Settings.of(address, settings)
+        if checked.local_mode:
+            from skate.client.local_mode import LocalHost
+
+            started: Any = LocalHost(checked)
+        else:
+            from skate.node.host import NodeHost  # the one place where the client starts a node
+
+            started = NodeHost.start(checked)
+        attach(started.process, started)
+        return RayContext(started.process)
+
+
+def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = False) -> None:
+    """End the session: workers and actors end, refs lose their values, memory is given back. Harmless when none runs."""
+    with _starting:
+        host, process = _host, _process
+        if process is None or _in_worker:
+            return
+        attach(None)
+        if host is not None:
+            host.shutdown()
+
+
+class RayContext(dict[str, Any]):
+    """What `init` returns: facts about the session, and a context manager that shuts it down."""
+
+    dashboard_url = ""
+    ray_commit = ""
+
+    def __init__(self, process: Process) -> None:
+        import platform  # 2 ms, only here
+
+        from skate.version import RAY_VERSION
+
+        self.python_version = platform.python_version()
+        self.ray_version = RAY_VERSION
+        self.protocol_version = None
+        self.address_info = {
+            "node_ip_address": "127.0.0.1",
+            "node_id": process.node_id.hex(),
+            "address": "local",
+            "gcs_address": "",
+            "session_dir": "",
+            "object_store_address": "",
+            "webui_url": "",
+        }
+        super().__init__(self.address_info)
+
+    def __enter__(self) -> RayContext:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """End the session."""
+        shutdown()
+
+    def __repr__(self) -> str:
+        return f"RayContext(python_version={self.python_version!r}, ray_version={self.ray_version!r})"
+
+
+def _after_fork() -> None:
+    """A forked child has none of the threads and must not speak for its parent: it starts without a session."""
+    global _starting
+    _starting = threading.Lock()
+    process = _process
+    if process is not None and not _in_worker:
+        process.closed = True
+        attach(None)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(shutdown, _exiting_interpreter=True)

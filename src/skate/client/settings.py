@@ -1,0 +1,187 @@
+"""The settings of a session, checked once, at `init`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from skate.core.resources import UNIT, to_units
+
+#: Settings of Ray that have no meaning here and are accepted without effect.
+_WITHOUT_EFFECT = {
+    "include_dashboard", "dashboard_host", "dashboard_port", "job_config", "configure_logging", "logging_level",
+    "logging_format", "logging_config", "enable_resource_isolation", "cgroup_path", "system_reserved_cpu",
+    "system_reserved_memory", "proxy_server_url", "ignore_reinit_error",
+}  # fmt: skip
+_KNOWN = {
+    "num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "local_mode", "log_to_driver", "namespace",
+    "runtime_env", "preload", "_memory", "_system_config", "_temp_dir", "_node_name", "_node_ip_address",
+    "_labels", "listen",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `init` was asked for."""
+
+    num_cpus: float
+    num_gpus: float
+    resources: dict[str, float]
+    labels: dict[str, str]
+    object_store_memory: int
+    memory: int
+    namespace: str
+    runtime_env: dict[str, Any] | None
+    local_mode: bool = False
+    log_to_driver: bool = True
+    preload: tuple[str, ...] = ()
+    gpu_ids: tuple[Any, ...] = field(default=())
+
+    @classmethod
+    def of(cls, address: str | None, given: dict[str, Any]) -> Settings:
+        """Check what was given and fill in what was not. Raises TypeError and ValueError."""
+        _check_names(given)
+        _check_address(address)
+        cpus = _number("num_cpus", given.get("num_cpus"))
+        gpus = _number("num_gpus", given.get("num_gpus"))
+        memory = _memory_of_machine()
+        store = _bytes("object_store_memory", given.get("object_store_memory"))
+        if store is not None and store < 75 * 1024 * 1024:
+            raise ValueError(f"object_store_memory={store} is less than the least, {75 * 1024 * 1024} (75 MiB)")
+        namespace = given.get("namespace")
+        if namespace is not None and (not isinstance(namespace, str) or not namespace):
+            raise ValueError(f"a namespace is a text that is not empty, not {namespace!r}")
+        visible = _visible_gpus()
+        ids = visible if gpus is None else tuple(visible[: int(gpus)] if len(visible) >= int(gpus) else range(int(gpus)))
+        return cls(
+            num_cpus=_cpus_of_machine() if cpus is None else cpus,
+            num_gpus=float(len(ids)) if gpus is None else gpus,
+            resources=_resources(given.get("resources")),
+            labels=dict(given.get("labels") or given.get("_labels") or {}),
+            object_store_memory=store or max(1 << 28, int(memory * 0.3)),
+            memory=_bytes("_memory", given.get("_memory")) or int(memory * 0.7),
+            namespace=namespace or os.environ.get("RAY_NAMESPACE") or os.urandom(16).hex(),
+            runtime_env=_environment(given.get("runtime_env")),
+            local_mode=bool(given.get("local_mode")),
+            log_to_driver=given.get("log_to_driver") is not False,
+            preload=_preload(given.get("preload")),
+            gpu_ids=ids,
+        )
+
+    def totals(self) -> dict[str, int]:
+        """The resources of the node, in units."""
+        total = {"CPU": to_units(self.num_cpus, "num_cpus")}
+        if self.num_gpus:
+            total["GPU"] = to_units(self.num_gpus, "num_gpus")
+        total["memory"] = self.memory * UNIT
+        total["object_store_memory"] = self.object_store_memory * UNIT
+        total["node:127.0.0.1"] = UNIT
+        total["node:__internal_head__"] = UNIT
+        for name, amount in self.resources.items():
+            total[name] = to_units(amount, name)
+        return total
+
+
+def _check_names(given: dict[str, Any]) -> None:
+    for name in given:
+        if name in _KNOWN or name in _WITHOUT_EFFECT or name.startswith("_"):
+            continue
+        import difflib  # 4 ms, and only errors need it
+
+        near = difflib.get_close_matches(name, [*_KNOWN, *_WITHOUT_EFFECT], n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise RuntimeError(f"init() has no setting {name!r}{hint}")
+
+
+def _check_address(address: str | None) -> None:
+    if address is not None and not isinstance(address, str):
+        raise TypeError(f"address is a text, not {address!r}")
+    wanted = address or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS")
+    if wanted in (None, "", "local"):
+        return
+    from skate.exceptions import RaySystemError  # only errors need the tree
+
+    if wanted == "auto":
+        raise ConnectionError(
+            'init(address="auto") looks for a node that is already running, and there is none; leave the address out to '
+            "start one in this process"
+        )
+    raise ConnectionError(
+        f"init(address={wanted!r}): this version of Skate runs on one machine, inside the program that starts it, and "
+        "joins no cluster at an address; leave the address out (and unset SKATE_ADDRESS and RAY_ADDRESS)"
+    ) from RaySystemError("no such cluster")
+
+
+def _number(name: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} is a number, not {value!r}")
+    if value < 0:
+        raise ValueError(f"{name} is 0 or more, not {value}")
+    return float(value)
+
+
+def _bytes(name: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} is a number of bytes, not {value!r}")
+    if value <= 0:
+        raise ValueError(f"{name} is a number of bytes above 0, not {value}")
+    return int(value)
+
+
+def _resources(given: Any) -> dict[str, float]:
+    from skate.client import option_values
+
+    return option_values.resources("resources", given) or {}
+
+
+def _environment(given: Any) -> dict[str, Any] | None:
+    if not given:
+        return None
+    from skate.runtime_env import prepare
+
+    return prepare.validate(given, where="init()")
+
+
+def _preload(given: Any) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    if isinstance(given, str) or not all(isinstance(name, str) for name in given):
+        raise TypeError(f'preload is a list of module names, such as ["torch"], not {given!r}')
+    return tuple(given)
+
+
+def _cpus_of_machine() -> float:
+    try:
+        return float(len(os.sched_getaffinity(0)))
+    except AttributeError:  # not on macOS
+        return float(os.cpu_count() or 1)
+
+
+def _memory_of_machine() -> int:
+    """Bytes that this process may use: of the machine, or of its cgroup if that is less."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            with open(path) as file:
+                text = file.read().strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            whole = min(whole, int(text))
+    return whole
+
+
+def _visible_gpus() -> tuple[Any, ...]:
+    """Ids of the NVIDIA GPUs that this process may use."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return tuple(int(each) if each.isdigit() else each for each in named.split(",") if each and each != "-1")
+    try:
+        return tuple(range(len(os.listdir("/proc/driver/nvidia/gpus"))))
+    except OSError:
+        return ()

@@ -1,0 +1,242 @@
+"""Signatures: call arguments are checked where the call is written, not where it runs.
+
+A worker would find the mistake too, but a round trip later and far from the line that made it. Nearly every
+call is plain positional, so a `Signature` keeps two numbers, the fewest and the most arguments such a call
+may have, and looks no further when they hold. All other calls are bound in full.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import inspect
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    # Name, kind, and the default as text (None: it must be given).
+    Parameter = tuple[str, int, str | None]
+    Parameters = tuple[Parameter, ...]
+
+_UNBOUNDED = 1 << 62
+
+# Python's own hooks for making classes and instances; the constructor is `of_class`.
+_NOT_OFFERED = frozenset(
+    {"__init__", "__new__", "__init_subclass__", "__class_getitem__", "__subclasshook__"}
+)
+
+# The kinds of inspect.Parameter, as numbers so that nobody who is sent a Signature needs that module.
+_POSITIONAL_ONLY, _EITHER, _ANY_NUMBER, _KEYWORD_ONLY, _ANY_KEYWORD = range(5)
+
+
+class Signature:
+    """What a remote function, class or method takes; small and quick to pickle, since handles carry them.
+
+    `least` and `most` bound a call with positional arguments alone; `most` is -1 when no such call can do,
+    for a keyword-only argument must be given.
+    """
+
+    __slots__ = ("_call", "_name", "_parameters", "least", "most")
+
+    def __init__(self, name: str, call: str, parameters: Parameters | None) -> None:
+        self._name = name
+        self._call = call
+        # None: the callable does not tell what it takes, so anything goes.
+        self._parameters = parameters
+        self.least = 0
+        self.most = _UNBOUNDED
+        if parameters is not None:
+            positional = [p for p in parameters if p[1] <= _EITHER]
+            self.least = sum(default is None for _, _, default in positional)
+            if any(kind == _KEYWORD_ONLY and default is None for _, kind, default in parameters):
+                self.most = -1
+            elif not any(kind == _ANY_NUMBER for _, kind, _ in parameters):
+                self.most = len(positional)
+
+    def __reduce__(self) -> tuple[type[Signature], tuple[str, str, Parameters | None]]:
+        return Signature, (self._name, self._call, self._parameters)
+
+    def __repr__(self) -> str:
+        return f"Signature({self._name}{self})"
+
+    def __str__(self) -> str:
+        return "(...)" if self._parameters is None else _as_text(self._parameters)
+
+    def check(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> None:
+        """Raise TypeError when a call with these arguments could not be made; look at none of their
+        values."""
+        if not kwargs and self.least <= len(args) <= self.most:
+            return
+        if self._parameters is not None:
+            self._bind(self._parameters, len(args), kwargs or {})
+
+    def _bind(self, parameters: Parameters, given: int, kwargs: Mapping[str, Any]) -> None:
+        positional = [p for p in parameters if p[1] <= _EITHER]
+        if given > len(positional) and not any(kind == _ANY_NUMBER for _, kind, _ in parameters):
+            raise self._error(_too_many(given, positional, self.least))
+        by_position_only = {name for name, kind, _ in positional if kind == _POSITIONAL_ONLY}
+        by_keyword = {name for name, kind, _ in parameters if kind in (_EITHER, _KEYWORD_ONLY)}
+        any_keyword = any(kind == _ANY_KEYWORD for _, kind, _ in parameters)
+        for name, kind, _ in positional[:given]:
+            if kind == _EITHER and name in kwargs:
+                raise self._error(f"got {name!r} twice, by position and by keyword")
+        missing = [
+            name
+            for name, kind, default in (
+                *positional[given:],
+                *(p for p in parameters if p[1] == _KEYWORD_ONLY),
+            )
+            if default is None and (name not in kwargs or kind == _POSITIONAL_ONLY)
+        ]
+        unknown = [] if any_keyword else [name for name in kwargs if name not in by_keyword]
+        if unknown:
+            if unknown[0] in by_position_only:
+                raise self._error(f"takes {unknown[0]!r} by position only, but it was given by keyword")
+            raise self._error(_unknown_keyword(unknown[0], missing or sorted(by_keyword)))
+        if missing:
+            names = ", ".join(map(repr, missing))
+            raise self._error(f"is missing {'an argument' if len(missing) == 1 else 'arguments'}: {names}")
+
+    def _error(self, what: str) -> TypeError:
+        return TypeError(f"{self._name}() {what}; called as {self._call}, it takes {self}")
+
+
+def _too_many(given: int, positional: list[Parameter], least: int) -> str:
+    most = len(positional)
+    number = str(most) if least == most else f"{least} to {most}"
+    names = f" ({', '.join(name for name, _, _ in positional)})" if positional else ""
+    takes = f"takes {number} positional argument{'' if number == '1' else 's'}{names}"
+    return f"{takes} but {given} {'was' if given == 1 else 'were'} given"
+
+
+def _unknown_keyword(name: str, candidates: Sequence[str]) -> str:
+    # Costs 4 ms to import; only an error needs it.
+    import difflib
+
+    near = difflib.get_close_matches(name, candidates, n=1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    return f"takes no argument {name!r}{hint}"
+
+
+def _as_text(parameters: Parameters) -> str:
+    """The parameters as they stand in a ``def`` line, without annotations."""
+    parts = []
+    starred = False
+    for position, (name, kind, default) in enumerate(parameters):
+        if kind == _KEYWORD_ONLY and not starred:
+            parts.append("*")
+            starred = True
+        starred = starred or kind == _ANY_NUMBER
+        stars = {_ANY_NUMBER: "*", _ANY_KEYWORD: "**"}.get(kind, "")
+        shown = "" if default is None or stars else f"={default}"
+        parts.append(f"{stars}{name}{shown}")
+        next_kind = parameters[position + 1][1] if position + 1 < len(parameters) else _ANY_KEYWORD
+        if kind == _POSITIONAL_ONLY and next_kind != _POSITIONAL_ONLY:
+            parts.append("/")
+    return f"({', '.join(parts)})"
+
+
+# ---------------------------------------------------------------- reading signatures
+
+
+def of_function(function: Callable[..., Any], name: str | None = None) -> Signature:
+    """The signature of a remote function; one that takes anything when the callable does not tell."""
+    name = name or _name_of(function)
+    return Signature(name, f"{name}.remote(...)", _read(function))
+
+
+def of_class(cls: type, name: str | None = None) -> Signature:
+    """The signature of an actor class's constructor."""
+    name = name or _name_of(cls)
+    return Signature(name, f"{name}.remote(...)", _constructor(cls))
+
+
+def of_method(function: Callable[..., Any], class_name: str, name: str, *, bound: bool = False) -> Signature:
+    """The signature of an actor's method as its caller sees it, without ``self``.
+
+    `bound` says that `function` has no ``self`` to drop: a static or class method, or one already bound.
+    """
+    parameters = _read(function)
+    if parameters is not None and not bound:
+        parameters = _without_first(parameters)
+    return Signature(f"{class_name}.{name}", f"actor.{name}.remote(...)", parameters)
+
+
+def of_methods(cls: type) -> dict[str, Signature]:
+    """The signature of each method that a handle to an actor of this class offers, by name."""
+    signatures: dict[str, Signature] = {}
+    for name in dir(cls):
+        static = _static_attribute(cls, name)
+        if name in _NOT_OFFERED or static is object.__dict__.get(name, _NOT_OFFERED):
+            continue
+        bound = isinstance(static, (staticmethod, classmethod))
+        function = getattr(cls, name, None)
+        # A class kept as an attribute is callable, but is no method.
+        if callable(function) and not isinstance(function, type):
+            signatures[name] = of_method(function, cls.__name__, name, bound=bound)
+    return signatures
+
+
+def _name_of(target: Any) -> str:
+    # functools.partial and instances with __call__ have no name of their own.
+    inner = getattr(target, "func", None)
+    name = getattr(target, "__name__", None) or getattr(inner, "__name__", None) or type(target).__name__
+    return str(name)
+
+
+def _static_attribute(cls: type, name: str) -> Any:
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return None
+
+
+def _read(function: Callable[..., Any]) -> Parameters | None:
+    # Costs 10 ms to import; a process that defines no remote function does not need it.
+    import inspect
+
+    try:
+        # What a decorated function takes is what its wrapper takes; where the wrapper passes everything on,
+        # it is what the wrapped function takes.
+        parameters = _parameters(inspect.signature(function, follow_wrapped=False))
+        if hasattr(function, "__wrapped__") and [p[1] for p in parameters] == [_ANY_NUMBER, _ANY_KEYWORD]:
+            return _parameters(inspect.signature(function))
+        return parameters
+    except (ValueError, TypeError):
+        # Many C functions do not tell; then the worker will.
+        return None
+
+
+def _parameters(spec: inspect.Signature) -> Parameters:
+    return tuple(
+        (p.name, int(p.kind), None if p.default is p.empty else _default_text(p.default))
+        for p in spec.parameters.values()
+    )
+
+
+def _default_text(default: object) -> str:
+    # The repr of anything else is the user's code, and may be long.
+    if default is None or isinstance(default, (bool, int, float, str)):
+        shown = repr(default)
+        if len(shown) <= 40:
+            return shown
+    return "..."
+
+
+def _without_first(parameters: Parameters) -> Parameters:
+    return parameters[1:] if parameters and parameters[0][1] <= _EITHER else parameters
+
+
+def _constructor(cls: type) -> Parameters | None:
+    """What calling the class takes: ``__init__``'s arguments, else ``__new__``'s, without ``self``."""
+    if type(cls).__call__ is not type.__call__:
+        # A metaclass that makes its instances its own way may take anything.
+        return None
+    for name in ("__init__", "__new__"):
+        maker = _static_attribute(cls, name)
+        if maker is object.__dict__[name]:
+            continue
+        if isinstance(maker, (staticmethod, classmethod)):
+            maker = maker.__func__
+        parameters = _read(maker)
+        return None if parameters is None else _without_first(parameters)
+    return ()

@@ -1,0 +1,61 @@
+"""The ``skate`` command line: one file a verb, imported only when its verb is called.
+
+    skate run script.py [args...]     run a program that says `import ray` on Skate
+    skate script.py [args...]         the same
+    skate --version                   the versions of Skate and of the API that it speaks
+
+A verb is a module with ``SUMMARY``, one line for the help text, and ``main(arguments) -> exit status``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+# Where each verb lives. A script of the same name is reached by its path: `skate run ./version`.
+VERBS = {
+    "run": "skate.command.run",
+    "version": "skate.command.version",
+}
+
+_SPELLINGS = {"--version": "version", "-V": "version"}
+
+# The status that the shell's own tools use for a command line they cannot read.
+USAGE_ERROR = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status.
+
+    Args:
+        arguments: the words after the program's name; those of this process when left out.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_help())
+        return 0 if words else USAGE_ERROR
+    first = _SPELLINGS.get(words[0], words[0])
+    if first in VERBS:
+        return _call(first, words[1:])
+    if first == "-m" or not first.startswith("-") and _looks_like_a_program(first):
+        return _call("run", words)
+    print(f"skate: no verb or script named {first!r}\n\n{_help()}", file=sys.stderr)
+    return USAGE_ERROR
+
+
+def _call(verb: str, words: list[str]) -> int:
+    status = importlib.import_module(VERBS[verb]).main(words)
+    return int(status)
+
+
+def _looks_like_a_program(word: str) -> bool:
+    return word.endswith((".py", ".pyc", ".pyz")) or "/" in word
+
+
+def _help() -> str:
+    lines = ["usage: skate VERB [arguments]", "       skate script.py [arguments]", ""]
+    for verb, place in VERBS.items():
+        lines.append(f"  {verb:<10} {importlib.import_module(place).SUMMARY}")
+    lines += ["", "`skate VERB --help` tells more about a verb."]
+    return "\n".join(lines)

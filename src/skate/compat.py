@@ -1,0 +1,187 @@
+"""Lets programs that say ``import ray`` run on Skate: ``ray`` and ``ray.*`` become names for ``skate.*``.
+
+A finder at the head of ``sys.meta_path`` answers for ``ray`` before any installed copy of Ray can, and hands
+out Skate's own module objects, so ``ray.util is skate.util`` and a class has one identity under both names.
+Two ways not taken: filling ``sys.modules`` ahead of time would import every library at start, and a package
+named ``ray`` on disk would collide with the real one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import pkgutil
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+# Worker processes read it at start, so that tasks defined in an aliased program find `ray` as well.
+ENVIRONMENT_VARIABLE = "SKATE_COMPAT"
+
+# Skate's engine room: Ray has no public modules of these names, so no `ray.` name may lead there.
+_ENGINE = frozenset(
+    {
+        *(
+            "__main__",
+            "client",
+            "command",
+            "compat",
+            "core",
+            "fabric",
+            "head",
+            "node",
+            "simulation",
+            "version",
+        ),
+        *("wire", "worker"),
+    }
+)
+
+
+def install() -> None:
+    """Make ``import ray`` mean Skate in this process and in the workers it starts from now on.
+
+    Calling it twice changes nothing. A real Ray may be installed beside Skate; it is left alone.
+
+    Raises:
+        ImportError: real Ray was imported earlier in this process, so some modules hold it already.
+    """
+    present = sys.modules.get("ray")
+    if present is not None and present is not sys.modules.get("skate"):
+        where = getattr(present, "__file__", None) or "an unknown place"
+        raise ImportError(
+            f"ray is already imported in this process, from {where}, so it cannot be made to mean Skate any "
+            "more; call skate.compat.install() before the first import of ray",
+            name="ray",
+        )
+    if _alias not in sys.meta_path:
+        sys.meta_path.insert(0, _alias)
+        sys.meta_path.append(_missing)
+    os.environ[ENVIRONMENT_VARIABLE] = "1"
+
+
+def uninstall() -> None:
+    """Undo :func:`install`: ``import ray`` finds real Ray again, or nothing where it is not installed.
+
+    Modules that imported ``ray`` in between keep the Skate modules that they hold.
+    """
+    if _alias in sys.meta_path:
+        sys.meta_path.remove(_alias)
+        sys.meta_path.remove(_missing)
+    for name in [name for name in sys.modules if name == "ray" or name.startswith("ray.")]:
+        if sys.modules.get("skate" + name[len("ray") :]) is sys.modules[name]:
+            del sys.modules[name]
+    os.environ.pop(ENVIRONMENT_VARIABLE, None)
+
+
+def is_installed() -> bool:
+    """Whether ``import ray`` means Skate in this process."""
+    return _alias in sys.meta_path
+
+
+def install_if_inherited() -> None:
+    """Install in a worker whose driver had :func:`install` called, which the environment tells."""
+    if os.environ.get(ENVIRONMENT_VARIABLE) == "1":
+        install()
+
+
+class _AliasLoader(Loader):
+    """Puts the Skate module in the place of the empty one that the import system made for the alias."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        # A module returned from here would have its __spec__ overwritten with the alias's: the Skate module
+        # then could not be reloaded. Replacing the entry below, in exec_module, leaves it untouched.
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        sys.modules[module.__name__] = importlib.import_module(self._target)
+
+
+class _AliasFinder:
+    """Answers for ``ray`` and ``ray.*``."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != "ray" and not fullname.startswith("ray."):
+            return None
+        skate_name = "skate" + fullname[len("ray") :]
+        found = None if _is_engine(skate_name) else _spec_of(skate_name)
+        if found is None:
+            raise ModuleNotFoundError(_absence(skate_name), name=fullname)
+        is_package = found.submodule_search_locations is not None
+        return ModuleSpec(fullname, _AliasLoader(skate_name), origin=found.origin, is_package=is_package)
+
+
+class _MissingFinder:
+    """Stands last, so it is asked only for what nobody has found, and speaks up for ``from ray import tune``.
+
+    There the import system asks for ``skate.tune``, the module's own name being ``skate``. It would swallow a
+    ModuleNotFoundError and go on to say that a name cannot be imported; a plain ImportError gets through.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname.startswith("skate.") and not _is_engine(fullname) and _in_a_from_import():
+            raise ImportError(_absence(fullname), name=fullname)
+        return None
+
+
+def _in_a_from_import() -> bool:
+    """Whether the import under way is for a name after ``from ... import``, and for nothing else.
+
+    The import system does not tell its finders; the name of its step is on the stack. Were that step to be
+    renamed, the error would be the same and its text the usual one.
+    """
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+        if frame.f_code.co_name == "_handle_fromlist":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _spec_of(skate_name: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(skate_name)
+    except ModuleNotFoundError as error:
+        # The module or its parent is missing; anything else that is missing is a real fault inside Skate.
+        if error.name is not None and (skate_name + ".").startswith(error.name + "."):
+            return None
+        raise
+
+
+def _is_engine(skate_name: str) -> bool:
+    parts = skate_name.split(".")
+    return len(parts) > 1 and (parts[1] in _ENGINE or parts[1].startswith("_"))
+
+
+def _absence(skate_name: str) -> str:
+    """Say that ``ray.X`` has no counterpart, and what there is in its place."""
+    ray_name = "ray" + skate_name[len("skate") :]
+    if ray_name.split(".")[1].startswith("_"):
+        return (
+            f"{ray_name} is an internal module of Ray's, which Skate does not have; use the public API of ray"
+        )
+    parent, _, _ = skate_name.rpartition(".")
+    while parent not in sys.modules and "." in parent:
+        parent, _, _ = parent.rpartition(".")
+    package = importlib.import_module(parent)
+    present = sorted(
+        f"ray{parent[len('skate') :]}.{module.name}"
+        for module in pkgutil.iter_modules(getattr(package, "__path__", []))
+        if not module.name.startswith("_") and not (parent == "skate" and module.name in _ENGINE)
+    )
+    here = "ray" + parent[len("skate") :]
+    return f"Skate has no {ray_name}; the modules that {here} has here: {', '.join(present) or 'none'}"
+
+
+_alias = _AliasFinder()
+_missing = _MissingFinder()

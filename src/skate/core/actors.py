@@ -1,0 +1,100 @@
+"""Actors: their names, their state, and the calls that wait for them."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from skate.core.tasks import Task, Template
+
+# states of an actor
+PENDING = 0  # its creation waits for arguments or resources, or its constructor runs
+ALIVE = 1
+RESTARTING = 2
+DEAD = 3
+
+STATES = ("PENDING_CREATION", "ALIVE", "RESTARTING", "DEAD")
+
+
+class Actor:
+    """One actor of this node."""
+
+    __slots__ = (
+        "actor_id", "template", "creation", "state", "worker", "name", "namespace", "detached", "holders", "pins",
+        "restarts", "restarts_max", "task_retries", "queue", "lanes", "in_order", "death", "owner", "leaving",
+        "class_name", "public", "lease", "waiting_ready",
+    )  # fmt: skip
+
+    def __init__(self, creation: Task, fields: dict[str, Any], owner: int) -> None:
+        self.actor_id = creation.task_id
+        self.template: Template = creation.template
+        self.creation = creation
+        self.state = PENDING
+        self.worker: Any = None
+        self.name: str = fields.get("actor_name") or ""
+        self.namespace: str = fields.get("namespace") or ""
+        self.detached: bool = bool(fields.get("detached"))
+        self.holders: dict[int, int] = {}
+        self.pins = 0
+        self.restarts = 0
+        self.restarts_max: int = fields.get("max_restarts", 0)
+        self.task_retries: int = fields.get("max_task_retries", 0)
+        #: Calls whose arguments are there and which the actor is not yet up for.
+        self.queue: deque[Task] = deque()
+        #: Calls by caller, in order, while an earlier one still waits for its arguments.
+        self.lanes: dict[int, deque[Task]] = {}
+        self.in_order: bool = not fields.get("concurrent")
+        self.death: tuple[str, dict[str, Any]] | None = None
+        self.owner = owner
+        self.leaving = False
+        self.class_name: str = creation.template.name
+        #: What `get_actor` in another process needs to make a handle.
+        self.public: bytes = fields.get("handle") or b""
+
+    @property
+    def wanted(self) -> bool:
+        """True while somebody could still call it."""
+        return self.detached or bool(self.holders) or self.pins > 0
+
+    def describe(self) -> str:
+        """Class and name for messages."""
+        return f"{self.class_name} (name={self.name!r})" if self.name else self.class_name
+
+    def __repr__(self) -> str:
+        return f"<Actor {self.describe()} {STATES[self.state]} queued={len(self.queue)}>"
+
+
+class ActorTable:
+    """All actors of a node, by id and by name."""
+
+    def __init__(self) -> None:
+        self.actors: dict[bytes, Actor] = {}
+        self.names: dict[tuple[str, str], Actor] = {}
+
+    def add(self, actor: Actor) -> None:
+        """Enter an actor; its name must be free."""
+        self.actors[actor.actor_id] = actor
+        if actor.name:
+            self.names[(actor.namespace, actor.name)] = actor
+
+    def named(self, namespace: str, name: str) -> Actor | None:
+        """The living actor of that name, or None."""
+        return self.names.get((namespace, name))
+
+    def forget_name(self, actor: Actor) -> None:
+        """The name of a dead actor can be used again."""
+        if actor.name and self.names.get((actor.namespace, actor.name)) is actor:
+            del self.names[(actor.namespace, actor.name)]
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        for (namespace, name), actor in self.names.items():
+            assert actor.state != DEAD and (actor.namespace, actor.name) == (namespace, name), actor
+        for actor in self.actors.values():
+            if actor.state == DEAD:
+                assert not actor.queue and not actor.lanes and actor.worker is None, actor
+            if actor.state == ALIVE:
+                assert actor.worker is not None and not actor.queue, actor
+
+    def __repr__(self) -> str:
+        return f"<ActorTable {len(self.actors)} actors, {len(self.names)} names>"

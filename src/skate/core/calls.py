@@ -1,0 +1,289 @@
+"""Actors at work: creation, calls in order, restarts, the end."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from skate.core import messages as m
+from skate.core.actors import ALIVE, DEAD, PENDING, RESTARTING, Actor
+from skate.core.feasibility import refusal
+from skate.core.tasks import CREATION, METHOD, QUEUED, SENT, WAITING, Task
+from skate.core.workers import Worker
+
+if TYPE_CHECKING:
+    from skate.core.node import NodeCore
+
+ErrorValue = tuple[str, dict[str, Any]]
+
+
+class Calls:
+    """Moves the actors of a node, and the calls to them, through their states."""
+
+    def __init__(self, node: NodeCore) -> None:
+        self.node = node
+
+    # -- creation
+
+    def create(self, cid: int, message: tuple[Any, ...]) -> None:
+        """CREATE_ACTOR: an actor is born; its constructor runs once arguments and resources are there."""
+        _, actor_id, key, args, deps, held, parent, fields = message
+        node = self.node
+        task = Task(actor_id, CREATION, cid, node.templates[key], args, deps, held, parent)
+        actor = Actor(task, fields, cid)
+        task.actor = actor
+        actor.holders[cid] = 1
+        node.actors.add(actor)
+        node.tasks[actor_id] = task
+        node.execution.take_arguments(task)
+        refused = refusal(node, task)
+        if refused is not None:
+            self.node.tasks.pop(actor_id, None)
+            self.die(actor, refused)
+        elif not task.missing:
+            self._enqueue_creation(task)
+
+    def _enqueue_creation(self, task: Task) -> None:
+        self.node.scheduler.enqueue(task)
+
+    def construct(self, task: Task, deps: tuple[Any, ...]) -> None:
+        """The actor has a worker: have it run the constructor."""
+        actor = task.actor
+        worker = task.worker
+        actor.worker = worker
+        worker.actor = actor
+        fields = {
+            "name": actor.name,
+            "namespace": actor.namespace,
+            "restarts": actor.restarts,
+            "task_retries": actor.task_retries,
+        }
+        error = task.error
+        task.error = None
+        if error is not None:
+            fields["failed"] = error
+        self.node.emit(worker.cid, (m.CONSTRUCT, task.task_id, task.template.key, task.args, deps, fields))
+
+    def constructed(self, task: Task, worker: Worker, status: int, returns: Any) -> None:
+        """The constructor has ended, well or not."""
+        actor = task.actor
+        node = self.node
+        node.tasks.pop(actor.actor_id, None)
+        task.state = WAITING
+        task.worker = None
+        if actor.state == DEAD:
+            return
+        if status != m.OK:
+            fields = {"message": "", "init_error": returns, "init_failed": True}
+            worker.leaving = True
+            node.emit(worker.cid, (m.EXIT, "constructor failed"))
+            self.die(actor, ("ActorDiedError", fields))
+            return
+        actor.state = ALIVE
+        queue, actor.queue = actor.queue, deque()
+        for call in queue:
+            self._send(actor, call)
+        self.end_if_unwanted(actor)
+
+    def creation_died(self, task: Task, worker: Worker, reason: str) -> None:
+        """The worker was lost before the constructor was sent or answered."""
+        task.actor.worker = worker
+        self.worker_died(worker, [task], 1 << 62, reason, task.actor)
+
+    # -- calls
+
+    def call(self, cid: int, message: tuple[Any, ...]) -> None:
+        """CALL: a method call, in the caller's order unless the actor runs calls side by side."""
+        _, task_id, actor_id, key, args, deps, held, parent = message
+        node = self.node
+        task = Task(task_id, METHOD, cid, node.templates[key], args, deps, held, parent)
+        node.tasks[task_id] = task
+        actor = node.actors.actors.get(actor_id)
+        if deps or held:
+            node.execution.take_arguments(task)
+        if actor is None or actor.state == DEAD:
+            error = actor.death if actor is not None and actor.death else unknown_actor(actor_id)
+            node.execution.fail(task, error)
+            return
+        task.actor = actor
+        retries = task.template.fields.get("max_task_retries")
+        task.retries = actor.task_retries if retries is None else retries
+        if actor.in_order and (task.missing or actor.lanes.get(cid)):
+            actor.lanes.setdefault(cid, deque()).append(task)
+        elif not task.missing:
+            self._ready(actor, task)
+
+    def arguments_ready(self, task: Task) -> None:
+        """The arguments of a call are there: it may go, and with it those that waited behind it."""
+        actor = task.actor
+        lane = actor.lanes.get(task.client)
+        if lane is None:
+            self._ready(actor, task)
+            return
+        while lane and not lane[0].missing:
+            self._ready(actor, lane.popleft())
+        if not lane:
+            actor.lanes.pop(task.client, None)
+            self.end_if_unwanted(actor)
+
+    def _ready(self, actor: Actor, task: Task) -> None:
+        failed = self.node.execution.failed_argument(task) if task.deps else None
+        if failed is not None:
+            self.node.execution.fail(task, failed)
+        elif actor.state == ALIVE and not actor.leaving:
+            self._send(actor, task)
+        else:
+            task.state = QUEUED
+            actor.queue.append(task)
+
+    def _send(self, actor: Actor, task: Task) -> None:
+        worker = actor.worker
+        task.state = SENT
+        task.worker = worker
+        worker.sent += 1
+        task.sequence = worker.sent
+        worker.outstanding[task.task_id] = task
+        self.node.execution.start(task)
+
+    def retry(self, task: Task) -> None:
+        """A call failed with an error that its caller wants tried again."""
+        self._send(task.actor, task)
+
+    def answered(self, worker: Worker) -> None:
+        """A call has been answered: the actor may be done for good."""
+        if worker.actor is not None and not worker.outstanding:
+            self.end_if_unwanted(worker.actor)
+
+    def dequeue(self, task: Task) -> None:
+        """Take a call out that was not sent."""
+        actor = task.actor
+        if task in actor.queue:
+            actor.queue.remove(task)
+        lane = actor.lanes.get(task.client)
+        if lane and task in lane:
+            lane.remove(task)
+            task.missing = 0
+            while lane and not lane[0].missing:
+                self._ready(actor, lane.popleft())
+            if not lane:
+                actor.lanes.pop(task.client, None)
+
+    # -- the end
+
+    def end_if_unwanted(self, actor: Actor) -> None:
+        """Let an actor go that nobody can call any more, once its calls are answered."""
+        if actor.wanted or actor.state == DEAD or actor.leaving or actor.queue or actor.lanes:
+            return
+        if actor.state == PENDING or actor.state == RESTARTING:
+            return
+        if actor.worker is not None and actor.worker.outstanding:
+            return
+        actor.leaving = True
+        actor.worker.leaving = True
+        self.node.emit(actor.worker.cid, (m.EXIT, "out of scope"))
+
+    def exiting(self, cid: int, message: tuple[Any, ...]) -> None:
+        """EXITING: the actor leaves by its own will."""
+        worker = self.node.scheduler.workers[cid]
+        if worker.actor is not None:
+            worker.leaving = True
+            worker.actor.leaving = True
+
+    def kill(self, cid: int, message: tuple[Any, ...]) -> None:
+        """KILL: end an actor's process now; with no_restart for good."""
+        _, actor_id, no_restart = message
+        actor = self.node.actors.actors.get(actor_id)
+        if actor is None or actor.state == DEAD:
+            return
+        worker = actor.worker
+        if worker is not None:
+            self.node.shell("kill", worker.cid)
+        if no_restart:
+            text = f"the actor {actor.describe()} was killed by ray.kill"
+            if worker is None:
+                self.node.scheduler.dequeue(actor.creation)
+                self.node.tasks.pop(actor.actor_id, None)
+            self.die(actor, ("ActorDiedError", {"message": text}))
+
+    def worker_died(
+        self, worker: Worker, tasks: list[Task], begun: int, reason: str, actor: Actor | None = None
+    ) -> None:
+        """The process of an actor is gone: restart it if it may, answer every call that was under way."""
+        actor = actor or worker.actor
+        assert actor is not None
+        worker.actor = None
+        actor.worker = None
+        calls = [task for task in tasks if task.kind == METHOD]
+        if actor.state == DEAD:
+            for task in calls:
+                self.node.execution.fail(task, actor.death or unknown_actor(actor.actor_id))
+            return
+        wanted_end = actor.leaving
+        again = actor.restarts_max < 0 or actor.restarts < actor.restarts_max
+        environment = worker.kill_reason if worker.kill_reason and worker.kill_reason[0] == "RuntimeEnvSetupError" else None
+        if wanted_end or not again or environment is not None:
+            if wanted_end:
+                text = f"the actor {actor.describe()} has exited (INTENDED_USER_EXIT)"
+                self.die(actor, ("ActorDiedError", {"message": text}), calls)
+            elif environment is not None:
+                self.die(actor, environment, calls)
+            else:
+                text = f"the worker process (pid {worker.pid}) of the actor {actor.describe()} {reason}"
+                self.die(actor, ("ActorDiedError", {"message": text}), calls)
+            return
+        self._restart(actor, calls, begun, reason, worker)
+
+    def _restart(self, actor: Actor, calls: list[Task], begun: int, reason: str, worker: Worker) -> None:
+        actor.state = RESTARTING
+        actor.restarts += 1
+        kept = []
+        for task in calls:
+            if task.sequence > begun:
+                kept.append(task)
+            elif task.retries and not task.cancelled:
+                task.retries -= task.retries > 0
+                task.attempt += 1
+                kept.append(task)
+            else:
+                text = (
+                    f"the actor {actor.describe()} is restarting: its process (pid {worker.pid}) {reason} while "
+                    f"{task.template.name} ran, which may or may not have had its effect"
+                )
+                self.node.execution.fail(task, ("ActorUnavailableError", {"message": text}))
+        for task in kept:
+            task.state = QUEUED
+            task.worker = None
+        actor.queue.extendleft(reversed(kept))
+        creation = actor.creation
+        creation.attempt += 1
+        self.node.tasks[actor.actor_id] = creation
+        self.node.scheduler.requeue(creation)
+
+    def die(self, actor: Actor, error: ErrorValue, calls: list[Task] | None = None) -> None:
+        """An actor ends for good: its name is free, every waiting caller is answered."""
+        name, fields = error
+        fields = {**fields, "actor_id": actor.actor_id, "class_name": actor.class_name, "name": actor.name}
+        actor.state = DEAD
+        actor.death = (name, fields)
+        self.node.actors.forget_name(actor)
+        waiting = [*(calls or ()), *actor.queue, *(task for lane in actor.lanes.values() for task in lane)]
+        actor.queue.clear()
+        actor.lanes.clear()
+        worker, actor.worker = actor.worker, None
+        if worker is not None:
+            waiting = [*worker.outstanding.values(), *waiting]
+            worker.outstanding.clear()
+            self.node.scheduler.end_lease(worker)
+        for task in waiting:
+            task.state = QUEUED
+            if task.kind == METHOD:
+                self.node.execution.fail(task, actor.death)
+        self.node.execution.drop_arguments(actor.creation)
+        self.node.tasks.pop(actor.actor_id, None)
+        if self.node.scheduler.waiting:
+            self.node.scheduler.dispatch_all()
+
+
+def unknown_actor(actor_id: bytes) -> ErrorValue:
+    """The error of a call to an actor that this node does not know."""
+    return ("ActorDiedError", {"message": f"there is no actor {actor_id.hex()} (any more)", "actor_id": actor_id})

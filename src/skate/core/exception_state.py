@@ -1,0 +1,129 @@
+"""An exception's state, read and written without running its constructor.
+
+User exceptions have constructors that cannot be called again: they want arguments that nobody kept, they log,
+they count. Pickle's own way (class, args) calls them all the same, which is why so many exceptions do not
+survive a trip between processes. So Skate makes an exception the way ``copy`` makes an object: an empty
+instance from the C-level ``__new__``, then ``args``, the C-level fields (``errno``, ``start``, ``value``,
+slots) and ``__dict__``.
+"""
+
+from __future__ import annotations
+
+from types import BuiltinFunctionType, GetSetDescriptorType, MemberDescriptorType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+# The chain and the traceback belong to one raise in one process; args and __dict__ are handled by name.
+_NOT_STATE = frozenset(
+    {"args", "__dict__", "__weakref__", "__traceback__", "__context__", "__cause__", "__suppress_context__"}
+)
+
+
+def native_base(cls: type) -> type:
+    """The class with a ``__new__`` written in C that is safe to call for `cls`.
+
+    That is the nearest one along ``__base__``, the line of memory layouts, and not along the MRO: Python
+    refuses ``MemoryError.__new__`` for a class whose first base is some other exception.
+    """
+    base: type | None = cls
+    while base is not None:
+        if type(base.__dict__.get("__new__")) is BuiltinFunctionType:
+            return base
+        base = base.__base__
+    return BaseException
+
+
+def native_fields(cls: type) -> dict[str, Any]:
+    """Fields that live outside ``__dict__`` (C members and slots), as name -> descriptor."""
+    fields: dict[str, Any] = {}
+    for base in cls.__mro__:
+        # The one field of object is __class__, and writing that would change the exception's class.
+        if base is object:
+            continue
+        for name, descriptor in base.__dict__.items():
+            if type(descriptor) in (MemberDescriptorType, GetSetDescriptorType) and name not in _NOT_STATE:
+                fields.setdefault(name, descriptor)
+    return fields
+
+
+def is_group(exc: BaseException) -> bool:
+    """Whether this is an exception group (Python 3.11 and later)."""
+    return hasattr(type(exc), "derive") and isinstance(getattr(exc, "exceptions", None), tuple)
+
+
+def read_fields(exc: BaseException) -> dict[str, Any]:
+    """The values of the native fields that are set."""
+    values: dict[str, Any] = {}
+    for name, descriptor in native_fields(type(exc)).items():
+        try:
+            value = descriptor.__get__(exc)
+        except AttributeError:
+            continue
+        # An unset C field reads as None, but writing None back is not the same: OSError("x") would then
+        # print as "[Errno None] None".
+        if value is not None:
+            values[name] = value
+    return values
+
+
+def read_dict(exc: BaseException) -> dict[str, Any]:
+    """A copy of the instance's ``__dict__``, past any ``__getattribute__`` of its class."""
+    state: dict[str, Any] = dict(object.__getattribute__(exc, "__dict__"))
+    notes = state.get("__notes__")
+    if type(notes) is list:
+        state["__notes__"] = list(notes)
+    return state
+
+
+def read_args(exc: BaseException) -> tuple[Any, ...]:
+    """``args`` as BaseException holds them, past any property of the same name."""
+    args: tuple[Any, ...] = BaseException.args.__get__(exc)  # type: ignore[attr-defined]
+    return args
+
+
+def make(
+    cls: type, new_args: tuple[Any, ...], fields: Mapping[str, Any], state: Mapping[str, Any]
+) -> BaseException:
+    """An instance of `cls` with this state. `new_args` becomes ``args`` and is all that the C-level
+    ``__new__`` sees; no constructor written in Python runs."""
+    exc: BaseException = native_base(cls).__new__(cls, *new_args)
+    BaseException.args.__set__(exc, new_args)  # type: ignore[attr-defined]
+    descriptors = native_fields(cls)
+    for name, value in fields.items():
+        descriptor = descriptors.get(name)
+        if descriptor is not None:
+            try:
+                descriptor.__set__(exc, value)
+            except (AttributeError, TypeError):
+                # Read-only (an exception group's members), set by __new__ already.
+                continue
+    object.__getattribute__(exc, "__dict__").update(state)
+    return exc
+
+
+def new_args_of(exc: BaseException) -> tuple[Any, ...]:
+    """What the C-level ``__new__`` needs to make this exception's twin."""
+    if is_group(exc):
+        return (exc.message, list(exc.exceptions))  # type: ignore[attr-defined]
+    return read_args(exc)
+
+
+def parts_of(exc: BaseException) -> tuple[type, tuple[Any, ...], dict[str, Any], dict[str, Any]]:
+    """The arguments for `make` that make this exception's twin."""
+    return type(exc), new_args_of(exc), read_fields(exc), read_dict(exc)
+
+
+_PICKLE_HOOKS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__")
+
+
+def reduces_itself(cls: type) -> bool:
+    """Whether a class says in Python how to pickle it (BaseException and OSError do so in C, by ``args``)."""
+    for base in cls.__mro__:
+        if base.__module__ not in ("builtins", "skate.exceptions") and any(
+            hook in base.__dict__ for hook in _PICKLE_HOOKS
+        ):
+            return True
+    return False

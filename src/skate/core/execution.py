@@ -1,0 +1,343 @@
+"""Tasks from submission to their results: arguments, retries, cancellation, the end of workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate.core import messages as m
+from skate.core.feasibility import refusal
+from skate.core.tasks import CREATION, ENDED, METHOD, PLAIN, QUEUED, SENT, WAITING, Task, return_ids
+from skate.core.workers import Worker
+
+if TYPE_CHECKING:
+    from skate.core.node import NodeCore
+
+ErrorValue = tuple[str, dict[str, Any]]
+
+
+class Execution:
+    """Moves the tasks of a node through their states."""
+
+    def __init__(self, node: NodeCore) -> None:
+        self.node = node
+
+    # -- in
+
+    def submit(self, cid: int, message: tuple[Any, ...]) -> None:
+        """SUBMIT: a task is born; it runs once its arguments are there and resources are free."""
+        _, task_id, key, args, deps, held, parent = message
+        node = self.node
+        task = Task(task_id, PLAIN, cid, node.templates[key], args, deps, held, parent)
+        node.tasks[task_id] = task
+        if deps or held:
+            self.take_arguments(task)
+        refused = refusal(node, task)
+        if refused is not None:
+            self.fail(task, refused)
+        elif not task.missing:
+            node.scheduler.enqueue(task)
+
+    def take_arguments(self, task: Task) -> None:
+        """Pin what the task was given; count the arguments whose values are still to come."""
+        objects = self.node.objects
+        for oid in task.held:
+            objects.pin(oid)
+        for _, oid in task.deps:
+            objects.pin(oid)
+        for _, oid in task.deps:
+            record = objects.ensure(oid)
+            if record.kind == m.PENDING:
+                task.missing += 1
+                record.waiters.append(lambda task=task: self.argument_arrived(task))  # type: ignore[misc]
+
+    def argument_arrived(self, task: Task) -> None:
+        """One of the values that a task waited for is there."""
+        task.missing -= 1
+        if task.missing or task.state != WAITING:
+            return
+        if task.kind == METHOD:
+            self.node.calls.arguments_ready(task)
+        else:
+            failed = self.failed_argument(task)
+            if failed is not None:
+                self.fail(task, failed)
+            else:
+                self.node.scheduler.enqueue(task)
+
+    def failed_argument(self, task: Task) -> ErrorValue | None:
+        """The error of an argument that could not be computed, or None."""
+        for _, oid in task.deps:
+            record = self.node.objects.records[oid]
+            if record.kind == m.ERROR:
+                name, fields = record.payload
+                return (name, {**fields, "through": (*fields.get("through", ()), task.template.name)})
+        return None
+
+    # -- out to a worker
+
+    def lend(self, worker: Worker, task: Task) -> None:
+        """Tell a worker what it runs with from now on."""
+        lease = worker.lease
+        fields: dict[str, Any] = {"resources": lease.request, "gpus": [gpu for gpu, _ in lease.gpus]}
+        strategy = task.template.strategy
+        if strategy is not None and strategy[0] == "bundle":
+            fields["group"] = strategy[1]
+            fields["capture"] = strategy[3] if len(strategy) > 3 else False
+        client = self.node.clients.get(task.client)
+        if client is not None:
+            fields["job"] = client.job
+            fields["namespace"] = client.namespace
+            mine = self.node.clients.get(worker.cid)
+            if mine is not None:
+                mine.job, mine.namespace = client.job, client.namespace
+        self.node.emit(worker.cid, (m.LEASE, fields))
+
+    def start(self, task: Task) -> None:
+        """Send a task to the worker it was given to."""
+        worker = task.worker
+        if task.deps:
+            failed = self.failed_argument(task) if task.kind != METHOD else None
+            if failed is not None:  # it was rebuilt meanwhile, and failed
+                task.error = failed
+        self.introduce(worker, task.template.key)
+        deps = self._values(task, worker.cid) if task.deps else ()
+        if task.kind == PLAIN:
+            word = m.EXECUTE
+        elif task.kind == METHOD:
+            word = m.INVOKE
+        else:
+            self.node.calls.construct(task, deps)
+            return
+        self.node.effects.append(
+            (worker.cid, (word, task.task_id, task.template.key, task.args, deps, task.attempt))
+        )
+
+    def introduce(self, worker: Worker, key: bytes) -> None:
+        """Send a worker the template and the function it does not have yet."""
+        if key in worker.known:
+            return
+        node = self.node
+        template = node.templates[key]
+        worker.known.add(key)
+        if template.function and template.function not in worker.known:
+            worker.known.add(template.function)
+            node.emit(worker.cid, (m.FUNCTION, template.function, node.functions[template.function][0], ()))
+        node.emit(worker.cid, (m.TEMPLATE, key, template.fields))
+
+    def _values(self, task: Task, cid: int) -> tuple[Any, ...]:
+        objects = self.node.objects
+        values = []
+        for place, oid in task.deps:
+            record = objects.records[oid]
+            if record.kind == m.ARENA:
+                objects.grant(record, cid)
+            values.append((place, oid, record.kind, record.payload))
+        return tuple(values)
+
+    # -- back
+
+    def done(self, cid: int, message: tuple[Any, ...]) -> None:
+        """DONE: a worker answers for one task."""
+        _, task_id, status, returns, micros, retriable = message
+        node = self.node
+        worker = node.scheduler.workers[cid]
+        task = worker.outstanding.pop(task_id, None)
+        if task is None:
+            return
+        template = task.template
+        template.ran(micros * 1e-6)
+        node.history.append((template.name, task_id, task.kind, cid, worker.pid, node.now, micros, status))
+        if task.kind == CREATION:
+            node.calls.constructed(task, worker, status, returns)
+            return
+        again = status == m.FAILED and retriable and task.retries != 0 and not task.cancelled
+        if again:
+            task.retries -= task.retries > 0
+            task.attempt += 1
+            task.worker = None
+        elif status == m.OK:
+            self._complete(task, returns)
+        elif status == m.CANCELLED:
+            self.fail(task, cancelled_error(task))
+        else:
+            self.fail(task, returns)
+        if task.kind == METHOD:
+            if again:
+                node.calls.retry(task)
+            node.calls.answered(worker)
+            return
+        if template.max_calls:
+            self._count_call(worker, template)
+        if again:
+            node.scheduler.requeue(task)
+        node.scheduler.finished(worker, task)
+
+    def _count_call(self, worker: Worker, template: Any) -> None:
+        calls = worker.calls[template.function] = worker.calls.get(template.function, 0) + 1
+        if calls >= template.max_calls and not worker.leaving:
+            worker.leaving = True
+            self.node.emit(worker.cid, (m.EXIT, "max_calls"))
+
+    def _complete(self, task: Task, returns: tuple[Any, ...]) -> None:
+        if task.template.streaming:
+            self._end_stream(task, task.items)
+        elif returns:
+            for oid, (kind, payload, held) in zip(return_ids(task.task_id, len(returns)), returns, strict=True):
+                self.give(task, oid, kind, payload, held, None)
+        self.forget(task)
+
+    def give(self, task: Task, oid: bytes, kind: int, payload: Any, held: tuple[bytes, ...], index: int | None) -> None:
+        """Hand one result to the process that asked for it, and to the object table if others know of it."""
+        node = self.node
+        record = node.objects.records.get(oid)
+        client = task.client
+        present = client in node.clients
+        kept = 0
+        if record is not None:
+            if present:
+                node.objects.grant(record, client)
+            node.objects.fill(record, kind, payload, held)
+            node.objects.drop_if_unused(record)
+            kept = 1
+        elif held and present:
+            for other in held:
+                node.lifetimes.grant(client, other)
+        if present:
+            if index is None:
+                node.effects.append((client, (m.RESULT, oid, kind, payload, held, kept)))
+            else:
+                node.effects.append((client, (m.STREAM, task.task_id, index, kind, payload, held, kept)))
+
+    def item(self, cid: int, message: tuple[Any, ...]) -> None:
+        """ITEM: one more value of a generator."""
+        _, task_id, index, kind, payload, held = message
+        worker = self.node.scheduler.workers[cid]
+        task = worker.outstanding.get(task_id)
+        worker.progress = self.node.now
+        if task is not None and index > task.items:
+            task.items = index
+            oid = task_id + index.to_bytes(4, "little")
+            self.give(task, oid, kind, payload, held, index)
+
+    def consumed(self, cid: int, message: tuple[Any, ...]) -> None:
+        """CONSUMED: the reader of a stream has taken so many items."""
+        _, task_id, count = message
+        task = self.node.tasks.get(task_id)
+        if task is not None:
+            task.consumed = count
+            if task.worker is not None:
+                self.node.emit(task.worker.cid, (m.ACK, task_id, count))
+
+    def _end_stream(self, task: Task, count: int) -> None:
+        if task.client in self.node.clients:
+            self.node.emit(task.client, (m.STREAM_END, task.task_id, count))
+
+    def fail(self, task: Task, error: ErrorValue) -> None:
+        """End a task with an error in place of its results."""
+        if task.template.streaming:
+            task.items += 1
+            oid = task.task_id + task.items.to_bytes(4, "little")
+            self.give(task, oid, m.ERROR, error, (), task.items)
+            self._end_stream(task, task.items)
+        else:
+            for oid in return_ids(task.task_id, task.template.returns):
+                self.give(task, oid, m.ERROR, error, (), None)
+        self.forget(task)
+
+    def forget(self, task: Task) -> None:
+        """A task has ended: what it was given is unpinned."""
+        task.state = ENDED
+        task.worker = None
+        self.node.tasks.pop(task.task_id, None)
+        if task.deps or task.held:
+            self.drop_arguments(task)
+
+    def drop_arguments(self, task: Task) -> None:
+        """Unpin what a task was given."""
+        for _, oid in task.deps:
+            self.node.objects.unpin(oid)
+        for oid in task.held:
+            self.node.objects.unpin(oid)
+
+    # -- the worker's side of scheduling
+
+    def returned(self, cid: int, message: tuple[Any, ...]) -> None:
+        """RETURNED: tasks that the worker has not begun."""
+        worker = self.node.scheduler.workers[cid]
+        tasks = [worker.outstanding[i] for i in message[1] if i in worker.outstanding]
+        self.node.scheduler.returned(worker, tasks)
+
+    def blocked(self, cid: int, message: tuple[Any, ...]) -> None:
+        """BLOCKED: a task waits in get."""
+        self.node.scheduler.blocked(self.node.scheduler.workers[cid], message[1])
+
+    def unblocked(self, cid: int, message: tuple[Any, ...]) -> None:
+        """UNBLOCKED: it goes on."""
+        self.node.scheduler.unblocked(self.node.scheduler.workers[cid], message[1])
+
+    # -- cancellation and death
+
+    def cancel(self, cid: int, message: tuple[Any, ...]) -> None:
+        """CANCEL: end a task, queued or running, and those it started."""
+        _, task_id, force, recursive = message
+        task = self.node.tasks.get(task_id)
+        if recursive:
+            for child in [t for t in self.node.tasks.values() if t.parent == task_id and t.task_id != task_id]:
+                self.cancel(cid, (m.CANCEL, child.task_id, force and child.kind == PLAIN, True))
+        if task is None or task.kind == CREATION:
+            return
+        task.cancelled = True
+        if task.state in (WAITING, QUEUED):
+            if task.state == QUEUED and task.kind == PLAIN:
+                self.node.scheduler.dequeue(task)
+            elif task.kind == METHOD:
+                self.node.calls.dequeue(task)
+            self.fail(task, cancelled_error(task))
+        elif task.state == SENT:
+            first = next(iter(task.worker.outstanding.values())) is task
+            if force and task.kind == PLAIN and first:
+                self.node.shell("kill", task.worker.cid)
+            else:
+                self.node.emit(task.worker.cid, (m.STOP_TASK, task_id))
+
+    def worker_died(self, worker: Worker, begun: int, reason: str) -> None:
+        """A worker process is gone: what it ran is retried or fails, what it had not begun runs elsewhere."""
+        node = self.node
+        tasks = list(worker.outstanding.values())
+        worker.outstanding.clear()
+        node.scheduler.remove(worker)
+        for task in tasks:
+            task.worker = None
+            task.state = QUEUED
+        if worker.actor is not None:
+            node.calls.worker_died(worker, tasks, begun, reason)
+        else:
+            for task in reversed(tasks):
+                if task.kind == CREATION:
+                    node.calls.creation_died(task, worker, reason)
+                else:
+                    self._survive(task, worker, begun, reason)
+        node.scheduler.dispatch_all()
+
+    def _survive(self, task: Task, worker: Worker, begun: int, reason: str) -> None:
+        if task.cancelled:
+            self.fail(task, cancelled_error(task))
+        elif worker.kill_reason is not None and worker.kill_reason[0] == "RuntimeEnvSetupError":
+            self.fail(task, worker.kill_reason)
+        elif task.sequence > begun:
+            self.node.scheduler.requeue(task)
+        elif task.retries:
+            task.retries -= task.retries > 0
+            task.attempt += 1
+            self.node.scheduler.requeue(task)
+        else:
+            text = (
+                f"the worker process (pid {worker.pid}) that ran {task.template.name} {reason}, on attempt "
+                f"{task.attempt + 1}; raise max_retries (now {task.template.max_retries}) to have it run again"
+            )
+            self.fail(task, worker.kill_reason or ("WorkerCrashedError", {"message": text}))
+
+
+def cancelled_error(task: Task) -> ErrorValue:
+    """What a cancelled task's refs raise."""
+    return ("TaskCancelledError", {"task_id": task.task_id, "name": task.template.name})

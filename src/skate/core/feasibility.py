@@ -1,0 +1,66 @@
+"""Whether a request can ever be met: a function of the request and of what the cluster has, asked at submission."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate.core.shortage import infeasible_message
+from skate.core.tasks import PLAIN, Task
+
+if TYPE_CHECKING:
+    from skate.core.node import NodeCore
+
+ErrorValue = tuple[str, dict[str, Any]]
+
+
+def refusal(node: NodeCore, task: Task) -> ErrorValue | None:
+    """Why a task can never run on the cluster as it is, or None; remembered until the cluster changes."""
+    template = task.template
+    if template.feasible_version != node.scheduler.version:
+        template.feasible_version = node.scheduler.version
+        template.refusal = _judge(node, task)
+    return template.refusal
+
+
+def _judge(node: NodeCore, task: Task) -> ErrorValue | None:
+    template = task.template
+    strategy = template.strategy
+    what = "Task" if task.kind == PLAIN else "Actor"
+    kind = strategy[0] if strategy else ""
+    if kind == "bundle" and strategy is not None:
+        return node.placement.refusal(task, strategy[1], strategy[2])
+    if kind == "node" and strategy is not None:
+        _, wanted, soft = strategy[:3]
+        if not soft and wanted not in node.node_ids():
+            known = ", ".join(each.hex() for each in node.node_ids())
+            text = (
+                f"{template.name} is to run on node {wanted.hex()} and on no other, but there is no such node alive; "
+                f"alive: {known}; choose one of them or pass soft=True"
+            )
+            return (f"{what}UnschedulableError", {"message": text})
+    if kind == "labels" and strategy is not None:
+        hard = strategy[1]
+        if not any(matches(labels, hard) for labels in node.node_labels()):
+            text = f"{template.name} asks for a node with labels {hard}, but the nodes have {node.node_labels()}"
+            return (f"{what}UnschedulableError", {"message": text})
+    totals = node.node_totals()
+    request = {**template.request, **template.placement}
+    if any(all(total.get(name, 0) >= units for name, units in request.items()) for total in totals):
+        return None
+    message = infeasible_message(request, totals, template.name)
+    return (f"{what}UnschedulableError", {"message": message})
+
+
+def matches(labels: dict[str, str], wanted: Any) -> bool:
+    """Whether a node's labels meet conditions: (key, operator, values) with in, not_in, exists, absent."""
+    for key, operator, values in wanted:
+        value = labels.get(key)
+        if operator == "in" and value not in values:
+            return False
+        if operator == "not_in" and value in values:
+            return False
+        if operator == "exists" and value is None:
+            return False
+        if operator == "absent" and value is not None:
+            return False
+    return True

@@ -1,0 +1,127 @@
+"""Messages about objects: escape, publish, hold, free, fetch, and memory for large values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate.core import messages as m
+from skate.core.objects import ObjectRecord
+from skate.core.tasks import CREATION, PLAIN, Task, return_ids
+
+if TYPE_CHECKING:
+    from skate.core.node import NodeCore
+
+
+class Lifetimes:
+    """What clients say about refs, turned into changes of the object and actor tables."""
+
+    def __init__(self, node: NodeCore) -> None:
+        self.node = node
+
+    def escape(self, cid: int, message: tuple[Any, ...]) -> None:
+        """ESCAPE: the sender holds a ref whose value is to come, and is about to pass it on."""
+        objects = self.node.objects
+        objects.grant(objects.ensure(message[1]), cid)
+
+    def publish(self, cid: int, message: tuple[Any, ...]) -> None:
+        """PUBLISH: the sender has the value of a ref that it passes on."""
+        _, oid, kind, payload, held, granted = message
+        objects = self.node.objects
+        record = objects.ensure(oid)
+        if granted:
+            objects.grant(record, cid)
+        objects.fill(record, kind, payload, held)
+        objects.drop_if_unused(record)
+
+    def grant(self, cid: int, any_id: bytes) -> None:
+        """Count a grant to a process, of an object or an actor."""
+        if len(any_id) == 28:
+            self.node.objects.grant(self.node.objects.ensure(any_id), cid)
+            return
+        actor = self.node.actors.actors.get(any_id)
+        if actor is not None:
+            actor.holders[cid] = actor.holders.get(cid, 0) + 1
+
+    def hold(self, cid: int, message: tuple[Any, ...]) -> None:
+        """HOLD: the sender came by a ref or a handle inside a value."""
+        self.grant(cid, message[1])
+
+    def free(self, cid: int, message: tuple[Any, ...]) -> None:
+        """FREE: the sender gives grants back."""
+        _, any_id, grants = message
+        if len(any_id) == 28:
+            self.node.objects.free(cid, any_id, grants)
+            return
+        actor = self.node.actors.actors.get(any_id)
+        if actor is None:
+            return
+        left = actor.holders.get(cid, 0) - grants
+        if left > 0:
+            actor.holders[cid] = left
+        else:
+            actor.holders.pop(cid, None)
+            self.node.calls.end_if_unwanted(actor)
+
+    def fetch(self, cid: int, message: tuple[Any, ...]) -> None:
+        """FETCH: send the value now or when it is there."""
+        oid = message[1]
+        record = self.node.objects.ensure(oid)
+        if record.kind == m.PENDING:
+            record.fetchers.append(cid)
+        else:
+            self.deliver(cid, record)
+
+    def deliver(self, cid: int, record: ObjectRecord) -> None:
+        """Send a value to a process that holds a ref to it."""
+        if record.kind == m.ARENA:
+            self.node.objects.grant(record, cid)
+        self.node.emit(cid, (m.VALUE, record.oid, record.kind, record.payload, record.held))
+
+    def allocate(self, cid: int, message: tuple[Any, ...]) -> None:
+        """ALLOCATE: memory for a value that the sender will write."""
+        _, number, oid, size = message
+        node = self.node
+        offset = node.allocator.allocate(size)
+        if offset is None:
+            capacity, used = node.allocator.capacity, node.allocator.used
+            text = (
+                f"a value of {size} bytes does not fit into the object store: {used} of {capacity} bytes are in use; drop refs "
+                f"that are no longer needed, or start with init(object_store_memory={max(2 * capacity, used + 2 * size)})"
+            )
+            node.emit(cid, (m.REPLY, number, False, ("ObjectStoreFullError", {"message": text})))
+            return
+        record = node.objects.ensure(oid)
+        if record.kind != m.PENDING:  # a second attempt of a task whose first value is still there
+            record = node.objects.records[oid]
+            node.allocator.free(offset)
+            node.emit(cid, (m.REPLY, number, True, None))
+            return
+        if record.payload is not None:
+            node.allocator.free(record.payload[0])
+        record.writer = cid
+        record.payload = (offset, size)
+        node.emit(cid, (m.REPLY, number, True, offset))
+
+    def put(self, cid: int, message: tuple[Any, ...]) -> None:
+        """PUT: a value from `ray.put` is written; the sender holds it."""
+        _, oid, held = message
+        objects = self.node.objects
+        record = objects.records[oid]
+        objects.grant(record, cid)
+        objects.fill(record, m.ARENA, record.payload, held)
+
+    def forget_client(self, cid: int) -> None:
+        """A process is gone, with all that only it held."""
+        node = self.node
+        node.objects.forget_client(cid)
+        for actor in list(node.actors.actors.values()):
+            if actor.holders.pop(cid, None) is not None:
+                node.calls.end_if_unwanted(actor)
+        for task in list(node.tasks.values()):
+            if task.client == cid and task.kind != CREATION and not self._awaited(task):
+                node.execution.cancel(cid, (m.CANCEL, task.task_id, task.kind == PLAIN, True))
+
+    def _awaited(self, task: Task) -> bool:
+        """True if others than its caller know a task's results."""
+        records = self.node.objects.records
+        return any(oid in records for oid in return_ids(task.task_id, max(1, task.template.returns)))

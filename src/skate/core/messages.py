@@ -1,0 +1,71 @@
+"""The words that processes say to a node and hear from it, as plain tuples.
+
+A message is a tuple whose first field is one of these numbers; the comment gives the rest. Everything in it
+is what msgpack carries (integers, bytes, text, tuples, dicts), so the same tuple is a direct call in an embedded
+driver, a frame on a Unix socket and an event in a simulation.
+
+A *value* is (kind, payload): see INLINE, ARENA, ERROR below. An *error* payload is (class name, fields).
+"""
+
+from __future__ import annotations
+
+# kinds of value
+PENDING = 0  # not there yet
+INLINE = 1  # payload: bytes
+ARENA = 2  # payload: (offset, size) in the arena of this node
+ERROR = 3  # payload: (exception class name, fields)
+UNKNOWN = 4  # a borrowed ref: ask the node
+
+# client -> node: tasks
+FUNCTION = 1  # key, blob, held ids
+TEMPLATE = 2  # key, fields
+SUBMIT = 3  # task_id, template_key, args, deps, held ids, parent task id
+CREATE_ACTOR = 4  # actor_id, template_key, args, deps, held ids, parent task id
+CALL = 5  # task_id, actor_id, template_key, args, deps, held ids, parent task id
+CANCEL = 6  # task_id, force, recursive
+KILL = 7  # actor_id, no_restart
+
+# client -> node: objects
+ESCAPE = 10  # oid: known here, its value is still to come
+PUBLISH = 11  # oid, kind, payload, held ids
+HOLD = 12  # oid or actor_id: one more grant to the sender
+FREE = 13  # oid or actor_id, grants given back
+FETCH = 14  # oid: send the value when it is there
+ALLOCATE = 15  # request number, oid, size
+PUT = 16  # oid, size, held ids: what was allocated is written
+CONSUMED = 17  # task_id, items taken from a stream
+
+# client -> node: questions
+REQUEST = 20  # request number, verb, arguments
+
+# worker -> node
+READY = 30  # pid
+DONE = 31  # task_id, status, returns, retriable
+ITEM = 32  # task_id, index, kind, payload, held ids: one value of a stream
+RETURNED = 33  # task ids not begun
+BLOCKED = 34  # task_id: waits in get
+UNBLOCKED = 35  # task_id
+EXITING = 36  # actor leaves by its own will: reason
+
+# node -> client
+RESULT = 40  # oid, kind, payload, held ids, kept
+VALUE = 41  # oid, kind, payload, held ids
+REPLY = 42  # request number, ok, value
+STREAM = 43  # task_id, index, kind, payload, held ids, kept
+STREAM_END = 44  # task_id, count
+GONE = 45  # actor_id, reason: calls from now on fail without asking
+
+# node -> worker
+EXECUTE = 50  # task_id, template_key, args, deps, attempt
+CONSTRUCT = 51  # actor_id, template_key, args, deps, fields
+INVOKE = 52  # task_id, template_key, args, deps, attempt
+LEASE = 53  # what the worker runs with: resources, gpu ids, placement group
+TAKE_BACK = 54  # give back what is not begun
+STOP_TASK = 55  # task_id, recursive: cancel it
+EXIT = 56  # leave; graceful or not
+ACK = 57  # task_id, items consumed so far
+
+# status of DONE
+OK = 0
+FAILED = 1
+CANCELLED = 2

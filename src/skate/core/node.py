@@ -1,0 +1,264 @@
+"""The decisions of one node: what a message from a client or a worker changes, and what is to be done about it.
+
+`step(cid, message, now)` takes one message of one connected process and appends effects to `effects`: (cid, message) to be
+sent, or (SHELL, action) for the shell around: spawn a worker, kill one, release memory. No I/O, no clock, no randomness.
+The nouns have their own files: `tasks`, `objects`, `scheduler`, `actors`, `placement`; this one wires them together.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from skate.core import messages as m
+from skate.core.actors import ActorTable
+from skate.core.arena import Allocator
+from skate.core.calls import Calls
+from skate.core.capacity import Capacity
+from skate.core.execution import Execution
+from skate.core.lifetimes import Lifetimes
+from skate.core.objects import ObjectRecord, ObjectTable
+from skate.core.placement import PlacementTable
+from skate.core.queries import Queries
+from skate.core.scheduler import Scheduler
+from skate.core.tasks import Task, Template
+from skate.core.workers import Worker
+
+SHELL = -1
+HISTORY_MAX = 10_000
+
+Effect = tuple[int, Any]
+
+
+class Client:
+    """A connected process as the node sees it."""
+
+    __slots__ = ("cid", "job", "namespace", "is_driver")
+
+    def __init__(self, cid: int, job: str, namespace: str, is_driver: bool) -> None:
+        self.cid = cid
+        self.job = job
+        self.namespace = namespace
+        self.is_driver = is_driver
+
+
+class NodeCore:
+    """The state of one node; every change goes through `step` and the few events of the shell."""
+
+    def __init__(
+        self,
+        total: dict[str, int],
+        *,
+        gpus: dict[Any, int] | None = None,
+        arena_bytes: int = 1 << 30,
+        arena_reserved: int = 0,
+        node_id: bytes = b"\0" * 28,
+        labels: dict[str, str] | None = None,
+    ) -> None:
+        self.node_id = node_id
+        self.effects: list[Effect] = []
+        self.now = 0.0
+        self.capacity = Capacity("node", total, gpus, labels)
+        self.allocator = Allocator(arena_bytes)
+        if arena_reserved:
+            self.allocator.allocate(arena_reserved)
+        self.clients: dict[int, Client] = {}
+        self.functions: dict[bytes, tuple[bytes, tuple[bytes, ...]]] = {}
+        self.templates: dict[bytes, Template] = {}
+        self.tasks: dict[bytes, Task] = {}
+        self.history: deque[tuple[Any, ...]] = deque(maxlen=HISTORY_MAX)
+        self.actors = ActorTable()
+        self.objects = ObjectTable(self._release, self._pin_actor, self._deliver)
+        self.execution = Execution(self)
+        self.calls = Calls(self)
+        self.lifetimes = Lifetimes(self)
+        self.scheduler = Scheduler(self.capacity, self.emit, self.execution.start)
+        self.scheduler.spawn = self._spawn
+        self.scheduler.lend = self.execution.lend
+        self.placement = PlacementTable(self)
+        self.queries = Queries(self)
+        self.next_cid = 1
+        self.handlers: dict[int, Callable[[int, tuple[Any, ...]], None]] = {
+            m.FUNCTION: self._function,
+            m.TEMPLATE: self._template,
+            m.SUBMIT: self.execution.submit,
+            m.CREATE_ACTOR: self.calls.create,
+            m.CALL: self.calls.call,
+            m.CANCEL: self.execution.cancel,
+            m.KILL: self.calls.kill,
+            m.ESCAPE: self.lifetimes.escape,
+            m.PUBLISH: self.lifetimes.publish,
+            m.HOLD: self.lifetimes.hold,
+            m.FREE: self.lifetimes.free,
+            m.FETCH: self.lifetimes.fetch,
+            m.ALLOCATE: self.lifetimes.allocate,
+            m.PUT: self.lifetimes.put,
+            m.CONSUMED: self.execution.consumed,
+            m.REQUEST: self.queries.request,
+            m.READY: self._ready,
+            m.DONE: self.execution.done,
+            m.ITEM: self.execution.item,
+            m.RETURNED: self.execution.returned,
+            m.BLOCKED: self.execution.blocked,
+            m.UNBLOCKED: self.execution.unblocked,
+            m.EXITING: self.calls.exiting,
+        }
+
+    # -- the door
+
+    def step(self, cid: int, message: tuple[Any, ...], now: float) -> None:
+        """Take one message of the process `cid`; what is to be done is appended to `effects`."""
+        self.now = self.scheduler.now = now
+        self.handlers[message[0]](cid, message)
+
+    def tick(self, now: float) -> float | None:
+        """Time has passed; returns seconds until the next tick is wanted, or None."""
+        self.now = self.scheduler.now = now
+        return self.scheduler.tick(now)
+
+    def connect(self, cid: int, job: str, namespace: str, is_driver: bool) -> None:
+        """A process has joined."""
+        self.clients[cid] = Client(cid, job, namespace, is_driver)
+        self.next_cid = max(self.next_cid, cid + 1)
+
+    def disconnect(self, cid: int, now: float, begun: int = 1 << 62, reason: str = "") -> None:
+        """A process is gone; `begun` says how many of the tasks sent to it were begun, `reason` how it ended."""
+        self.now = self.scheduler.now = now
+        worker = self.scheduler.workers.get(cid)
+        if worker is not None:
+            self.execution.worker_died(worker, begun, reason)
+        self.clients.pop(cid, None)
+        self.lifetimes.forget_client(cid)
+
+    def environment_failed(self, cid: int, now: float, text: str) -> None:
+        """The runtime environment of a worker that was to be started cannot be made."""
+        self.now = self.scheduler.now = now
+        worker = self.scheduler.workers.get(cid)
+        if worker is not None:
+            worker.kill_reason = ("RuntimeEnvSetupError", {"message": text})
+            self.disconnect(cid, now, 0, text)
+
+    # -- small parts
+
+    def emit(self, cid: int, message: tuple[Any, ...]) -> None:
+        """Append an effect."""
+        self.effects.append((cid, message))
+
+    def shell(self, *action: Any) -> None:
+        """Append an effect for the shell."""
+        self.effects.append((SHELL, action))
+
+    def _function(self, cid: int, message: tuple[Any, ...]) -> None:
+        _, key, blob, held = message
+        if key not in self.functions:
+            self.functions[key] = (blob, held)
+            for oid in held:
+                self.objects.pin(oid)
+
+    def _template(self, cid: int, message: tuple[Any, ...]) -> None:
+        _, key, fields = message
+        if key not in self.templates:
+            self.templates[key] = Template(key, fields)
+
+    def _spawn(self, env_key: str, environment: str | None) -> Worker:
+        cid = self.next_cid
+        self.next_cid += 1
+        worker = Worker(cid, env_key)
+        self.scheduler.workers[cid] = worker
+        self.clients[cid] = Client(cid, "", "", False)
+        self.shell("spawn", cid, environment)
+        return worker
+
+    def _ready(self, cid: int, message: tuple[Any, ...]) -> None:
+        worker = self.scheduler.workers.get(cid)
+        if worker is not None:
+            worker.pid = message[1]
+
+    def _release(self, offset: int) -> None:
+        self.allocator.free(offset)
+
+    def _pin_actor(self, actor_id: bytes, change: int) -> None:
+        actor = self.actors.actors.get(actor_id)
+        if actor is not None:
+            actor.pins += change
+            if change < 0:
+                self.calls.end_if_unwanted(actor)
+
+    def _deliver(self, cid: int, record: ObjectRecord) -> None:
+        self.lifetimes.deliver(cid, record)
+
+    # -- the cluster as this node knows it
+
+    def node_totals(self) -> list[dict[str, int]]:
+        """What each node has in all."""
+        return [self.capacity.total]
+
+    def node_ids(self) -> list[bytes]:
+        """The nodes alive."""
+        return [self.node_id]
+
+    def node_labels(self) -> list[dict[str, str]]:
+        """The labels of each node."""
+        return [self.capacity.labels]
+
+    def describe_nodes(self) -> list[dict[str, Any]]:
+        """One entry a node, for `ray.nodes`."""
+        return [
+            {
+                "node_id": self.node_id.hex(),
+                "alive": True,
+                "total": dict(self.capacity.total),
+                "labels": dict(self.capacity.labels),
+                "reason": "",
+            }
+        ]
+
+    def why_waiting(self, task: Task) -> str:
+        """What a task waits for, in words."""
+        if task.state == 0:
+            return f"{task.missing} of its arguments are still being computed"
+        if task.state == 1 and task.actor is not None:
+            return f"the actor {task.actor.describe()} is not up yet"
+        if task.state == 1:
+            return self._shortage(task)
+        return f"it runs on worker {task.worker.pid}" if task.worker is not None else ""
+
+    def _shortage(self, task: Task) -> str:
+        for name, units in task.template.request.items():
+            free = self.capacity.available.get(name, 0)
+            if free < units:
+                total = self.capacity.total.get(name, 0)
+                return f"no {name}: {units / 10000:g} asked for, {max(free, 0) / 10000:g} of {total / 10000:g} free"
+        return "no worker is free yet"
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        self.scheduler.check()
+        self.actors.check()
+        self.objects.check(self._counted_pins())
+        self.allocator.check()
+        for task_id, task in self.tasks.items():
+            assert task.task_id == task_id and task.state != 3, task
+            if task.state == 0:
+                assert task.missing > 0, f"{task} waits for nothing"
+
+    def _counted_pins(self) -> dict[bytes, int]:
+        counted: dict[bytes, int] = {}
+        tasks = list(self.tasks.values())
+        tasks += [a.creation for a in self.actors.actors.values() if a.creation.task_id not in self.tasks and a.state != 3]
+        for task in tasks:
+            for oid in (*(oid for _, oid in task.deps), *task.held):
+                if len(oid) == 28:
+                    counted[oid] = counted.get(oid, 0) + 1
+        for _, held in self.functions.values():
+            for oid in held:
+                if len(oid) == 28:
+                    counted[oid] = counted.get(oid, 0) + 1
+        return counted
+
+    def __repr__(self) -> str:
+        return (
+            f"<NodeCore {self.node_id.hex()[:8]} tasks={len(self.tasks)} objects={len(self.objects.records)} "
+            f"actors={len(self.actors.actors)} workers={len(self.scheduler.workers)}>"
+        )

@@ -1,0 +1,171 @@
+"""The objects that a node owns: their values, who holds them, what waits for them.
+
+A ref that never leaves its process is not here. It enters when it *escapes* (is passed on inside a value or as an
+argument), when its value is large, or when a client asks for it. An object is freed when no process holds it and nothing pins
+it; a process holds by *grants*, counted on both sides, so that giving back and being granted again may cross on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from skate.core.messages import ARENA, ERROR, PENDING
+
+Value = tuple[int, Any, tuple[bytes, ...]]
+
+
+class ObjectRecord:
+    """One object: its value (kind, payload), the ids its value contains, and who keeps it alive."""
+
+    __slots__ = ("oid", "kind", "payload", "held", "holders", "pins", "waiters", "fetchers", "writer", "producer", "size")
+
+    def __init__(self, oid: bytes) -> None:
+        self.oid = oid
+        self.kind = PENDING
+        self.payload: Any = None
+        self.held: tuple[bytes, ...] = ()
+        self.holders: dict[int, int] = {}
+        self.pins = 0
+        self.waiters: list[Callable[[], None]] = []
+        self.fetchers: list[int] = []
+        self.writer: int | None = None  # who is writing the value into the arena just now
+        self.producer: Any = None  # the task that can make the value again
+        self.size = 0
+
+    def __repr__(self) -> str:
+        kind = ("pending", "inline", "arena", "error", "unknown")[self.kind]
+        return f"<Object {self.oid.hex()[:16]} {kind} holders={self.holders} pins={self.pins}>"
+
+
+class ObjectTable:
+    """All objects of a node, by id."""
+
+    def __init__(
+        self,
+        release: Callable[[int], None],
+        pin_other: Callable[[bytes, int], None],
+        deliver: Callable[[int, ObjectRecord], None],
+    ) -> None:
+        self.records: dict[bytes, ObjectRecord] = {}
+        self._release = release
+        self._pin_other = pin_other
+        self._deliver = deliver
+
+    def get(self, oid: bytes) -> ObjectRecord | None:
+        """The record of an object, or None if it is not (or no longer) known here."""
+        return self.records.get(oid)
+
+    def ensure(self, oid: bytes) -> ObjectRecord:
+        """The record of an object; made, still without a value, if there is none."""
+        record = self.records.get(oid)
+        if record is None:
+            record = self.records[oid] = ObjectRecord(oid)
+        return record
+
+    def fill(self, record: ObjectRecord, kind: int, payload: Any, held: tuple[bytes, ...]) -> None:
+        """Give an object its value, once; wake what waits for it."""
+        if record.kind != PENDING:
+            return
+        record.kind = kind
+        record.payload = payload
+        record.held = held
+        record.writer = None
+        if kind == ARENA:
+            record.size = payload[1]
+        for other in held:
+            self.pin(other)
+        waiters, record.waiters = record.waiters, []
+        fetchers, record.fetchers = record.fetchers, []
+        for cid in fetchers:
+            self._deliver(cid, record)
+        for waiter in waiters:
+            waiter()
+
+    def fail(self, record: ObjectRecord, name: str, **fields: Any) -> None:
+        """Give an object an error for its value."""
+        self.fill(record, ERROR, (name, fields), ())
+
+    def grant(self, record: ObjectRecord, cid: int) -> None:
+        """Count one more grant to a process."""
+        record.holders[cid] = record.holders.get(cid, 0) + 1
+
+    def free(self, cid: int, oid: bytes, grants: int) -> None:
+        """A process gives grants back."""
+        record = self.records.get(oid)
+        if record is None:
+            return
+        left = record.holders.get(cid, 0) - grants
+        if left > 0:
+            record.holders[cid] = left
+            return
+        record.holders.pop(cid, None)
+        self.drop_if_unused(record)
+
+    def pin(self, oid: bytes) -> None:
+        """Keep an object (or, by a shorter id, an actor) for a task or for a value that contains it."""
+        if len(oid) != 28:
+            self._pin_other(oid, 1)
+            return
+        self.ensure(oid).pins += 1
+
+    def unpin(self, oid: bytes) -> None:
+        """Take back one `pin`."""
+        if len(oid) != 28:
+            self._pin_other(oid, -1)
+            return
+        record = self.records.get(oid)
+        if record is not None:
+            record.pins -= 1
+            self.drop_if_unused(record)
+
+    def drop_if_unused(self, record: ObjectRecord) -> None:
+        """Free an object that nobody holds, pins, writes or waits for."""
+        if record.holders or record.pins > 0 or record.writer is not None or record.waiters or record.fetchers:
+            return
+        if self.records.pop(record.oid, None) is None:
+            return
+        if record.kind == ARENA:
+            self._release(record.payload[0])
+        record.producer = None
+        held, record.held = record.held, ()
+        for other in held:
+            self.unpin(other)
+
+    def forget_client(self, cid: int) -> None:
+        """A process is gone: what only it held is freed, what it was writing fails."""
+        for record in list(self.records.values()):
+            if record.writer == cid:
+                record.writer = None
+                if record.kind == PENDING and record.payload is not None:
+                    self._release(record.payload[0])
+                    record.payload = None
+            if cid in record.fetchers:
+                record.fetchers = [other for other in record.fetchers if other != cid]
+            if record.holders.pop(cid, None) is not None or not record.holders:
+                self.drop_if_unused(record)
+
+    def check(self, pins: dict[bytes, int] | None = None) -> None:
+        """Raise AssertionError if an invariant is broken; `pins` are the pins that tasks and actors account for."""
+        counted: dict[bytes, int] = dict(pins or {})
+        for record in self.records.values():
+            for other in record.held:
+                if len(other) == 28:
+                    counted[other] = counted.get(other, 0) + 1
+        for oid, record in self.records.items():
+            assert record.oid == oid
+            assert all(grants > 0 for grants in record.holders.values()), record
+            assert record.kind == PENDING or not record.waiters, record
+            assert record.kind == PENDING or not record.fetchers, record
+            if pins is not None:
+                assert record.pins == counted.get(oid, 0), (record, counted.get(oid, 0))
+            kept = record.holders or record.pins or record.writer is not None or record.waiters or record.fetchers
+            assert kept, f"{record} is kept by nobody"
+
+    def __repr__(self) -> str:
+        return f"<ObjectTable {len(self.records)} objects>"
+
+
+def total_size(records: Iterable[ObjectRecord]) -> int:
+    """Bytes that objects take in the arena."""
+    return sum(record.size for record in records)

@@ -1,0 +1,188 @@
+"""Questions that a client asks and waits for: names, resources, groups, states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from skate.core import messages as m
+from skate.core.actors import DEAD, STATES
+from skate.core.tasks import METHOD
+
+if TYPE_CHECKING:
+    from skate.core.node import NodeCore
+
+
+class Refused(Exception):
+    """A question that is answered with an error: (exception class name, fields)."""
+
+    def __init__(self, name: str, **fields: Any) -> None:
+        super().__init__(name)
+        self.error = (name, fields)
+
+
+class Queries:
+    """Answers REQUEST messages, each by the verb in it."""
+
+    def __init__(self, node: NodeCore) -> None:
+        self.node = node
+        self.verbs: dict[str, Callable[..., Any]] = {
+            "reserve_name": self.reserve_name,
+            "get_actor": self.get_actor,
+            "list_named_actors": self.list_named_actors,
+            "actor_state": self.actor_state,
+            "list_actors": self.list_actors,
+            "cluster_resources": self.cluster_resources,
+            "available_resources": self.available_resources,
+            "nodes": self.nodes,
+            "create_group": self.create_group,
+            "group_ready": self.group_ready,
+            "remove_group": self.remove_group,
+            "group_table": self.group_table,
+            "find_group": self.find_group,
+            "timeline": self.timeline,
+            "task_state": self.task_state,
+            "object_state": self.object_state,
+            "is_method": self.is_method,
+        }
+
+    def request(self, cid: int, message: tuple[Any, ...]) -> None:
+        """REQUEST: look the verb up, answer with its result or with the error it raises."""
+        _, number, verb, arguments = message
+        try:
+            value = self.verbs[verb](cid, *arguments)
+        except Refused as refused:
+            self.node.emit(cid, (m.REPLY, number, False, refused.error))
+        else:
+            self.node.emit(cid, (m.REPLY, number, True, value))
+
+    # -- actors
+
+    def reserve_name(self, cid: int, namespace: str, name: str) -> tuple[bytes, bytes] | None:
+        """The living actor that has a name, as (id, handle); None if the name is free."""
+        actor = self.node.actors.named(namespace, name)
+        if actor is None:
+            return None
+        actor.holders[cid] = actor.holders.get(cid, 0) + 1
+        return actor.actor_id, actor.public
+
+    def get_actor(self, cid: int, namespace: str, name: str) -> tuple[bytes, bytes]:
+        """The actor of that name; the asker holds it from now on."""
+        found = self.reserve_name(cid, namespace, name)
+        if found is None:
+            others = sorted(space for space, known in self.node.actors.names if known == name)
+            same = sorted(known for space, known in self.node.actors.names if space == namespace)
+            raise Refused("no such actor", name=name, namespace=namespace, elsewhere=others, here=same)
+        return found
+
+    def list_named_actors(self, cid: int, namespace: str | None) -> list[tuple[str, str]]:
+        """(namespace, name) of the living named actors, of one namespace or of all."""
+        return sorted(key for key in self.node.actors.names if namespace is None or key[0] == namespace)
+
+    def actor_state(self, cid: int, actor_id: bytes) -> str | None:
+        """The state of an actor as a word, or None."""
+        actor = self.node.actors.actors.get(actor_id)
+        return None if actor is None else STATES[actor.state]
+
+    def list_actors(self, cid: int) -> list[dict[str, Any]]:
+        """All actors known, the dead ones too."""
+        return [
+            {
+                "actor_id": actor.actor_id.hex(),
+                "class_name": actor.class_name,
+                "state": STATES[actor.state],
+                "name": actor.name,
+                "namespace": actor.namespace,
+                "pid": actor.worker.pid if actor.worker is not None else 0,
+                "restarts": actor.restarts,
+                "alive": actor.state != DEAD,
+            }
+            for actor in self.node.actors.actors.values()
+        ]
+
+    # -- resources
+
+    def cluster_resources(self, cid: int) -> dict[str, int]:
+        """What the nodes have in all, in units."""
+        total: dict[str, int] = {}
+        for each in self.node.node_totals():
+            for name, units in each.items():
+                total[name] = total.get(name, 0) + units
+        return total
+
+    def available_resources(self, cid: int) -> dict[str, int]:
+        """What is free now, in units; resources in placement groups under names of their own."""
+        free = {name: units for name, units in self.node.capacity.available.items() if units > 0}
+        for (group_id, index), pool in self.node.scheduler.pools.items():
+            for name, units in pool.available.items():
+                if units > 0:
+                    wild = f"{name}_group_{group_id.hex()}"
+                    free[wild] = free.get(wild, 0) + units
+                    free[f"{name}_group_{index}_{group_id.hex()}"] = units
+        return free
+
+    def nodes(self, cid: int) -> list[dict[str, Any]]:
+        """One entry a node."""
+        return self.node.describe_nodes()
+
+    # -- placement groups
+
+    def create_group(self, cid: int, group_id: bytes, bundles: Any, fields: dict[str, Any]) -> None:
+        """Enter a placement group."""
+        name = fields.get("name")
+        if name and any(g.name == name and g.state != "REMOVED" for g in self.node.placement.groups.values()):
+            raise Refused("ValueError", message=f"there is already a placement group named {name!r}")
+        self.node.placement.create(cid, group_id, tuple(bundles), fields)
+
+    def group_ready(self, cid: int, group_id: bytes, oid: bytes) -> None:
+        """Have an object follow a group's readiness."""
+        self.node.placement.ready(cid, group_id, oid)
+
+    def remove_group(self, cid: int, group_id: bytes) -> None:
+        """Remove a group."""
+        self.node.placement.remove(group_id)
+
+    def group_table(self, cid: int) -> list[dict[str, Any]]:
+        """One entry a group."""
+        return [
+            {
+                "placement_group_id": group.group_id.hex(),
+                "name": group.name,
+                "bundles": dict(enumerate(group.bundles)),
+                "strategy": group.strategy,
+                "state": "PENDING" if group.state == "INFEASIBLE" else group.state,
+                "nodes": dict.fromkeys(range(len(group.leases)), self.node.node_id.hex()),
+                "why": group.why,
+            }
+            for group in self.node.placement.groups.values()
+        ]
+
+    def find_group(self, cid: int, name: str) -> tuple[bytes, Any] | None:
+        """The group of that name, as (id, bundles)."""
+        for group in self.node.placement.groups.values():
+            if group.name == name and group.state != "REMOVED":
+                return group.group_id, group.bundles
+        return None
+
+    # -- what happened
+
+    def timeline(self, cid: int) -> list[tuple[Any, ...]]:
+        """The tasks that ended last: (name, id, kind, worker, pid, end, microseconds, status)."""
+        return list(self.node.history)
+
+    def task_state(self, cid: int, task_id: bytes) -> tuple[int, str] | None:
+        """How far a task is, and what it waits for; None once it has ended."""
+        task = self.node.tasks.get(task_id)
+        return None if task is None else (task.state, self.node.why_waiting(task))
+
+    def object_state(self, cid: int, oid: bytes) -> dict[str, Any] | None:
+        """What the node knows of an object."""
+        record = self.node.objects.records.get(oid)
+        if record is None:
+            return None
+        return {"kind": record.kind, "size": record.size, "holders": dict(record.holders), "pins": record.pins}
+
+    def is_method(self, cid: int, task_id: bytes) -> bool:
+        """True if a task under way is a method call."""
+        task = self.node.tasks.get(task_id)
+        return task is not None and task.kind == METHOD

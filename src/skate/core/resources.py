@@ -1,0 +1,189 @@
+"""Resources: amounts of CPU, GPU, memory and whatever else a node is said to have.
+
+Amounts are integers, in units of 1/10000, so that sums are exact: a thousand releases of 0.1 CPU give back
+what a thousand requests took. A resource set is a plain ``dict[str, int]`` without zero entries in a request;
+a node's set keeps its zeros, since "has none left" and "never had any" are different answers.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    GpuId = int | str
+
+UNIT = 10_000
+"""Units in one whole."""
+
+# What float arithmetic may lose: 0.57 * 10000 is 5699.999999999999, and means 5700.
+_SLACK = 1e-6
+
+_BYTE_STEPS = ((1024**4, "TiB"), (1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
+
+
+def to_units(value: float, name: str = "a resource") -> int:
+    """`value` in units of 1/10000, rounded down, so that n requests of 1/n always fit into one whole.
+
+    Raises ValueError for negative, infinite or NaN amounts and for those between 0 and 0.0001.
+    """
+    if isinstance(value, int):
+        units = value * UNIT
+    else:
+        scaled = value * UNIT
+        # NaN fails both comparisons.
+        if not -float("inf") < scaled < float("inf"):
+            raise ValueError(f"{name}={value} is not an amount; give a number of 0 or more")
+        units = int(scaled + _SLACK) if scaled >= 0 else -1
+    if units < 0:
+        raise ValueError(f"{name}={value} is negative; give a number of 0 or more")
+    if units == 0 and value != 0:
+        raise ValueError(f"{name}={value} is finer than resources go; the smallest amount is 0.0001")
+    return units
+
+
+def from_units(units: int) -> float:
+    """The amount that `units` stand for."""
+    return units / UNIT
+
+
+def to_amounts(units: Mapping[str, int]) -> dict[str, float]:
+    """A set in amounts, as users read it: ``{'CPU': 1.0}``."""
+    return {name: amount / UNIT for name, amount in units.items()}
+
+
+def human_amount(units: int) -> str:
+    """An amount without needless zeros: 4, 0.5."""
+    whole, rest = divmod(units, UNIT)
+    return f"{whole}.{rest:04d}".rstrip("0") if rest else str(whole)
+
+
+def human_bytes(count: int) -> str:
+    """A number of bytes in the largest unit of which there is at least one: 1.5 GiB."""
+    for size, suffix in _BYTE_STEPS:
+        if count >= size:
+            return f"{count / size:.1f}".removesuffix(".0") + f" {suffix}"
+    return f"{count} bytes"
+
+
+def format_request(request: Mapping[str, int]) -> str:
+    """A request as one line, ``CPU=1, GPU=0.5``; "nothing" when it is empty."""
+    return ", ".join(f"{name}={human_amount(units)}" for name, units in request.items()) or "nothing"
+
+
+def fits(request: Mapping[str, int], available: Mapping[str, int]) -> bool:
+    """Whether `available` has all of `request`."""
+    for name, units in request.items():  # noqa: SIM110  a generator costs twice as much here
+        if available.get(name, 0) < units:
+            return False
+    return True
+
+
+def subtract(available: dict[str, int], request: Mapping[str, int]) -> None:
+    """Take `request` out of `available`, in place; the caller has asked `fits` first, or knows better."""
+    for name, units in request.items():
+        available[name] = available.get(name, 0) - units
+
+
+def add(available: dict[str, int], request: Mapping[str, int]) -> None:
+    """Put `request` back into `available`, in place."""
+    for name, units in request.items():
+        available[name] = available.get(name, 0) + units
+
+
+def total_of(sets: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The sum of several sets."""
+    total: dict[str, int] = {}
+    for one in sets:
+        add(total, one)
+    return total
+
+
+def check(available: Mapping[str, int], total: Mapping[str, int]) -> None:
+    """Invariant: nothing below zero, nothing above what there is, nothing out of nowhere.
+
+    A blocked worker that takes its CPU back may overdraw; a node that allows this checks with the debt added.
+    """
+    for name, units in available.items():
+        assert name in total, f"{name} is available but was never declared"
+        assert 0 <= units <= total[name], f"{name}: {units} units available of {total[name]}"
+    for name in total:
+        assert name in available, f"{name} was declared but is lost from the books"
+
+
+class GpuPool:
+    """Which GPUs of one node are held, and how much of each.
+
+    Whole GPUs are handed out in the order of their ids. A fraction goes onto the fullest GPU that still has
+    room, so that whole ones stay free for those who need them."""
+
+    __slots__ = ("_free",)
+
+    def __init__(self, ids: Iterable[GpuId]) -> None:
+        # Units free of each GPU, in the order of their ids.
+        self._free: dict[GpuId, int] = dict.fromkeys(ids, UNIT)
+
+    def __len__(self) -> int:
+        return len(self._free)
+
+    def __repr__(self) -> str:
+        return (
+            f"GpuPool({', '.join(f'{id_}: {human_amount(free)} free' for id_, free in self._free.items())})"
+        )
+
+    @property
+    def free_units(self) -> int:
+        """Units free on all GPUs together; fractions of several GPUs do not make a whole."""
+        return sum(self._free.values())
+
+    def allocate(self, units: int) -> list[tuple[GpuId, int]] | None:
+        """Hold `units` and return which GPUs they are on, or None when they do not fit now.
+
+        Raises ValueError when more than one GPU is asked for and the number is not whole.
+        """
+        if units <= 0:
+            return []
+        if units < UNIT:
+            return self._allocate_fraction(units)
+        count, rest = divmod(units, UNIT)
+        if rest:
+            raise ValueError(
+                f"num_gpus={from_units(units)}: above one, GPUs are given whole; ask for {count} or less"
+            )
+        whole = [id_ for id_, free in self._free.items() if free == UNIT][:count]
+        if len(whole) < count:
+            return None
+        for id_ in whole:
+            self._free[id_] = 0
+        return [(id_, UNIT) for id_ in whole]
+
+    def _allocate_fraction(self, units: int) -> list[tuple[GpuId, int]] | None:
+        best: GpuId | None = None
+        best_free = UNIT + 1
+        for id_, free in self._free.items():
+            if units <= free < best_free:
+                best, best_free = id_, free
+        if best is None:
+            return None
+        self._free[best] -= units
+        return [(best, units)]
+
+    def free(self, held: Iterable[tuple[GpuId, int]]) -> None:
+        """Give back what `allocate` returned."""
+        for id_, units in held:
+            self._free[id_] += units
+
+    def hold(self, held: Iterable[tuple[GpuId, int]]) -> bool:
+        """Take back exactly what `held` names, as after a blocked worker wakes; False when someone has it
+        now."""
+        held = list(held)
+        if any(self._free[id_] < units for id_, units in held):
+            return False
+        for id_, units in held:
+            self._free[id_] -= units
+        return True
+
+    def check(self) -> None:
+        """Invariant: no GPU is held more than once or freed more than it was held."""
+        for id_, free in self._free.items():
+            assert 0 <= free <= UNIT, f"GPU {id_}: {free} units free of {UNIT}"

@@ -1,0 +1,321 @@
+"""Which task runs where on this node, and when.
+
+Ready tasks queue by *scheduling class*: those that ask for the same resources, environment and place. A worker is leased to a
+class, with its resources, for as long as it has tasks of it. While resources are free, a queued task gets a worker of its
+own; beyond that, tasks are sent ahead to leased workers, as many as make a few milliseconds of work by the class's measured run
+times. Nothing is sent behind a task that runs long or waits, and what was already sent behind it is asked back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from skate.core.capacity import Capacity
+from skate.core.messages import EXIT, TAKE_BACK
+from skate.core.tasks import CREATION, QUEUED, SENT, Task
+from skate.core.workers import Worker
+
+AHEAD_SECONDS = 0.004
+AHEAD_MAX = 100
+STALL_SECONDS = 0.008
+IDLE_SECONDS_MAX = 2.0
+
+Emit = Callable[[int, tuple[Any, ...]], None]
+
+
+class SchedClass:
+    """Tasks that the scheduler need not tell apart."""
+
+    __slots__ = ("key", "request", "env_key", "environment", "queue", "workers", "pools", "strategy", "blocked_since")
+
+    def __init__(self, key: Any, request: dict[str, int], env_key: str, environment: str | None, strategy: Any) -> None:
+        self.key = key
+        self.request = request
+        self.env_key = env_key
+        self.environment = environment
+        self.strategy = strategy
+        self.queue: deque[Task] = deque()
+        self.workers: dict[int, Worker] = {}
+
+    def __repr__(self) -> str:
+        return f"<SchedClass {self.key} queued={len(self.queue)} workers={list(self.workers)}>"
+
+
+class Scheduler:
+    """Queues, leases and idle workers of one node."""
+
+    def __init__(self, capacity: Capacity, emit: Emit, start: Callable[[Task], None]) -> None:
+        self.capacity = capacity
+        self.emit = emit
+        self._start = start  # put the task's message on the wire
+        self.pools: dict[tuple[bytes, int], Capacity] = {}
+        self.classes: dict[Any, SchedClass] = {}
+        self.workers: dict[int, Worker] = {}
+        self.idle: dict[str, list[Worker]] = {}
+        self.waiting: dict[Any, SchedClass] = {}  # classes with a queue, in the order they began to wait
+        self.now = 0.0
+        self.spawn: Callable[[str, str | None], Worker]
+        self.lend: Callable[[Worker, Task], None]
+        self.version = 0  # counts changes of what the node has
+
+    def class_of(self, task: Task) -> SchedClass:
+        """The scheduling class of a task."""
+        template = task.template
+        found: SchedClass | None = template.sched_class
+        if found is None:
+            key = (tuple(sorted(template.request.items())), template.env_key, template.strategy, task.kind == CREATION)
+            found = self.classes.get(key)
+            if found is None:
+                found = self.classes[key] = SchedClass(
+                    key, template.request, template.env_key, template.environment, template.strategy
+                )
+            template.sched_class = found
+        return found
+
+    # -- queueing
+
+    def enqueue(self, task: Task, front: bool = False) -> None:
+        """A task whose arguments are there waits for a worker; it may get one at once."""
+        task.state = QUEUED
+        group = self.class_of(task)
+        if front:
+            group.queue.appendleft(task)
+        else:
+            group.queue.append(task)
+        if group.key not in self.waiting:
+            self.waiting[group.key] = group
+            self.dispatch(group)
+        elif len(group.queue) == 1 or group.workers:
+            self.dispatch(group)
+
+    def dequeue(self, task: Task) -> bool:
+        """Take a queued task out; False if it is not in a queue."""
+        group = self.class_of(task)
+        try:
+            group.queue.remove(task)
+        except ValueError:
+            return False
+        if not group.queue:
+            self.waiting.pop(group.key, None)
+        return True
+
+    def dispatch_all(self) -> None:
+        """Resources or workers came free: let every class look again, the longest waiting first."""
+        for group in list(self.waiting.values()):
+            self.dispatch(group)
+
+    def dispatch(self, group: SchedClass) -> None:
+        """Send what can be sent of one class."""
+        queue = group.queue
+        while queue:
+            lease = self._acquire(group, queue[0])
+            if lease is None:
+                break
+            task = queue.popleft()
+            idle = self.idle.get(group.env_key)
+            worker = idle.pop() if idle else self.spawn(group.env_key, group.environment)
+            worker.lease = lease
+            worker.sched_class = group
+            worker.stalled = False
+            group.workers[worker.cid] = worker
+            self.lend(worker, task)
+            self._send(worker, task)
+        if queue and group.workers and queue[0].kind != CREATION:
+            self._send_ahead(group)
+        if not queue:
+            self.waiting.pop(group.key, None)
+
+    def _send_ahead(self, group: SchedClass) -> None:
+        queue = group.queue
+        depth = self.depth(queue[0])
+        if depth <= 1:
+            return
+        # Evenly, so that the last tasks of a batch do not all wait behind one worker.
+        room = [w for w in group.workers.values() if not w.stalled and len(w.outstanding) < depth]
+        while queue and room:
+            still = []
+            for worker in room:
+                if not queue:
+                    break
+                self._send(worker, queue.popleft())
+                if len(worker.outstanding) < depth:
+                    still.append(worker)
+            room = still
+
+    def depth(self, task: Task) -> int:
+        """How many tasks a worker may hold, by how short they are."""
+        seconds = task.template.seconds
+        if seconds < 0:
+            return 1
+        return min(AHEAD_MAX, max(1, int(AHEAD_SECONDS / (seconds + 1e-5))))
+
+    def _acquire(self, group: SchedClass, task: Task) -> Any:
+        strategy = group.strategy
+        if strategy is None or strategy[0] != "bundle":
+            return self.capacity.acquire(group.request)
+        _, group_id, index = strategy
+        if index >= 0:
+            pool = self.pools.get((group_id, index))
+            return None if pool is None else pool.acquire(group.request)
+        for (owner, _), pool in self.pools.items():
+            if owner == group_id:
+                lease = pool.acquire(group.request)
+                if lease is not None:
+                    return lease
+        return None
+
+    def _send(self, worker: Worker, task: Task) -> None:
+        task.state = SENT
+        task.worker = worker
+        worker.sent += 1
+        task.sequence = worker.sent
+        if not worker.outstanding:
+            worker.progress = self.now
+        worker.outstanding[task.task_id] = task
+        self._start(task)
+
+    # -- progress
+
+    def finished(self, worker: Worker, task: Task) -> None:
+        """A worker answered for a task: give it the next ones, or let it go."""
+        worker.progress = self.now
+        worker.stalled = False
+        worker.asked_back = False
+        group = worker.sched_class
+        if group is None:
+            return
+        queue = group.queue
+        if queue and not worker.leaving:
+            depth = self.depth(queue[0]) if worker.outstanding else 1
+            while queue and len(worker.outstanding) < depth:
+                self._send(worker, queue.popleft())
+            if not queue:
+                self.waiting.pop(group.key, None)
+        if not worker.outstanding:
+            self.let_go(worker)
+
+    def let_go(self, worker: Worker) -> None:
+        """End a worker's lease; it is idle, or leaves."""
+        self.end_lease(worker)
+        if not worker.leaving:
+            worker.idle_since = self.now
+            self.idle.setdefault(worker.env_key, []).append(worker)
+        if self.waiting:
+            self.dispatch_all()
+
+    def end_lease(self, worker: Worker) -> None:
+        """Give back the resources that a worker holds."""
+        group = worker.sched_class
+        if group is not None:
+            group.workers.pop(worker.cid, None)
+            worker.sched_class = None
+        lease, worker.lease = worker.lease, None
+        if lease is not None:
+            lease.capacity.release(lease)
+        worker.blocked.clear()
+
+    def returned(self, worker: Worker, tasks: list[Task]) -> None:
+        """A worker gave tasks back that it had not begun."""
+        worker.asked_back = False
+        for task in reversed(tasks):
+            if worker.outstanding.pop(task.task_id, None) is None:
+                continue
+            task.worker = None
+            self.requeue(task)
+        if not worker.outstanding and worker.sched_class is not None:
+            self.let_go(worker)
+        self.dispatch_all()
+
+    def requeue(self, task: Task) -> None:
+        """Put a task back at the front of its queue, without sending it yet."""
+        task.state = QUEUED
+        group = self.class_of(task)
+        group.queue.appendleft(task)
+        self.waiting.setdefault(group.key, group)
+
+    def blocked(self, worker: Worker, task_id: bytes) -> None:
+        """A worker's task waits in `get`: others may have its CPUs."""
+        worker.blocked.add(task_id)
+        worker.stalled = True
+        lease = worker.lease
+        if lease is not None:
+            lease.capacity.return_cpu(lease)
+            self.dispatch_all()
+
+    def unblocked(self, worker: Worker, task_id: bytes) -> None:
+        """The task goes on, at once."""
+        worker.blocked.discard(task_id)
+        if not worker.blocked and worker.lease is not None:
+            worker.lease.capacity.retake_cpu(worker.lease)
+
+    def remove(self, worker: Worker) -> None:
+        """A worker process is gone."""
+        self.workers.pop(worker.cid, None)
+        idle = self.idle.get(worker.env_key)
+        if idle and worker in idle:
+            idle.remove(worker)
+        self.end_lease(worker)
+
+    # -- time
+
+    def tick(self, now: float) -> float | None:
+        """Ask back what waits behind long tasks, retire idle workers; returns seconds until this is wanted again."""
+        again = None
+        for group in self.classes.values():
+            for worker in group.workers.values():
+                if len(worker.outstanding) < 2 or worker.asked_back:
+                    continue
+                if now - worker.progress >= STALL_SECONDS:
+                    worker.stalled = True
+                    if self._could_use(group):
+                        worker.asked_back = True
+                        self.emit(worker.cid, (TAKE_BACK,))
+                        continue
+                again = STALL_SECONDS
+        retire = self._retire(now)
+        if retire is not None and again is None:
+            again = retire
+        return again
+
+    def _could_use(self, group: SchedClass) -> bool:
+        if group.strategy is not None and group.strategy[0] == "bundle":
+            return any(pool.fits(group.request) for (owner, _), pool in self.pools.items() if owner == group.strategy[1])
+        return self.capacity.fits(group.request)
+
+    def _retire(self, now: float) -> float | None:
+        keep = max(1, self.capacity.total.get("CPU", 0) // 10_000)
+        surplus = sum(map(len, self.idle.values())) - keep
+        if surplus <= 0:
+            return None
+        resting = sorted((w for idle in self.idle.values() for w in idle), key=lambda w: (w.idle_since, w.cid))
+        for worker in resting[:surplus]:
+            if now - worker.idle_since < IDLE_SECONDS_MAX:
+                return IDLE_SECONDS_MAX - (now - worker.idle_since)
+            self.idle[worker.env_key].remove(worker)
+            worker.leaving = True
+            self.emit(worker.cid, EXIT_MESSAGE)
+        return None
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        self.capacity.check()
+        for pool in self.pools.values():
+            pool.check()
+        for group in self.classes.values():
+            assert bool(group.queue) == (group.key in self.waiting), group
+            for task in group.queue:
+                assert task.state == QUEUED, task
+                assert task.worker is None, task
+            for worker in group.workers.values():
+                assert worker.sched_class is group and worker.lease is not None and worker.outstanding, worker
+        for worker in self.workers.values():
+            for task_id, task in worker.outstanding.items():
+                assert task.task_id == task_id and task.state == SENT and task.worker is worker, (worker, task)
+        for idle in self.idle.values():
+            for worker in idle:
+                assert not worker.outstanding and worker.lease is None and worker.cid in self.workers, worker
+
+
+EXIT_MESSAGE = (EXIT, "retired")

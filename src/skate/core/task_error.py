@@ -1,0 +1,245 @@
+"""RayTaskError: a remote exception, raised here as an instance of its own class as well.
+
+Ray's contract is that ``except ValueError`` and ``except RayTaskError`` both catch what a task raised. For
+that a class is made at run time that derives from both; its instance, the *twin*, is filled without running
+the user's constructor. Public as ``skate.exceptions.RayTaskError``.
+"""
+
+from __future__ import annotations
+
+import os
+from types import new_class
+from weakref import WeakValueDictionary
+
+from skate.core import exception_state
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    _Parts = tuple[type, tuple[Any, ...], dict[str, Any], dict[str, Any]]
+
+
+class RayError(Exception):
+    """Base of every error that Skate raises on its own account."""
+
+    __module__ = "skate.exceptions"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # BaseException's own way calls the class with ``args``, which misses arguments given by keyword.
+        return _restore, (type(self), self.args), dict(self.__dict__)
+
+
+def _restore(cls: type[RayError], args: tuple[Any, ...]) -> BaseException:
+    return exception_state.make(cls, args, {}, {})
+
+
+class RayTaskError(RayError):
+    """A task or actor call raised an exception.
+
+    ``ray.get`` raises it by `as_instanceof_cause`: as an instance both of this class and of the class of the
+    remote exception, so ``except ValueError`` and ``except RayTaskError`` both work.
+
+    Attributes: cause (the remote exception), function_name, traceback_str (the remote traceback, user frames
+    only), proctitle, pid, ip, actor_repr, actor_id (where it ran), submit_site ("file:line" of the
+    ``.remote()`` call, or None).
+    """
+
+    __module__ = "skate.exceptions"
+
+    cause: BaseException
+
+    def __init__(
+        self,
+        function_name: str,
+        traceback_str: str,
+        cause: BaseException,
+        proctitle: str | None = None,
+        pid: int | None = None,
+        ip: str | None = None,
+        actor_repr: str | None = None,
+        actor_id: str | None = None,
+        *,
+        submit_site: str | None = None,
+    ) -> None:
+        # A task that lets another task's error through fails with the same cause: the first one, not a tower.
+        if isinstance(cause, RayTaskError):
+            cause = cause.cause
+        self.function_name = function_name
+        self.traceback_str = traceback_str
+        self.cause = cause
+        self.proctitle = proctitle or f"skate::{function_name}"
+        self.pid = os.getpid() if pid is None else pid
+        self.ip = ip or "127.0.0.1"
+        self.actor_repr = actor_repr
+        self.actor_id = actor_id
+        self.submit_site = submit_site
+        self.args = (function_name, traceback_str, cause, self.proctitle, self.pid, self.ip)
+
+    @classmethod
+    def for_failed_input(
+        cls, function_name: str, upstream: BaseException, *, submit_site: str | None = None
+    ) -> RayTaskError:
+        """The error of a task that never ran because `upstream` is what one of its arguments came to."""
+        text = f"  {function_name} was not run: one of its arguments is the result of a task that failed:\n"
+        text += "\n".join("  " + line for line in _text_of(upstream).splitlines())
+        if isinstance(upstream, RayTaskError):
+            # The twin of a user's exception may hide these names behind fields of its own.
+            origin = getattr(upstream, "_origin", upstream)
+            return cls(
+                function_name, text, origin.cause, pid=origin.pid, ip=origin.ip, submit_site=submit_site
+            )
+        return cls(function_name, text, upstream, submit_site=submit_site)
+
+    def as_instanceof_cause(self) -> RayTaskError:
+        """A fresh exception that is an instance of this class and of the cause's class.
+
+        It carries the cause's ``args`` and attributes. Where the two classes cannot be combined (the cause's
+        is final, say), or where raising the cause's class would end or cancel the caller (SystemExit,
+        KeyboardInterrupt, GeneratorExit, asyncio.CancelledError), it is this error itself.
+        """
+        cause_class = type(self.cause)
+        if issubclass(RayTaskError, cause_class) or _steers_the_caller(cause_class):
+            return self
+        try:
+            return _twin(self)
+        except Exception as why:
+            # The cause's class is the user's code: it may refuse subclasses or instances in any way there is.
+            # The error must still arrive, so it does so as a plain RayTaskError that says why.
+            self.refusal = f"{type(why).__name__}: {why}"
+            return self
+
+    make_dual_exception_instance = as_instanceof_cause
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = dict(self.__dict__)
+        cause = state.pop("cause")
+        # The cause's constructor may want what nobody kept, so it travels as parts, unless it knows better.
+        parts = cause if exception_state.reduces_itself(type(cause)) else exception_state.parts_of(cause)
+        return _restore_error, (type(self), state, parts)
+
+    def __str__(self) -> str:
+        where = f"pid={self.pid}, ip={self.ip}"
+        if self.actor_id is not None:
+            where += f", actor_id={self.actor_id}"
+        if self.actor_repr is not None:
+            where += f", repr={self.actor_repr}"
+        lines = [f"{self.proctitle}() ({where})"]
+        if self.submit_site:
+            lines.append(f"  submitted at {self.submit_site}")
+        refusal = getattr(self, "refusal", None)
+        if refusal:
+            lines.append(
+                f"  catch it as RayTaskError and read .cause: {type(self.cause).__name__} "
+                f"cannot be subclassed ({refusal})"
+            )
+        lines.append(self.traceback_str.removeprefix("Traceback (most recent call last):\n").rstrip("\n"))
+        return "\n".join(lines)
+
+
+def _text_of(exc: BaseException) -> str:
+    return str(exc) if isinstance(exc, RayTaskError) else f"{type(exc).__name__}: {exc}"
+
+
+def _steers_the_caller(cls: type[BaseException]) -> bool:
+    if issubclass(cls, (SystemExit, KeyboardInterrupt, GeneratorExit)):
+        return True
+    # By name: asking asyncio for the class would import it into every program.
+    return any(
+        base.__name__ == "CancelledError" and base.__module__ == "asyncio.exceptions" for base in cls.__mro__
+    )
+
+
+# Weak values: a class made in a notebook cell can go when its last exception has gone.
+_twin_classes: WeakValueDictionary[type, type[RayTaskError]] = WeakValueDictionary()
+
+
+def _twin_class(cause_class: type[BaseException]) -> type[RayTaskError]:
+    name = f"RayTaskError({cause_class.__name__})"
+
+    def fill(namespace: dict[str, Any]) -> None:
+        namespace.update(
+            __module__="skate.exceptions",
+            __qualname__=name,
+            __doc__=f"A {cause_class.__name__} raised by a task or actor call.",
+            __init__=_twin_init,
+            __str__=_twin_str,
+            __reduce__=_twin_reduce,
+            __getattr__=_twin_getattr,
+            # A dataclass exception sets __hash__ to None, which breaks whoever keeps exceptions in sets.
+            __hash__=BaseException.__hash__,
+            cause=property(_twin_cause, doc="The remote exception."),
+        )
+
+    twin: type[RayTaskError] = new_class(name, (RayTaskError, cause_class), {}, fill)
+    return twin
+
+
+def _twin(error: RayTaskError) -> RayTaskError:
+    cause = error.cause
+    cause_class = type(cause)
+    twin_class = _twin_classes.get(cause_class)
+    if twin_class is None:
+        twin_class = _twin_classes[cause_class] = _twin_class(cause_class)
+    # Where both have a field (a user's `pid`), code that catches the user's class wants the user's.
+    state = {**error.__dict__, **exception_state.read_dict(cause), "_origin": error}
+    twin = exception_state.make(
+        twin_class, exception_state.new_args_of(cause), exception_state.read_fields(cause), state
+    )
+    BaseException.args.__set__(twin, exception_state.read_args(cause))  # type: ignore[attr-defined]
+    assert isinstance(twin, RayTaskError)
+    return twin
+
+
+def _origin_of(twin: RayTaskError) -> RayTaskError:
+    origin: RayTaskError = object.__getattribute__(twin, "__dict__")["_origin"]
+    return origin
+
+
+def _twin_init(self: RayTaskError, *args: Any, **kwargs: Any) -> None:
+    """Nothing to do: the state is put in without a constructor."""
+
+
+def _twin_str(self: RayTaskError) -> str:
+    return str(_origin_of(self))
+
+
+def _twin_cause(self: RayTaskError) -> BaseException:
+    return _origin_of(self).cause
+
+
+def _twin_getattr(self: RayTaskError, name: str) -> Any:
+    # Special names are looked up by Python itself (notes, copy hooks) and must stay the twin's own.
+    if name.startswith("__") or name == "_origin":
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    return getattr(_origin_of(self).cause, name)
+
+
+def _twin_reduce(self: RayTaskError) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    return _restore_twin, (_origin_of(self), list(getattr(self, "__notes__", ())))
+
+
+def _restore_twin(origin: RayTaskError, notes: list[str]) -> RayTaskError:
+    twin = origin.as_instanceof_cause()
+    if notes:
+        object.__getattribute__(twin, "__dict__")["__notes__"] = notes
+    return twin
+
+
+def _restore_error(
+    cls: type[RayTaskError], state: dict[str, Any], cause: BaseException | _Parts
+) -> RayTaskError:
+    if isinstance(cause, tuple):
+        cause = exception_state.make(*cause)
+    args = (
+        state["function_name"],
+        state["traceback_str"],
+        cause,
+        state["proctitle"],
+        state["pid"],
+        state["ip"],
+    )
+    error = exception_state.make(cls, args, {}, {**state, "cause": cause})
+    assert isinstance(error, RayTaskError)
+    return error

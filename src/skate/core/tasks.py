@@ -1,0 +1,111 @@
+"""What is to run: templates (a function with its options, registered once) and tasks (one call each)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# kinds of task
+PLAIN = 0
+CREATION = 1
+METHOD = 2
+
+# states of a task
+WAITING = 0  # for arguments
+QUEUED = 1  # for resources, or for its actor
+SENT = 2  # to a worker
+ENDED = 3
+
+STATES = ("PENDING_ARGS_AVAIL", "PENDING_NODE_ASSIGNMENT", "RUNNING", "FINISHED")
+
+
+class Template:
+    """A function, class or method with its options, as its caller registered it; the same for many calls."""
+
+    __slots__ = (
+        "key", "fields", "name", "function", "request", "max_retries", "returns", "environment", "env_key", "strategy",
+        "seconds", "sched_class", "feasible_version", "refusal", "max_calls", "streaming", "concurrent", "placement",
+    )  # fmt: skip
+
+    def __init__(self, key: bytes, fields: dict[str, Any]) -> None:
+        self.key = key
+        self.fields = fields
+        self.name: str = fields["name"]
+        self.function: bytes = fields["function"]
+        self.request: dict[str, int] = fields.get("request") or {}
+        #: What a node must have for the task to be put there; for an actor more than what it then holds.
+        self.placement: dict[str, int] = fields.get("placement") or self.request
+        self.max_retries: int = fields.get("max_retries", 0)
+        self.returns: int = fields.get("returns", 1)
+        self.streaming: bool = bool(fields.get("streaming"))
+        self.environment: str | None = fields.get("environment")
+        self.env_key: str = fields.get("env_key") or ""
+        self.strategy: tuple[Any, ...] | None = fields.get("strategy")
+        self.max_calls: int = fields.get("max_calls", 0)
+        self.concurrent: bool = bool(fields.get("concurrent"))
+        self.seconds = -1.0  # moving average of its run time; unknown at first
+        self.sched_class: Any = None
+        self.feasible_version = -1
+        self.refusal: tuple[str, dict[str, Any]] | None = None
+
+    def ran(self, seconds: float) -> None:
+        """Take a run time into the average."""
+        known = self.seconds
+        self.seconds = seconds if known < 0 else known + (seconds - known) * 0.2
+
+    def __repr__(self) -> str:
+        return f"<Template {self.name}>"
+
+
+class Task:
+    """One call: who asked, what with, how far it is."""
+
+    __slots__ = (
+        "task_id", "kind", "client", "template", "args", "deps", "held", "parent", "state", "missing", "worker",
+        "retries", "attempt", "cancelled", "actor", "sequence", "submitted", "items", "error", "started", "pool",
+        "consumed", "node",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        task_id: bytes,
+        kind: int,
+        client: int,
+        template: Template,
+        args: bytes,
+        deps: tuple[tuple[Any, bytes], ...],
+        held: tuple[bytes, ...],
+        parent: bytes,
+    ) -> None:
+        self.task_id = task_id
+        self.kind = kind
+        self.client = client
+        self.template = template
+        self.args = args
+        self.deps = deps
+        self.held = held
+        self.parent = parent
+        self.state = WAITING
+        self.missing = 0
+        self.worker: Any = None
+        self.retries = template.max_retries
+        self.attempt = 0
+        self.cancelled = False
+        self.actor: Any = None
+        self.sequence = 0
+        self.submitted = 0.0
+        self.started = 0.0
+        self.items = 0
+        self.consumed = 0
+        self.error: tuple[str, dict[str, Any]] | None = None
+        self.pool: Any = None
+        self.node: Any = None
+
+    def __repr__(self) -> str:
+        return f"<Task {self.task_id.hex()[:16]} {self.template.name} {STATES[self.state]}>"
+
+
+def return_ids(task_id: bytes, count: int) -> list[bytes]:
+    """The object ids of a task's return values: the task's id and an index from 1."""
+    if count == 1:
+        return [task_id + b"\x01\x00\x00\x00"]
+    return [task_id + index.to_bytes(4, "little") for index in range(1, count + 1)]

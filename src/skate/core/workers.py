@@ -1,0 +1,40 @@
+"""The worker processes of a node, as the core sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.core.tasks import Task
+
+
+class Worker:
+    """One worker process: what it was sent and has not answered, what it runs with."""
+
+    __slots__ = (
+        "cid", "env_key", "pid", "sched_class", "lease", "outstanding", "sent", "known", "actor", "blocked", "stalled",
+        "progress", "asked_back", "calls", "idle_since", "leaving", "kill_reason", "generation",
+    )  # fmt: skip
+
+    def __init__(self, cid: int, env_key: str) -> None:
+        self.cid = cid
+        self.env_key = env_key
+        self.pid = 0
+        self.sched_class: Any = None
+        self.lease: Any = None
+        #: Tasks sent and not answered, in the order they were sent.
+        self.outstanding: dict[bytes, Task] = {}
+        self.sent = 0  # how many tasks were ever sent: each knows its number
+        self.known: set[bytes] = set()  # functions and templates it has
+        self.actor: Any = None
+        self.blocked: set[bytes] = set()
+        self.stalled = False  # its task runs long: put nothing behind it
+        self.progress = 0.0
+        self.asked_back = False
+        self.calls: dict[bytes, int] = {}
+        self.idle_since = 0.0
+        self.leaving = False
+        self.kill_reason: tuple[str, dict[str, Any]] | None = None
+
+    def __repr__(self) -> str:
+        what = f"actor {self.actor.name}" if self.actor is not None else "tasks"
+        return f"<Worker {self.cid} {what} outstanding={len(self.outstanding)}>"

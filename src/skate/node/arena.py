@@ -1,0 +1,117 @@
+"""The memory behind the arena: one anonymous file that every process of the node maps.
+
+A memfd has no name, so nothing is left behind however the processes end, and it does not count against
+the size of /dev/shm. It is as long as the arena's capacity from the start, but sparse: only pages that
+somebody has touched take up memory, and `release` gives those back.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+
+_PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01  # linux/falloc.h
+_REFUSED = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM, errno.EINVAL)
+
+
+class ArenaFile:
+    """An anonymous sparse file of `capacity` bytes; `fd` is what other processes are handed to map.
+
+    Raises OSError when the system grants no such file.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        # -1 once closed.
+        self.fd = _create()
+        self._punch = _punch_function()
+        try:
+            os.ftruncate(self.fd, capacity)
+            _seal_size(self.fd)
+        except OSError:
+            self.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"ArenaFile(fd={self.fd}, capacity={self.capacity})"
+
+    def release(self, offset: int, size: int) -> bool:
+        """Gives the memory of these bytes back to the system, where it can: False if nothing was done.
+
+        They read as zeros afterwards. Only whole pages inside the range are given back.
+        """
+        if self._punch is None:
+            return False
+        error = self._punch(self.fd, offset, size)
+        if error in _REFUSED:
+            self._punch = None
+            return False
+        if error:
+            raise OSError(
+                error, f"cannot give back {size} bytes at {offset} of the arena: {os.strerror(error)}"
+            )
+        return True
+
+    def resident(self) -> int:
+        """Bytes of memory that the file takes up now."""
+        return os.fstat(self.fd).st_blocks * 512
+
+    def close(self) -> None:
+        """Closes `fd`, once; the memory lives on while some process still maps it."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+def _create() -> int:
+    if hasattr(os, "memfd_create"):
+        try:
+            return os.memfd_create("skate-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        except OSError as error:
+            # Some sandboxes forbid the call; any other failure is a real one.
+            if error.errno not in (errno.ENOSYS, errno.EPERM):
+                raise
+    shared = "/dev/shm"
+    directory = shared if os.access(shared, os.W_OK | os.X_OK) else None
+    fd, path = tempfile.mkstemp(prefix="skate-arena-", dir=directory)
+    os.unlink(path)
+    return fd
+
+
+def _seal_size(fd: int) -> None:
+    """Forbids every holder of `fd` to change the file's length: a cut would kill its readers with SIGBUS."""
+    if not sys.platform.startswith("linux"):
+        return
+    import fcntl  # not on every platform
+
+    try:
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    except OSError as error:
+        # The fallback file is no memfd and takes no seals.
+        if error.errno != errno.EINVAL:
+            raise
+
+
+def _punch_function() -> Callable[[int, int, int], int] | None:
+    """fallocate(2) as (fd, offset, size) -> errno or 0; None where the platform has none."""
+    if not sys.platform.startswith("linux"):
+        return None
+    import ctypes  # 2 ms that a process without an arena need not pay
+
+    library = ctypes.CDLL(None, use_errno=True)
+    fallocate = getattr(library, "fallocate64", None) or getattr(library, "fallocate", None)
+    if fallocate is None:
+        return None
+    fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    fallocate.restype = ctypes.c_int
+
+    def punch(fd: int, offset: int, size: int) -> int:
+        while fallocate(fd, _PUNCH_HOLE_KEEP_SIZE, offset, size):
+            if ctypes.get_errno() != errno.EINTR:
+                return ctypes.get_errno()
+        return 0
+
+    return punch

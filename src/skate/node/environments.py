@@ -1,0 +1,95 @@
+"""Runtime environments of workers: prepared in threads, so that the node's loop goes on meanwhile."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from typing import TYPE_CHECKING, Any
+
+from skate.node.launcher import PYTHON
+
+if TYPE_CHECKING:
+    from skate.node.host import NodeHost, _WorkerProcess
+
+
+class Environments:
+    """Prepares environments before workers start in them; remembers the ones that are ready."""
+
+    def __init__(self, host: NodeHost) -> None:
+        self._host = host
+        self._ready: dict[str, Any] = {}
+        self._closed = False
+
+    def prepare(self, worker: _WorkerProcess, theirs: socket.socket, text: str) -> None:
+        """Start a worker once its environment is there; the lock is held."""
+        ready = self._ready.get(text)
+        if ready is not None:
+            self._start(worker, theirs, ready)
+            return
+        env = json.loads(text)
+        if set(env) <= {"env_vars"}:
+            # Nothing to install: no thread is needed.
+            self._start(worker, theirs, _Plain(env.get("env_vars", {})))
+            return
+        thread = threading.Thread(
+            target=self._prepare_apart, args=(worker, theirs, text, env), name="skate-environment", daemon=True
+        )
+        thread.start()
+
+    def _prepare_apart(self, worker: _WorkerProcess, theirs: socket.socket, text: str, env: dict[str, Any]) -> None:
+        from skate.runtime_env.prepare import prepare  # only programs with such environments need it
+
+        failure = ""
+        prepared: Any = None
+        try:
+            prepared = prepare(env)
+        except Exception as error:  # installers fail in many ways; the task gets the text
+            failure = str(error) or type(error).__name__
+        host = self._host
+        with host.lock:
+            if self._closed:
+                theirs.close()
+                return
+            if failure:
+                theirs.close()
+                self._fail(worker, failure)
+                return
+            self._ready[text] = prepared
+            self._start(worker, theirs, prepared)
+
+    def _fail(self, worker: _WorkerProcess, failure: str) -> None:
+        host = self._host
+        known = host.core.scheduler.workers.get(worker.cid)
+        if known is not None:
+            known.kill_reason = ("RuntimeEnvSetupError", {"message": failure})
+        host._lost(worker, failure)
+        if host.pump.watched:
+            host.pump.wake_ready()
+
+    def _start(self, worker: _WorkerProcess, theirs: socket.socket, prepared: Any) -> None:
+        hook = prepared.setup_hook
+        request = {
+            "env_vars": prepared.env_vars,
+            "path_front": prepared.sys_path,
+            "directory": prepared.cwd,
+            "setup_hook": hook,
+        }
+        self._host.fork(worker, theirs, prepared.argv or PYTHON, request)
+
+    def close(self) -> None:
+        """The node ends: what is still being prepared starts nothing."""
+        self._closed = True
+        self._ready.clear()
+
+
+class _Plain:
+    """An environment of variables alone."""
+
+    sys_path: tuple[str, ...] = ()
+    cwd = None
+    argv = None
+    setup_hook = None
+
+    def __init__(self, env_vars: dict[str, str]) -> None:
+        self.env_vars = env_vars

@@ -1,0 +1,393 @@
+"""The node hosted in a driver: the shell that turns the core's effects into sends, forks, kills and memory.
+
+Everything that touches the core runs under the engine lock of the process: calls of the driver come in directly, messages of
+workers through the pump.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from skate.client.mapping import Mapping
+from skate.client.process import Process
+from skate.core.node import SHELL, NodeCore
+from skate.node.arena import ArenaFile
+from skate.node.environments import Environments
+from skate.node.launcher import PYTHON, Launcher, how_it_ended, zygote_config
+from skate.node.logs import WorkerOutput
+from skate.wire.channel import Channel, ChannelClosed
+from skate.wire.pump import Pump
+from skate.wire.status import STATUS_BYTES, STATUS_SLOT, status_slot
+
+if TYPE_CHECKING:
+    from skate.client.settings import Settings
+
+DRIVER = 0
+QUEUED_MAX = 24
+
+
+class _WorkerProcess:
+    __slots__ = ("cid", "channel", "launcher", "pid", "status", "closed", "kill_wanted", "exited")
+
+    def __init__(self, cid: int, channel: Channel) -> None:
+        self.cid = cid
+        self.channel = channel
+        self.launcher: Launcher | None = None
+        self.pid = 0
+        self.status: int | None = None
+        self.closed = False
+        self.exited = False
+        self.kill_wanted = False
+
+
+class NodeHost:
+    """Owns the core, the arena, the workers and the pump of an embedded node."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.lock = threading.RLock()
+        self.pump = Pump(self.lock, "loop")
+        self.arena = ArenaFile(settings.object_store_memory)
+        self.mapping = Mapping(self.arena.fd, settings.object_store_memory)
+        self.status = mmap.mmap(self.arena.fd, STATUS_BYTES)
+        node_id = os.urandom(28)
+        self.core = NodeCore(
+            settings.totals(),
+            gpus={gpu: 10_000 for gpu in settings.gpu_ids},
+            arena_bytes=settings.object_store_memory,
+            arena_reserved=STATUS_BYTES,
+            node_id=node_id,
+            labels=settings.labels,
+        )
+        job = os.urandom(2).rjust(4, b"\0")
+        self.process = Process(DRIVER, self.pump, node_id, job)
+        self.process.link = EmbeddedLink(self)
+        self.process.mapping = self.mapping
+        self.process.is_driver = True
+        self.process.namespace = settings.namespace
+        self.process.node_id = node_id
+        self.process.job_environment = settings.runtime_env
+        self.core.connect(DRIVER, job.hex(), settings.namespace, True)
+        self.output = WorkerOutput(settings.log_to_driver)
+        self.workers: dict[int, _WorkerProcess] = {}
+        self.by_pid: dict[int, _WorkerProcess] = {}
+        self.dirty: set[int] = set()
+        self.launchers: dict[str, Launcher] = {}
+        self.environments = Environments(self)
+        self._config = zygote_config(
+            sys.path,
+            settings.preload,
+            {"namespace": settings.namespace, "node_id": node_id, "job": job, "arena_bytes": settings.object_store_memory,
+             "main": _main_path()},
+        )  # fmt: skip
+        self._applying = False
+        self._tick_at: float | None = None
+        self._interrupts: Any = None
+        self.pump.before_poll = self._before_poll
+
+    @classmethod
+    def start(cls, settings: Settings) -> NodeHost:
+        """A running node."""
+        host = cls(settings)
+        with host.lock:
+            host.launcher_for(PYTHON)
+        host.pump.start()
+        host._take_interrupts()
+        return host
+
+    # -- effects
+
+    def step(self, cid: int, message: tuple[Any, ...]) -> None:
+        """Give the core a message and carry out what follows; the lock is held."""
+        self.core.step(cid, message, time.monotonic())
+        if not self._applying:
+            self.apply()
+
+    def apply(self) -> None:
+        """Carry out the core's effects, and those that they lead to."""
+        self._applying = True
+        core = self.core
+        handlers = self.process.handlers
+        workers = self.workers
+        dirty = self.dirty
+        try:
+            while core.effects:
+                effects, core.effects = core.effects, []
+                for cid, message in effects:
+                    if cid == DRIVER:
+                        handlers[message[0]](message)
+                    elif cid == SHELL:
+                        self._act(message)
+                    else:
+                        worker = workers.get(cid)
+                        if worker is not None:
+                            worker.channel.push(message)
+                            dirty.add(cid)
+        finally:
+            self._applying = False
+
+    def flush(self, soft: bool = False) -> None:
+        """Write what is queued for workers; with `soft` a busy worker's queue may grow a little first."""
+        dirty = self.dirty
+        if not dirty:
+            return
+        later = set()
+        for cid in dirty:
+            worker = self.workers.get(cid)
+            if worker is None:
+                continue
+            channel = worker.channel
+            if soft and len(channel.queued) < QUEUED_MAX:
+                known = self.core.scheduler.workers.get(cid)
+                if known is not None and len(known.outstanding) > len(channel.queued) and self._in_order(known):
+                    later.add(cid)
+                    continue
+            if not channel.flush():
+                self.pump.want_write(channel.fd, True)
+        self.dirty = later
+
+    @staticmethod
+    def _in_order(worker: Any) -> bool:
+        return worker.actor is None or worker.actor.in_order
+
+    def _act(self, action: tuple[Any, ...]) -> None:
+        verb = action[0]
+        if verb == "spawn":
+            self.spawn(action[1], action[2])
+        elif verb == "kill":
+            self.kill(action[1])
+
+    # -- time
+
+    def _before_poll(self) -> float | None:
+        self.process.tidy()
+        self.flush()
+        wanted = self.core.tick(time.monotonic())
+        if self.core.effects and not self._applying:
+            self.apply()
+            self.flush()
+        return wanted
+
+    # -- workers
+
+    def launcher_for(self, python: list[str]) -> Launcher:
+        """The zygote for an interpreter, started if need be."""
+        key = "\0".join(python)
+        launcher = self.launchers.get(key)
+        if launcher is None:
+            launcher = self.launchers[key] = Launcher(python, self._config, self.arena.fd)
+            self.pump.add(launcher.control.fileno(), lambda _: self._hear(key, launcher))
+        return launcher
+
+    def spawn(self, cid: int, environment: str | None) -> None:
+        """Start a worker; messages to it wait in its socket until it reads."""
+        ours, theirs = socket.socketpair()
+        channel = Channel(ours)
+        worker = _WorkerProcess(cid, channel)
+        self.workers[cid] = worker
+        self.pump.add(channel.fd, lambda events: self._readable(worker, events))
+        if environment is None:
+            self.fork(worker, theirs, PYTHON, {})
+        else:
+            self.environments.prepare(worker, theirs, environment)
+
+    def fork(self, worker: _WorkerProcess, theirs: socket.socket, python: list[str], request: dict[str, Any]) -> None:
+        """Have the zygote fork the process of a worker; the lock is held."""
+        out, err = self.output.pipes(worker.cid)
+        STATUS_SLOT.pack_into(self.status, status_slot(worker.cid), 0)
+        try:
+            worker.launcher = self.launcher_for(python)
+            worker.launcher.fork({"cid": worker.cid, **request}, [theirs.fileno(), out, err])
+        except OSError as error:
+            self._lost(worker, f"could not be started: {error}")
+        finally:
+            theirs.close()
+            os.close(out)
+            os.close(err)
+
+    def kill(self, cid: int) -> None:
+        """End a worker process at once."""
+        worker = self.workers.get(cid)
+        if worker is None:
+            return
+        if worker.pid and worker.launcher is not None:
+            worker.launcher.kill(worker.pid)
+        else:
+            worker.kill_wanted = True
+
+    def _hear(self, key: str, launcher: Launcher) -> None:
+        events = launcher.events()
+        if events is None:
+            self.pump.remove(launcher.control.fileno())
+            self.launchers.pop(key, None)
+            for worker in [w for w in self.workers.values() if w.launcher is launcher]:
+                self._lost(worker, "was lost with the process that starts workers")
+            return
+        for event in events:
+            if event["event"] == "forked":
+                worker = self.workers.get(event["cid"])
+                if worker is None:
+                    launcher.kill(event["pid"])
+                    continue
+                worker.pid = event["pid"]
+                self.by_pid[worker.pid] = worker
+                self.output.started(worker.cid, worker.pid)
+                known = self.core.scheduler.workers.get(worker.cid)
+                if known is not None:
+                    known.pid = worker.pid
+                if worker.kill_wanted:
+                    launcher.kill(worker.pid)
+            else:
+                found = self.by_pid.pop(event["pid"], None)
+                if found is not None:
+                    found.status = event["status"]
+                    found.exited = True
+                    self._drain(found)
+                    self._lost(found, how_it_ended(found.status))
+
+    def _readable(self, worker: _WorkerProcess, events: int) -> None:
+        channel = worker.channel
+        if events & 4:  # EPOLLOUT
+            if channel.flush():
+                self.pump.want_write(channel.fd, False)
+            if not events & ~4:
+                return
+        try:
+            messages = channel.read()
+        except ChannelClosed:
+            self._closed(worker)
+            return
+        self._take(worker, messages)
+
+    def _take(self, worker: _WorkerProcess, messages: list[tuple[Any, ...]]) -> None:
+        core = self.core
+        now = time.monotonic()
+        cid = worker.cid
+        for message in messages:
+            core.step(cid, message, now)
+        if not self._applying:
+            self.apply()
+        if self.dirty:
+            self.flush()
+
+    def _closed(self, worker: _WorkerProcess) -> None:
+        """A worker's channel has ended: the zygote will say why."""
+        if not worker.closed:
+            worker.closed = True
+            self.pump.remove(worker.channel.fd)
+            if worker.pid and not worker.exited and worker.launcher is not None:
+                # A process that closed its channel but lives on is of no use to anyone.
+                worker.launcher.kill(worker.pid)
+
+    def _drain(self, worker: _WorkerProcess) -> None:
+        """Take in what a worker said before it ended."""
+        while not worker.closed:
+            try:
+                messages = worker.channel.read()
+            except ChannelClosed:
+                self._closed(worker)
+                return
+            if not messages:
+                return
+            self._take(worker, messages)
+
+    def _lost(self, worker: _WorkerProcess, reason: str) -> None:
+        if self.workers.pop(worker.cid, None) is None:
+            return
+        if not worker.closed:
+            worker.closed = True
+            self.pump.remove(worker.channel.fd)
+        worker.channel.close()
+        self.by_pid.pop(worker.pid, None)
+        (begun,) = STATUS_SLOT.unpack_from(self.status, status_slot(worker.cid))
+        lines = self.output.last_lines.pop(worker.cid, None)
+        if lines and not os.WIFEXITED(worker.status or 0):
+            reason += "; last lines of its stderr:\n    " + "\n    ".join(lines[-5:])
+        self.core.disconnect(worker.cid, time.monotonic(), begun, reason)
+        if not self._applying:
+            self.apply()
+            self.flush()
+
+    # -- interrupts
+
+    def _take_interrupts(self) -> None:
+        """Keep Ctrl-C out of the middle of our own steps: it is raised when the engine is between two of them."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        before = signal.getsignal(signal.SIGINT)
+        if before is not signal.default_int_handler:
+            return
+
+        def handler(number: int, frame: Any) -> None:
+            if self.pump.main_waits or self.lock._is_owned():  # type: ignore[attr-defined]
+                self.pump.interrupted = True
+                self.pump.kick()
+                return
+            signal.default_int_handler(number, frame)
+
+        signal.signal(signal.SIGINT, handler)
+        self._interrupts = handler
+
+    # -- the end
+
+    def shutdown(self) -> None:
+        """End everything: workers are killed, threads stop, memory and descriptors are given back."""
+        with self.lock:
+            self.process.end()
+            self.pump.wake_ready()
+            self.environments.close()
+        self.pump.close()
+        for launcher in self.launchers.values():
+            launcher.end()
+        for worker in self.workers.values():
+            worker.channel.close()
+        self.workers.clear()
+        self.output.close()
+        self.status.close()
+        self.mapping.close()
+        self.arena.close()
+        if self._interrupts is not None and threading.current_thread() is threading.main_thread():
+            if signal.getsignal(signal.SIGINT) is self._interrupts:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class EmbeddedLink:
+    """The driver's way to the node it hosts: a direct call."""
+
+    def __init__(self, host: NodeHost) -> None:
+        self._host = host
+
+    def send(self, message: tuple[Any, ...]) -> None:
+        """Give the core a message."""
+        host = self._host
+        host.core.step(DRIVER, message, time.monotonic())
+        if not host._applying:
+            host.apply()
+            if host.dirty:
+                host.flush(soft=True)
+            if host.pump.watched:
+                host.pump.wake_ready()
+
+    def flush(self) -> None:
+        """Have everything queued on its way."""
+        if not self._host._applying:
+            self._host.flush()
+
+    def block(self) -> bool:
+        """A driver holds no CPU, so nobody need be told."""
+        return False
+
+    def unblock(self) -> None:
+        """Nothing to tell."""
+
+
+def _main_path() -> str | None:
+    main = sys.modules.get("__main__")
+    return getattr(main, "__file__", None)

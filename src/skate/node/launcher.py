@@ -1,0 +1,121 @@
+"""The node's side of worker processes: starts zygotes, asks them to fork and to kill, hears how children ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+from skate.node.zygote import CONTROL_FD
+
+SOURCE = str(Path(__file__).resolve().parents[2])
+
+
+class Launcher:
+    """One zygote process of the node, and the control socket to it."""
+
+    def __init__(self, python: list[str], config: dict[str, Any], arena_fd: int) -> None:
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        code = f"import sys; sys.path.insert(0, {SOURCE!r}); from skate.node.zygote import main; main()"
+        argv = [*python, "-c", code]
+        environment = dict(config["environ"])
+        environment.setdefault("PYTHONUNBUFFERED", "")
+        try:
+            self.pid = os.posix_spawnp(
+                argv[0], argv, environment, file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), CONTROL_FD)], setpgroup=0
+            )
+        finally:
+            theirs.close()
+        self._ask({"verb": "configure", **config}, [arena_fd])
+
+    def _ask(self, request: dict[str, Any], fds: list[int]) -> None:
+        socket.send_fds(self.control, [msgpack.packb(request)], fds)
+
+    def fork(self, request: dict[str, Any], fds: list[int]) -> None:
+        """Have a worker forked; its pid comes as an event."""
+        self._ask({"verb": "fork", **request}, fds)
+
+    def kill(self, pid: int, number: int = signal.SIGKILL) -> None:
+        """Send a signal to a worker, unless it has been reaped."""
+        try:
+            self._ask({"verb": "kill", "pid": pid, "signal": int(number)}, [])
+        except OSError:
+            # The zygote is gone, and with it its children.
+            return
+
+    def events(self) -> list[dict[str, Any]] | None:
+        """What the zygote has reported; None when it is gone."""
+        found = []
+        while True:
+            try:
+                data = self.control.recv(1 << 16, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return found
+            except OSError:
+                return None
+            if not data:
+                return None
+            found.append(msgpack.unpackb(data))
+
+    def end(self) -> None:
+        """Kill all workers and the zygote, and wait until they are gone."""
+        try:
+            self._ask({"verb": "end"}, [])
+        except OSError:
+            # It is gone already.
+            pass
+        # Reading to the end: the socket closes when the zygote has reaped its last child.
+        self.control.settimeout(2.0)
+        try:
+            while self.control.recv(1 << 16):
+                continue
+        except OSError:
+            # It hangs, or died uncleanly; below it is killed for good.
+            pass
+        self.control.close()
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            # Somebody else reaped it (a program that waits for any child).
+            return
+
+
+def zygote_config(sys_path: list[str], preload: tuple[str, ...], extra: dict[str, Any]) -> dict[str, Any]:
+    """What a zygote takes over from the driver."""
+    try:
+        directory = os.getcwd()
+    except OSError:  # it was deleted
+        directory = "/"
+    return {
+        "sys_path": [path or directory for path in sys_path],
+        "environ": {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")},
+        "cwd": directory,
+        "preload": list(preload),
+        **extra,
+    }
+
+
+def how_it_ended(status: int | None) -> str:
+    """An exit status as words: by which signal, or with which code."""
+    if status is None:
+        return "was lost"
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        try:
+            name = signal.Signals(number).name
+        except ValueError:
+            name = f"signal {number}"
+        hint = " (by the kernel for lack of memory, or by somebody)" if name == "SIGKILL" else ""
+        return f"was killed by {name}{hint}"
+    return f"exited with code {os.WEXITSTATUS(status)}"
+
+
+Spawn = Callable[[int, dict[str, Any]], None]
+PYTHON = [sys.executable]

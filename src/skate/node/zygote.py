@@ -1,0 +1,188 @@
+"""The zygote: a small, freshly started interpreter that forks the workers.
+
+It is started new rather than forked from the driver, so that workers inherit no threads, locks or CUDA state; it imports what
+every worker needs (and what `preload` names) once, so that a worker costs milliseconds and shares those pages. It has one
+thread and does nothing but fork, reap and kill. When its node's end of the control socket closes, for whatever
+reason, it kills its children and leaves; and the kernel kills them if it is killed itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any
+
+import msgpack
+
+CONTROL_FD = 63
+REQUEST_BYTES_MAX = 1 << 17
+PR_SET_PDEATHSIG = 1
+
+
+class Zygote:
+    """The main loop of the zygote process."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self.control = control
+        self.children: set[int] = set()
+        self.config: dict[str, Any] = {}
+        self.arena_fd = -1
+
+    def run(self) -> None:
+        """Serve until the node goes away."""
+        wake_read, wake_write = os.pipe()
+        os.set_blocking(wake_read, False)
+        os.set_blocking(wake_write, False)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        poller = select.poll()
+        poller.register(self.control.fileno(), select.POLLIN)
+        poller.register(wake_read, select.POLLIN)
+        try:
+            while True:
+                for fd, _ in poller.poll():
+                    if fd == wake_read:
+                        os.read(wake_read, 4096)
+                        self.reap()
+                    elif not self.serve():
+                        return
+        finally:
+            self.kill_all()
+
+    def serve(self) -> bool:
+        """Take one request; False when there will be no more."""
+        try:
+            data, fds, _, _ = socket.recv_fds(self.control, REQUEST_BYTES_MAX, 8)
+        except ConnectionError:
+            return False
+        if not data:
+            return False
+        request = msgpack.unpackb(data, strict_map_key=False)
+        verb = request["verb"]
+        if verb == "fork":
+            self.fork(request, fds)
+        elif verb == "kill":
+            if request["pid"] in self.children:
+                os.kill(request["pid"], request["signal"])
+        elif verb == "configure":
+            self.config = request
+            self.arena_fd = fds[0]
+            self.configure()
+        elif verb == "end":
+            return False
+        return True
+
+    def configure(self) -> None:
+        """Take over the driver's view of the world, and import what workers will need."""
+        sys.path[:] = self.config["sys_path"]
+        os.environ.clear()
+        os.environ.update(self.config["environ"])
+        try:
+            os.chdir(self.config["cwd"])
+        except OSError:
+            # The driver's directory is gone; workers stay where the zygote is.
+            pass
+        for name in self.config["preload"]:
+            try:
+                __import__(name)
+            except Exception as error:  # the program names modules; a missing one must not take the workers along
+                sys.stderr.write(f"skate: preload of {name!r} failed: {type(error).__name__}: {error}\n")
+        gc.collect()
+        gc.freeze()
+
+    def fork(self, request: dict[str, Any], fds: list[int]) -> None:
+        """Start a worker, whose channel, stdout and stderr are `fds`."""
+        pid = os.fork()
+        if pid == 0:
+            become_worker(self, request, fds)
+        for fd in fds:
+            os.close(fd)
+        self.children.add(pid)
+        self.tell({"event": "forked", "cid": request["cid"], "pid": pid})
+
+    def tell(self, event: dict[str, Any]) -> None:
+        """Report to the node."""
+        try:
+            self.control.send(msgpack.packb(event))
+        except OSError:
+            # The node is gone; the loop sees that next.
+            return
+
+    def reap(self) -> None:
+        """Report the children that have ended."""
+        while self.children:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            self.children.discard(pid)
+            self.tell({"event": "exited", "pid": pid, "status": status})
+
+    def kill_all(self) -> None:
+        """End every child, at once, and wait for them."""
+        for pid in self.children:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        for pid in self.children:
+            try:
+                os.waitpid(pid, 0)
+            except ChildProcessError:
+                continue
+
+
+def become_worker(zygote: Zygote, request: dict[str, Any], fds: list[int]) -> None:
+    """In the forked child: leave the zygote behind and run a worker; does not return."""
+    status = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _die_with_parent()
+        channel, out, err = fds
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        os.close(out)
+        os.close(err)
+        zygote.control.close()
+        from skate.worker.main import run  # imported by the zygote before it forks
+
+        status = run(channel, zygote.arena_fd, {**zygote.config, **request})
+    except BaseException:  # nothing may get back into the zygote's loop
+        import traceback  # the worker is lost anyway
+
+        traceback.print_exc()
+    finally:
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            # The node reads no more.
+            pass
+        os._exit(status)
+
+
+def _die_with_parent() -> None:
+    import ctypes  # loaded already, by the arena's mapping
+
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def main() -> None:
+    """Entry point of the zygote process; the control socket is descriptor 63."""
+    import skate.worker.main  # noqa: F401  for the children
+
+    control = socket.socket(fileno=CONTROL_FD)
+    os.set_inheritable(CONTROL_FD, False)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    Zygote(control).run()

@@ -1,0 +1,36 @@
+"""How long the set-up of one environment may still take, and whether anybody still wants it."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from skate.exceptions import RuntimeEnvSetupError
+
+
+class Deadline:
+    """The end of one set-up: so many seconds from now, or None for no end; `cancelled` ends it earlier."""
+
+    __slots__ = ("_cancelled", "_ends_at_s", "_seconds")
+
+    def __init__(self, seconds: float | None, cancelled: threading.Event | None = None) -> None:
+        self._seconds = seconds
+        self._ends_at_s = None if seconds is None else time.monotonic() + seconds
+        self._cancelled = cancelled
+
+    def left_s(self, at_most: float) -> float:
+        """Seconds until the end, but never more than at_most, and never below zero."""
+        if self._ends_at_s is None:
+            return at_most
+        return max(0.0, min(at_most, self._ends_at_s - time.monotonic()))
+
+    def check(self, doing: str) -> None:
+        """Raise RuntimeEnvSetupError when the time is up or it was cancelled while `doing` something."""
+        if self._cancelled is not None and self._cancelled.is_set():
+            raise RuntimeEnvSetupError(f"it was cancelled while {doing}.")
+        if self._ends_at_s is not None and time.monotonic() >= self._ends_at_s:
+            raise RuntimeEnvSetupError(
+                f"it took longer than {self._seconds:g} s and was cut off while {doing}. Allow it more time "
+                "with "
+                "runtime_env={'config': {'setup_timeout_seconds': ...}} (-1 for no limit)."
+            )

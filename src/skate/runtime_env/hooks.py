@@ -1,0 +1,42 @@
+"""The setup hook on its way to a worker: a function becomes text, a name stays a name."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+_MARK = "pickle:"
+
+
+def pickled(function: Callable[..., Any]) -> str:
+    """A function as text that travels in JSON; a function of the driver's script goes by value."""
+    # cloudpickle costs tens of milliseconds to import, and few programs have a hook.
+    import cloudpickle
+
+    return _MARK + base64.b64encode(cloudpickle.dumps(function)).decode("ascii")
+
+
+def travelling(hook: Any) -> bytes | str:
+    """What the worker gets: the pickled function's bytes, or 'module.function' as it was given."""
+    if callable(hook):
+        hook = pickled(hook)
+    text = str(hook)
+    return base64.b64decode(text[len(_MARK) :]) if text.startswith(_MARK) else text
+
+
+def run(hook: bytes | str) -> None:
+    """Run a setup hook in this process; called by the worker before its first task.
+
+    Raises ImportError or AttributeError when a named function is not there, and whatever the function raises.
+    """
+    if isinstance(hook, bytes):
+        import pickle  # only a worker with a hook needs it this early
+
+        function = pickle.loads(hook)
+    else:
+        import importlib  # only a worker with a named hook needs it
+
+        module, _, name = hook.rpartition(".")
+        function = getattr(importlib.import_module(module), name)
+    function()

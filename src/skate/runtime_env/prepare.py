@@ -1,0 +1,158 @@
+"""The engine's one door to runtime environments: validate at submission, merge, prepare on the node, release.
+
+validate   in the client, at the call: refuse what is wrong, and make it mean the same elsewhere
+merge      in the client: the job's environment under the task's
+freeze     in the client, optional: take local folders as they are now
+prepare    on the node, in a thread that may wait: everything a worker needs is on disk afterwards
+release    on the node, when its last worker in the environment has ended
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from skate.exceptions import RuntimeEnvSetupError
+from skate.runtime_env import cache as caches
+from skate.runtime_env.cache import Cache
+from skate.runtime_env.conda import conda_environment
+from skate.runtime_env.config import DEFAULT_TIMEOUT_S
+from skate.runtime_env.deadline import Deadline
+from skate.runtime_env.environments import command_of, environment, worker_env_vars
+from skate.runtime_env.hooks import travelling
+from skate.runtime_env.merge import merge
+from skate.runtime_env.resolve import validate
+from skate.runtime_env.trees import frozen_fields, module_paths, working_tree
+
+__all__ = ["Prepared", "freeze", "merge", "prepare", "release", "validate"]
+
+_UNSUPPORTED = {
+    "container": "runs the worker in a container, which Skate does not do",
+    "image_uri": "runs the worker in a container, which Skate does not do",
+    "java_jars": "is for Java workers, and Skate has Python workers only",
+    "_nsight": "profiles the worker with Nsight Systems, which Skate does not start",
+    "_rocprof_sys": "profiles the worker with ROCm's profiler, which Skate does not start",
+}
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a worker is started with.
+
+    Attributes:
+        env_vars: to set on top of the node's environment.
+        sys_path: folders to put in front of the worker's sys.path, in this order.
+        cwd: where the worker starts, or None for the node's own directory.
+        python: the command that starts the worker's Python, quoted as for a shell; None for the node's own.
+        setup_hook: for skate.runtime_env.hooks.run in the worker, before its first task; None for none.
+        entries: what this holds in the cache until `release`.
+    """
+
+    env_vars: dict[str, str]
+    sys_path: list[str]
+    cwd: str | None = None
+    python: str | None = None
+    setup_hook: bytes | str | None = None
+    entries: tuple[Path, ...] = ()
+
+    @property
+    def argv(self) -> list[str] | None:
+        """`python` as a list of arguments."""
+        return None if self.python is None else shlex.split(self.python)
+
+
+def freeze(env: dict[str, Any], cache_dir: Path | None = None) -> dict[str, Any]:
+    """The validated environment with its local folders packed as they are now; later changes do not count.
+
+    The packages stay in the cache for as long as this process lives. Raises RuntimeEnvSetupError when a
+    folder is larger than a package may be, or cannot be read.
+    """
+    return frozen_fields(env, _cache(cache_dir), _deadline(env, None), _no_note)
+
+
+def prepare(
+    env: dict[str, Any], cache_dir: Path | None = None, *, cancelled: threading.Event | None = None
+) -> Prepared:
+    """Get everything ready that a worker in this environment needs; may take minutes, so not on an I/O loop.
+
+    Args:
+        env: a validated environment.
+        cache_dir: the cache folder; the user's own by default.
+        cancelled: set it to have the set-up end early with an error.
+
+    Raises RuntimeEnvSetupError when something cannot be had; the next call tries anew.
+    """
+    for name, problem in _UNSUPPORTED.items():
+        if name in env:
+            raise RuntimeEnvSetupError(f"runtime_env[{name.lstrip('_')!r}] {problem}. Take the field out.")
+    cache = _cache(cache_dir)
+    held: list[Path] = []
+    try:
+        return _prepare(env, cache, _deadline(env, cancelled), held)
+    except BaseException:
+        for entry in held:
+            cache.release(entry)
+        raise
+
+
+def release(prepared: Prepared, cache_dir: Path | None = None) -> None:
+    """Let go of what an environment holds in the cache; called once for each `prepare` that returned."""
+    cache = _cache(cache_dir)
+    for entry in prepared.entries:
+        cache.release(entry)
+
+
+def _prepare(env: dict[str, Any], cache: Cache, deadline: Deadline, held: list[Path]) -> Prepared:
+    def note(entry: Path) -> Path:
+        held.append(entry)
+        return entry
+
+    env_vars = _expanded(env.get("env_vars") or {})
+    packed = frozen_fields(env, cache, deadline, note)
+    # As in Ray, modules are found before files of the same name in the working directory.
+    paths = module_paths(packed.get("py_modules") or [], cache, deadline, note)
+    cwd = working_tree(packed["working_dir"], cache, deadline, note) if packed.get("working_dir") else None
+    if cwd is not None:
+        paths.append(cwd)
+    python = env.get("py_executable")
+    log_files = (env.get("config") or {}).get("log_files") or ()
+    for installer in ("pip", "uv"):
+        if env.get(installer):
+            path = note(environment(cache, installer, env[installer], env_vars, deadline, log_files))
+            env_vars.update(worker_env_vars(path, env_vars))
+            python = python or command_of(path)
+    if env.get("conda"):
+        conda = conda_environment(env["conda"], cache, env_vars, deadline, note)
+        env_vars.update(worker_env_vars(conda, env_vars), CONDA_PREFIX=str(conda))
+        env_vars.pop("VIRTUAL_ENV", None)
+        python = python or command_of(conda)
+    hook = env.get("worker_process_setup_hook")
+    return Prepared(env_vars, paths, cwd, python, None if hook is None else travelling(hook), tuple(held))
+
+
+def _expanded(env_vars: Mapping[str, str]) -> dict[str, str]:
+    """Values with ${NAME} replaced: by a variable that stands before it, else the node's, else nothing."""
+    done: dict[str, str] = {}
+    for name, text in env_vars.items():
+        done[name] = _VARIABLE.sub(lambda match: done.get(match[1], os.environ.get(match[1], "")), text)
+    return done
+
+
+def _cache(cache_dir: Path | None) -> Cache:
+    return caches.at(caches.default_root() if cache_dir is None else Path(cache_dir))
+
+
+def _deadline(env: Mapping[str, Any], cancelled: threading.Event | None) -> Deadline:
+    seconds = (env.get("config") or {}).get("setup_timeout_seconds", DEFAULT_TIMEOUT_S)
+    return Deadline(None if seconds == -1 else seconds, cancelled)
+
+
+def _no_note(entry: Path) -> Path:
+    return entry

@@ -1,0 +1,66 @@
+"""How a bad runtime environment is refused: where, which field, what came and what is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+
+def kind(value: object) -> str:
+    """The name of a value's type, with its module where that tells more."""
+    cls = type(value)
+    if value is None:
+        return "None"
+    if cls.__module__ == "builtins":
+        return cls.__qualname__
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+class Place:
+    """Where a value stands, so that an error can point at it: the call, then the path into the dict."""
+
+    __slots__ = ("keys", "where")
+
+    def __init__(self, where: str, *keys: object) -> None:
+        self.where = where
+        self.keys = keys
+
+    def __truediv__(self, key: object) -> Place:
+        return Place(self.where, *self.keys, key)
+
+    def __str__(self) -> str:
+        path = "runtime_env" + "".join(f"[{key!r}]" for key in self.keys)
+        return f"{self.where}: {path}" if self.where else path
+
+    __repr__ = __str__
+
+    def wrong_type(self, wanted: str, given: object, advice: str = "") -> TypeError:
+        """The error for a value of the wrong type; the value is not shown, since it may be a secret."""
+        return TypeError(f"{self} must be {wanted}, but got {kind(given)}{_tail(advice)}")
+
+    def refused(self, problem: str, advice: str = "") -> ValueError:
+        """The error for a value of the right type that cannot be used."""
+        return ValueError(f"{self} {problem}{_tail(advice)}")
+
+
+def _tail(advice: str) -> str:
+    return f"; {advice}" if advice else ""
+
+
+def nearest(name: object, valid: Iterable[str]) -> str:
+    """Advice that names the valid key most like `name`, or every valid key when none is like it."""
+    # difflib costs 5 ms to import and only an error needs it.
+    import difflib
+
+    choices = sorted(key for key in valid if not key.startswith("_"))
+    folded = {key.replace("_", ""): key for key in choices}
+    wanted = str(name).lower().replace("_", "").replace("-", "")
+    close = difflib.get_close_matches(wanted, folded, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {folded[close[0]]!r}?"
+    return f"the fields are {', '.join(choices)}"
+
+
+def of_strings(value: Any) -> bool:
+    """Whether value is a list that holds nothing but strings."""
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)

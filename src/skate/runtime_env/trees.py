@@ -1,0 +1,153 @@
+"""Working directories and modules on the node: packed, unpacked, and put where workers find them.
+
+A working directory is unpacked anew for each process that hosts a node, since workers write into it; modules
+are only read, and their trees are shared by all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from skate.exceptions import RuntimeEnvSetupError
+from skate.runtime_env.archives import unpack
+from skate.runtime_env.cache import Cache
+from skate.runtime_env.deadline import Deadline
+from skate.runtime_env.fields import IN_PLACE, protocol_of
+from skate.runtime_env.identity import path_hash
+from skate.runtime_env.packaging import Member, content_hash, members, module_members, pack
+from skate.runtime_env.remote import fetch, file_path, shown_uri
+
+Note = Callable[[Path], Path]
+_TRIES = 3
+
+
+class _ChangedMeanwhile(Exception):
+    """The files changed between being listed and being packed."""
+
+
+def frozen_fields(env: dict[str, Any], cache: Cache, deadline: Deadline, note: Note) -> dict[str, Any]:
+    """The environment with local folders and .py files replaced by their packages in the cache."""
+    done = dict(env)
+    excludes = env.get("excludes") or ()
+    working_dir = env.get("working_dir")
+    if working_dir and not protocol_of(working_dir) and not working_dir.endswith(".zip"):
+        what = f"runtime_env['working_dir'] = {working_dir!r}"
+        package = _package(lambda: _listed(members, working_dir, excludes, what), what, cache, deadline)
+        done["working_dir"] = str(note(package))
+    if env.get("py_modules"):
+        done["py_modules"] = [
+            _frozen_module(item, at, excludes, cache, deadline, note)
+            for at, item in enumerate(env["py_modules"])
+        ]
+    return done
+
+
+def _frozen_module(
+    item: str, at: int, excludes: Sequence[str], cache: Cache, deadline: Deadline, note: Note
+) -> str:
+    if protocol_of(item) or (item.endswith((".whl", ".zip")) and not os.path.isdir(item)):
+        return item
+    what = f"runtime_env['py_modules'][{at}] = {item!r}"
+    package = _package(lambda: _listed(module_members, item, excludes, what), what, cache, deadline)
+    return str(note(package))
+
+
+def _listed(
+    lister: Callable[[str, Sequence[str]], list[Member]], path: str, excludes: Sequence[str], what: str
+) -> list[Member]:
+    try:
+        return lister(path, excludes)
+    except OSError as error:
+        raise RuntimeEnvSetupError(f"{what} cannot be read: {error.filename}: {error.strerror}.") from error
+
+
+def _package(listed: Callable[[], list[Member]], what: str, cache: Cache, deadline: Deadline) -> Path:
+    for _ in range(_TRIES):
+        found = listed()
+        key = content_hash(found)
+
+        def build(path: Path, found: list[Member] = found, key: str = key) -> None:
+            if pack(found, path, what) != key:
+                raise _ChangedMeanwhile
+
+        try:
+            return cache.entry("packages", f"{key}.zip", build, deadline)
+        except _ChangedMeanwhile:
+            deadline.check(f"packing {what}")
+    raise RuntimeEnvSetupError(
+        f"{what} kept changing while it was packed. Leave out what is being written, with "
+        "runtime_env={'excludes': [...]}."
+    )
+
+
+def working_tree(source: str, cache: Cache, deadline: Deadline, note: Note) -> str:
+    """The folder in which workers start, made from a package, a .zip file or a URI."""
+    if protocol_of(source) == IN_PLACE:
+        return _in_place(source, "working_dir")
+    archive, lift = _archive(source, cache, deadline, note)
+    key = f"{_archive_key(archive, cache)}{'l' if lift else ''}~{cache.session}"
+    return str(note(_tree("work", key, archive, source, lift, cache, deadline)))
+
+
+def module_paths(sources: Sequence[str], cache: Cache, deadline: Deadline, note: Note) -> list[str]:
+    """The folders to import modules from, made from packages, wheels, .zip files or URIs."""
+    paths: list[str] = []
+    for source in sources:
+        if protocol_of(source) == IN_PLACE:
+            # As everywhere, a module's folder is imported by its name from the folder above it.
+            paths.append(os.path.dirname(_in_place(source, "py_modules")))
+            continue
+        archive, lift = _archive(source, cache, deadline, note)
+        lift = lift and not source.split("?")[0].endswith(".whl")
+        key = f"{_archive_key(archive, cache)}{'l' if lift else ''}"
+        tree = note(_tree("modules", key, archive, source, lift, cache, deadline))
+        paths.append(str(tree))
+        # A wheel may keep its modules one level down, in name.data/purelib or name.data/platlib.
+        paths += [str(path) for path in sorted(tree.glob("*.data/*lib")) if path.is_dir()]
+    return list(dict.fromkeys(paths))
+
+
+def _in_place(source: str, field: str) -> str:
+    path = os.path.normpath(file_path(source))
+    if not os.path.isdir(path):
+        raise RuntimeEnvSetupError(
+            f"runtime_env[{field!r}] names {source}, but this machine has no folder {path}. A local:// URI "
+            "is used "
+            "where it is; the folder has to be there on every machine."
+        )
+    return path
+
+
+def _archive(source: str, cache: Cache, deadline: Deadline, note: Note) -> tuple[Path, bool]:
+    """The archive that `source` names, and whether the single folder in it is to be left out."""
+    if not protocol_of(source):
+        if not os.path.isfile(source):
+            raise RuntimeEnvSetupError(
+                f"the archive {source} was there when it was asked for, but is no longer."
+            )
+        return Path(source), False
+    # What a URI names can change, so a download serves this process alone.
+    key = f"{hashlib.sha256(source.encode()).hexdigest()[:32]}~{cache.session}"
+    return note(cache.entry("downloads", key, lambda path: fetch(source, path, deadline), deadline)), True
+
+
+def _archive_key(archive: Path, cache: Cache) -> str:
+    if archive.parent == cache.root / "packages":
+        return archive.stem
+    return hashlib.sha256(path_hash(str(archive)).encode()).hexdigest()[:32]
+
+
+def _tree(
+    kind: str, key: str, archive: Path, source: str, lift: bool, cache: Cache, deadline: Deadline
+) -> Path:
+    shown = shown_uri(source) if protocol_of(source) else source
+
+    def build(path: Path) -> None:
+        deadline.check(f"unpacking {shown}")
+        unpack(archive, path, source=shown, lift_single_folder=lift)
+
+    return cache.entry(kind, key, build, deadline)

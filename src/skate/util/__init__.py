@@ -1,0 +1,142 @@
+"""Tools on top of tasks and actors: pools, queues, placement groups, metrics, diagnosis.
+
+    actor_pool.py             ActorPool: spread calls over a fixed set of actors
+    queue.py                  Queue, Empty, Full: a first-in, first-out queue held by an actor
+    multiprocessing/          Pool with the interface of multiprocessing.Pool
+    joblib/                   register_ray: joblib's Parallel on actors
+    iteration.py              as_completed, map_unordered
+    placement_group.py        placement_group and the calls around it
+    scheduling_strategies.py  where a task or an actor may run
+    accelerators/             names of accelerator types
+    check_serialize.py        inspect_serializability: why a value cannot be sent
+    serialization.py          register_serializer, deregister_serializer
+    metrics.py                Counter, Gauge, Histogram
+    debug.py                  log_once
+    annotations.py            PublicAPI, DeveloperAPI, Deprecated
+    nodes.py                  get_node_ip_address, get_node_instance_id
+    client_connect.py         connect, disconnect: refused, with the way to go instead
+
+Every name is loaded when it is first asked for, so that `import skate` pays for none of them.
+"""
+
+# No `from __future__ import annotations` here: the name would hide the sub-module of that name.
+import importlib
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skate.client.actors import list_named_actors
+    from skate.util import accelerators
+    from skate.util.actor_pool import ActorPool
+    from skate.util.check_serialize import inspect_serializability
+    from skate.util.client_connect import connect, disconnect
+    from skate.util.debug import disable_log_once_globally, enable_periodic_logging, log_once
+    from skate.util.iteration import as_completed, map_unordered
+    from skate.util.nodes import get_node_instance_id, get_node_ip_address
+    from skate.util.placement_group import (
+        PlacementGroup,
+        get_current_placement_group,
+        get_placement_group,
+        placement_group_table,
+        remove_placement_group,
+    )
+    from skate.util.serialization import deregister_serializer, register_serializer
+
+_HOME = {
+    "ActorPool": "skate.util.actor_pool",
+    "PlacementGroup": "skate.util.placement_group",
+    "as_completed": "skate.util.iteration",
+    "connect": "skate.util.client_connect",
+    "deregister_serializer": "skate.util.serialization",
+    "disable_log_once_globally": "skate.util.debug",
+    "disconnect": "skate.util.client_connect",
+    "enable_periodic_logging": "skate.util.debug",
+    "get_current_placement_group": "skate.util.placement_group",
+    "get_node_instance_id": "skate.util.nodes",
+    "get_node_ip_address": "skate.util.nodes",
+    "get_placement_group": "skate.util.placement_group",
+    "inspect_serializability": "skate.util.check_serialize",
+    "list_named_actors": "skate.client.actors",
+    "log_once": "skate.util.debug",
+    "map_unordered": "skate.util.iteration",
+    "placement_group_table": "skate.util.placement_group",
+    "register_serializer": "skate.util.serialization",
+    "remove_placement_group": "skate.util.placement_group",
+}
+
+# Sub-modules that programs reach as attributes, without importing them first.
+_SUBMODULES = frozenset(
+    {
+        "accelerators",
+        "actor_pool",
+        "annotations",
+        "check_serialize",
+        "debug",
+        "joblib",
+        "metrics",
+        "multiprocessing",
+        "queue",
+        "scheduling_strategies",
+        "serialization",
+    }
+)
+
+__all__ = [
+    "ActorPool",
+    "PlacementGroup",
+    "accelerators",
+    "as_completed",
+    "connect",
+    "deregister_serializer",
+    "disable_log_once_globally",
+    "disconnect",
+    "enable_periodic_logging",
+    "get_current_placement_group",
+    "get_node_instance_id",
+    "get_node_ip_address",
+    "get_placement_group",
+    "inspect_serializability",
+    "list_named_actors",
+    "log_once",
+    "map_unordered",
+    "placement_group",
+    "placement_group_table",
+    "register_serializer",
+    "remove_placement_group",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is not None:
+        value = getattr(importlib.import_module(home), name)
+    elif name in _SUBMODULES:
+        value = importlib.import_module(f"{__name__}.{name}")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_SUBMODULES})
+
+
+class _Package(types.ModuleType):
+    """Keeps `placement_group` the function, whatever was imported before.
+
+    A function and a sub-module share that name, and importing the sub-module makes Python set the attribute
+    to the module. A property is found before the module's own dictionary, and its setter drops that write.
+    """
+
+    @property
+    def placement_group(self) -> Any:
+        return importlib.import_module("skate.util.placement_group").placement_group
+
+    @placement_group.setter
+    def placement_group(self, module: types.ModuleType) -> None:
+        pass
+
+
+sys.modules[__name__].__class__ = _Package

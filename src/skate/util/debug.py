@@ -1,0 +1,57 @@
+"""Keep a message from being logged more than once per process."""
+
+from __future__ import annotations
+
+import time
+
+_REPEAT_AFTER_S = 60.0
+
+
+class _Once:
+    def __init__(self) -> None:
+        self.seen: set[str] = set()
+        self.disabled = False
+        self.periodic = False
+        self.last_logged_s = 0.0
+
+
+_once = _Once()
+
+
+def log_once(key: str) -> bool:
+    """Whether this is the first call with `key` in this process, so that the caller should log.
+
+    After `enable_periodic_logging()`, every key counts as new again once a minute; after
+    `disable_log_once_globally()` none does.
+
+    Args:
+        key: names the place in the code that logs.
+    """
+    if _once.disabled:
+        return False
+    now_s = time.monotonic()
+    if _once.periodic and key in _once.seen and now_s - _once.last_logged_s > _REPEAT_AFTER_S:
+        _once.seen.clear()
+    if key in _once.seen:
+        return False
+    _once.seen.add(key)
+    _once.last_logged_s = now_s
+    return True
+
+
+def disable_log_once_globally() -> None:
+    """Make every later `log_once` in this process return False."""
+    _once.disabled = True
+
+
+def enable_periodic_logging() -> None:
+    """Let `log_once` in this process return True again for a key after a minute."""
+    _once.periodic = True
+
+
+def reset_log_once(key: str | None = None) -> None:
+    """Make `log_once` forget a key, or all keys if none is given."""
+    if key is None:
+        _once.seen.clear()
+    else:
+        _once.seen.discard(key)

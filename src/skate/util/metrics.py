@@ -1,0 +1,340 @@
+"""Numbers about a program while it runs: Counter, Gauge, Histogram.
+
+Each process keeps the values it records in one registry, by metric name and tags; `registry().snapshot()`
+reads them, and `registry().collect()` gives them to prometheus_client where that is installed.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import numbers
+import re
+import threading
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_PREFIX = "ray_"
+
+Tags = dict[str, str]
+_TagValues = tuple[tuple[str, str], ...]
+
+
+class Distribution(NamedTuple):
+    """What a histogram has seen: a count per bucket (the last is above all boundaries), and the sum."""
+
+    counts: tuple[int, ...]
+    sum: float
+
+
+class Sample(NamedTuple):
+    """One series of a metric: `value` is a number, or a Distribution for a histogram."""
+
+    name: str
+    kind: str
+    description: str
+    tags: Tags
+    value: Any
+
+
+class _Series:
+    """All series of one metric name in this process."""
+
+    def __init__(self, kind: str, description: str, boundaries: tuple[float, ...]) -> None:
+        self.kind = kind
+        self.description = description
+        self.boundaries = boundaries
+        self.values: dict[_TagValues, Any] = {}
+
+
+class Registry:
+    """The metrics of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._metrics: dict[str, _Series] = {}
+
+    def declare(self, name: str, kind: str, description: str, boundaries: tuple[float, ...] = ()) -> None:
+        """Make a metric known; the same name again means the same metric.
+
+        Raises:
+            ValueError: the name is taken by a metric of another kind, or with other boundaries.
+        """
+        with self._lock:
+            known = self._metrics.setdefault(name, _Series(kind, description, boundaries))
+        if (known.kind, known.boundaries) != (kind, boundaries):
+            raise ValueError(
+                f"metric {name!r} already exists as a {known.kind} with boundaries {list(known.boundaries)}; "
+                f"a {kind} with boundaries {list(boundaries)} needs another name"
+            )
+
+    def record(self, name: str, tags: Tags, value: float) -> None:
+        """Record one value of a declared metric, as its kind says."""
+        key = tuple(sorted(tags.items()))
+        with self._lock:
+            series = self._metrics[name]
+            if series.kind == "gauge":
+                series.values[key] = value
+            elif series.kind == "counter":
+                series.values[key] = series.values.get(key, 0.0) + value
+            else:
+                counts, total = series.values.get(key) or ([0] * (len(series.boundaries) + 1), 0.0)
+                # A bucket includes its upper boundary.
+                counts[bisect.bisect_left(series.boundaries, value)] += 1
+                series.values[key] = counts, total + value
+
+    def snapshot(self) -> list[Sample]:
+        """All series with the values they have now."""
+        with self._lock:
+            return [
+                Sample(name, series.kind, series.description, dict(key), _frozen(value))
+                for name, series in self._metrics.items()
+                for key, value in series.values.items()
+            ]
+
+    def clear(self) -> None:
+        """Forget all recorded values; the metrics stay declared."""
+        with self._lock:
+            for series in self._metrics.values():
+                series.values.clear()
+
+    def collect(self) -> Iterator[Any]:
+        """Metric families for prometheus_client, which calls this on a registered collector.
+
+        Raises:
+            ImportError: prometheus_client is not installed.
+        """
+        # Optional dependency.
+        try:
+            from prometheus_client import core as prometheus
+        except ImportError:
+            raise ImportError("collect() needs prometheus_client: pip install prometheus_client") from None
+        families = {
+            "counter": prometheus.CounterMetricFamily,
+            "gauge": prometheus.GaugeMetricFamily,
+            "histogram": prometheus.HistogramMetricFamily,
+        }
+        for name, samples in itertools.groupby(self.snapshot(), key=lambda sample: sample.name):
+            listed = list(samples)
+            labels = sorted({label for sample in listed for label in sample.tags})
+            family = families[listed[0].kind](_PREFIX + name, listed[0].description or name, labels=labels)
+            for sample in listed:
+                values = [sample.tags.get(label, "") for label in labels]
+                if isinstance(sample.value, Distribution):
+                    buckets = self._buckets(name, sample.value)
+                    family.add_metric(values, buckets=buckets, sum_value=sample.value.sum)
+                else:
+                    family.add_metric(values, sample.value)
+            yield family
+
+    def _buckets(self, name: str, value: Distribution) -> list[tuple[str, float]]:
+        bounds = [*map(str, map(float, self._metrics[name].boundaries)), "+Inf"]
+        return list(zip(bounds, map(float, itertools.accumulate(value.counts)), strict=True))
+
+
+def _frozen(value: Any) -> Any:
+    return Distribution(tuple(value[0]), value[1]) if isinstance(value, tuple) else value
+
+
+_registry = Registry()
+
+
+def registry() -> Registry:
+    """The registry that this process records in."""
+    return _registry
+
+
+class Metric:
+    """What Counter, Gauge and Histogram have in common: a name, a description and tags.
+
+    Args:
+        name: letters, digits, "_" and ":", not beginning with a digit; exported as "ray_<name>". A metric
+            with another name warns and records nothing.
+        description: one line about it.
+        tag_keys: names of the tags that every recorded value carries.
+
+    Raises:
+        TypeError: `tag_keys` is not a tuple of strings.
+        ValueError: the name is empty or taken by a metric of another kind.
+    """
+
+    _kind = ""
+
+    def __init__(self, name: str, description: str = "", tag_keys: tuple[str, ...] | None = None) -> None:
+        if not name:
+            raise ValueError(f"a {type(self).__name__} needs a name")
+        tag_keys = () if tag_keys is None else tag_keys
+        if not isinstance(tag_keys, tuple) or not all(isinstance(key, str) for key in tag_keys):
+            raise TypeError(f"tag_keys must be a tuple of strings, not {tag_keys!r}")
+        self._discarded = _NAME.fullmatch(name) is None
+        if self._discarded:
+            warnings.warn(
+                f"{name!r} is not a valid metric name, so nothing is recorded under it; use letters, digits "
+                f'and "_", and do not begin with a digit',
+                UserWarning,
+                stacklevel=3,
+            )
+        elif ":" in name:
+            warnings.warn(
+                f'metric name {name!r} contains ":", which is going to be refused; use "_"',
+                FutureWarning,
+                stacklevel=3,
+            )
+        self._name = name
+        self._description = description
+        self._tag_keys = tag_keys
+        self._default_tags: Tags = {}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r}, tag_keys={self._tag_keys})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._arguments(), {"_default_tags": self._default_tags}
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """Name, description, tag keys and default tags."""
+        return {
+            "name": self._name,
+            "description": self._description,
+            "tag_keys": self._tag_keys,
+            "default_tags": self._default_tags,
+        }
+
+    def set_default_tags(self, default_tags: Tags) -> Any:
+        """Set the tags that a value carries unless it says otherwise, and return this metric.
+
+        Raises:
+            TypeError: a value is not a string.
+            ValueError: a key is not among the tag keys.
+        """
+        self._check_tags(default_tags)
+        self._default_tags = default_tags
+        return self
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return self._name, self._description, self._tag_keys
+
+    def _declare(self, boundaries: tuple[float, ...] = ()) -> None:
+        if not self._discarded:
+            _registry.declare(self._name, self._kind, self._description, boundaries)
+
+    def _number(self, value: Any) -> float:
+        if not isinstance(value, numbers.Real):
+            raise TypeError(f"{self._name}: the value must be an int or a float, not {value!r}")
+        return float(value)
+
+    def _record(self, value: Any, tags: Tags | None) -> None:
+        number = self._number(value)
+        if tags:
+            self._check_tags(tags)
+        merged = {**self._default_tags, **(tags or {})}
+        missing = [key for key in self._tag_keys if key not in merged]
+        if missing:
+            raise ValueError(
+                f"{self._name}: no value for the tags {', '.join(missing)}; pass them in tags, or once in "
+                f"set_default_tags()"
+            )
+        if not self._discarded:
+            _registry.record(self._name, merged, number)
+
+    def _check_tags(self, tags: Tags) -> None:
+        for key, value in tags.items():
+            if key not in self._tag_keys:
+                declared = ", ".join(self._tag_keys) or "none"
+                raise ValueError(f"{self._name} has no tag {key!r}; its tag_keys are: {declared}")
+            if not isinstance(value, str):
+                raise TypeError(f"{self._name}: tag {key!r} must be a string, not {value!r}")
+
+
+class Counter(Metric):
+    """A number that only grows, such as requests served."""
+
+    _kind = "counter"
+
+    def __init__(self, name: str, description: str = "", tag_keys: tuple[str, ...] | None = None) -> None:
+        super().__init__(name, description, tag_keys)
+        self._declare()
+
+    def inc(self, value: float = 1.0, tags: Tags | None = None) -> None:
+        """Add `value` to the counter.
+
+        Raises:
+            TypeError: `value` is not a number, or a tag's value not a string.
+            ValueError: `value` is not above 0, or a tag is missing or unknown.
+        """
+        if not self._number(value) > 0:
+            raise ValueError(f"{self._name} only grows: the value must be above 0, not {value}")
+        self._record(value, tags)
+
+
+class Gauge(Metric):
+    """A number that goes up and down, such as a queue's length; the last value counts."""
+
+    _kind = "gauge"
+
+    def __init__(self, name: str, description: str = "", tag_keys: tuple[str, ...] | None = None) -> None:
+        super().__init__(name, description, tag_keys)
+        self._declare()
+
+    def set(self, value: float | None, tags: Tags | None = None) -> None:
+        """Set the gauge to `value`; None changes nothing.
+
+        Raises:
+            TypeError: `value` is not a number, or a tag's value not a string.
+            ValueError: a tag is missing or unknown.
+        """
+        if value is not None:
+            self._record(value, tags)
+
+
+class Histogram(Metric):
+    """How often values fell between boundaries, such as latencies.
+
+    Args:
+        boundaries: upper ends of the buckets, positive and rising; a last bucket takes what is above.
+
+    Raises:
+        ValueError: `boundaries` is missing, empty, not positive or not rising.
+    """
+
+    _kind = "histogram"
+
+    def __init__(
+        self,
+        name: str,
+        description: str = "",
+        boundaries: list[float] | None = None,
+        tag_keys: tuple[str, ...] | None = None,
+    ) -> None:
+        super().__init__(name, description, tag_keys)
+        if not boundaries:
+            raise ValueError(
+                f'Histogram {name!r} needs boundaries, such as Histogram("name", boundaries=[1, 10])'
+            )
+        if boundaries[0] <= 0 or any(low >= high for low, high in itertools.pairwise(boundaries)):
+            raise ValueError(f"boundaries of {name!r} must be positive and rising, not {boundaries}")
+        self.boundaries = boundaries
+        self._declare(tuple(map(float, boundaries)))
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """Name, description, tag keys, default tags and boundaries."""
+        return {**super().info, "boundaries": self.boundaries}
+
+    def observe(self, value: float, tags: Tags | None = None) -> None:
+        """Count `value` in its bucket.
+
+        Raises:
+            TypeError: `value` is not a number, or a tag's value not a string.
+            ValueError: a tag is missing or unknown.
+        """
+        self._record(value, tags)
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return self._name, self._description, self.boundaries, self._tag_keys
+
+
+__all__ = ["Counter", "Gauge", "Histogram"]

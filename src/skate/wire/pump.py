@@ -1,0 +1,254 @@
+"""The input loop of a process, driven by whichever thread is waiting.
+
+A thread that waits for something polls the sockets itself, so that a synchronous call needs no hand-over between
+threads: two wake-ups in all, one in each process. Only when no thread waits does a background thread poll. It must not
+compete with a program that calls `get` in a tight loop, so after a foreground turn it stands by and looks every
+few milliseconds whether anybody still turns the loop; a kick through an eventfd takes the loop from it.
+
+Everything here happens under one lock, the engine lock of the process, released only while polling or waiting.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+TICK_S = 0.005
+TICKS_BEFORE_SLEEP = 20
+
+Ready = Callable[[], bool]
+
+
+class _Waiter:
+    __slots__ = ("gate", "ready")
+
+    def __init__(self, ready: Ready) -> None:
+        self.gate = threading.Lock()
+        self.gate.acquire()
+        self.ready = ready
+
+
+class Pump:
+    """Polls file descriptors and calls their handlers under the lock."""
+
+    def __init__(self, lock: threading.RLock, name: str) -> None:  # type: ignore[valid-type]
+        self.lock: Any = lock
+        self.name = name
+        self.poller = select.epoll()
+        self.handlers: dict[int, Callable[[int], None]] = {}
+        #: Called under the lock before polling: flush what is queued; returns seconds until the next timer, or None.
+        self.before_poll: Callable[[], float | None] = lambda: None
+        self.turns = 0
+        self.closed = False
+        self.interrupted = False
+        self.main_waits = False
+        self.external = False  # an asyncio loop of this process polls our descriptor
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._driver: object | None = None
+        self._driver_ready: Ready | None = None
+        self._background_drives = False
+        self._waiters: list[_Waiter] = []
+        self._rest = threading.Lock()
+        self._rest.acquire()
+        self._asleep = False
+        self._thread: threading.Thread | None = None
+        self._main = threading.main_thread()
+        self.poller.register(self._wake, select.EPOLLIN)
+
+    def start(self) -> None:
+        """Start the background thread."""
+        self._thread = threading.Thread(target=self._background, name=f"skate-{self.name}", daemon=True)
+        self._thread.start()
+
+    # -- descriptors
+
+    def add(self, fd: int, handler: Callable[[int], None]) -> None:
+        """Call `handler(events)` under the lock whenever `fd` is readable."""
+        self.handlers[fd] = handler
+        self.poller.register(fd, select.EPOLLIN)
+
+    def want_write(self, fd: int, wanted: bool) -> None:
+        """Also wake up when `fd` takes more bytes."""
+        if fd in self.handlers:
+            self.poller.modify(fd, select.EPOLLIN | (select.EPOLLOUT if wanted else 0))
+
+    def remove(self, fd: int) -> None:
+        """Forget `fd`; it must still be open."""
+        if self.handlers.pop(fd, None) is not None:
+            self.poller.unregister(fd)
+
+    # -- turning
+
+    def wait(self, ready: Ready, timeout: float | None = None) -> bool:
+        """Turn the loop until `ready()` or until `timeout` seconds passed; the lock is held once on entry and exit."""
+        if ready():
+            return True
+        deadline = None if timeout is None else time.monotonic() + timeout
+        is_main = threading.current_thread() is self._main
+        try:
+            while not self.closed:
+                if is_main and self.interrupted:
+                    self.interrupted = False
+                    raise KeyboardInterrupt
+                left = None
+                if deadline is not None:
+                    left = deadline - time.monotonic()
+                    if left <= 0:
+                        # One look at what has arrived, so that a timeout of zero still sees finished work.
+                        if self._driver is None:
+                            self._turn(0, is_main)
+                        return ready()
+                if self._driver is None:
+                    self._driver = self
+                    self._driver_ready = ready
+                    try:
+                        self._turn(left, is_main)
+                    finally:
+                        self._driver = None
+                        self._driver_ready = None
+                else:
+                    self._stand_in_line(ready, left, is_main)
+                if ready():
+                    return True
+            return ready()
+        finally:
+            if self._waiters and self._driver is None:
+                self._waiters[0].gate.release() if self._waiters[0].gate.locked() else None
+            elif self._asleep:
+                self._asleep = False
+                self._rest.release()
+
+    def drain(self) -> None:
+        """Handle what has already arrived, without waiting; the lock is held."""
+        self._turn(0, False)
+
+    def _turn(self, timeout: float | None, is_main: bool) -> None:
+        self.turns += 1
+        timer = self.before_poll()
+        if timer is not None and (timeout is None or timer < timeout):
+            timeout = timer
+        lock = self.lock
+        if is_main:
+            self.main_waits = True
+        lock.release()
+        try:
+            events = self.poller.poll(-1 if timeout is None else timeout)
+        finally:
+            lock.acquire()
+            self.main_waits = False
+        handlers = self.handlers
+        for fd, event in events:
+            handler = handlers.get(fd)
+            if handler is not None:
+                handler(event)
+            elif fd == self._wake:
+                self._drain_wake()
+        if self._waiters:
+            self.wake_ready()
+
+    def _drain_wake(self) -> None:
+        try:
+            os.eventfd_read(self._wake)
+        except BlockingIOError:
+            return
+
+    def _stand_in_line(self, ready: Ready, timeout: float | None, is_main: bool) -> None:
+        waiter = _Waiter(ready)
+        self._waiters.append(waiter)
+        if self._background_drives:
+            self.kick()
+        if is_main:
+            self.main_waits = True
+        self.lock.release()
+        try:
+            waiter.gate.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+        finally:
+            self.lock.acquire()
+            self.main_waits = False
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    def wake_ready(self) -> None:
+        """Let go the threads whose condition has come true; called after anything that may have made it so."""
+        for waiter in self._waiters:
+            if waiter.ready() and waiter.gate.locked():
+                waiter.gate.release()
+        if self._driver_ready is not None and self._driver_ready():
+            self.kick()
+
+    @property
+    def watched(self) -> bool:
+        """True if another thread is waiting, so that `wake_ready` must follow a change."""
+        return bool(self._waiters) or self._driver_ready is not None
+
+    def kick(self) -> None:
+        """Make a poll in progress return; safe anywhere, also in a signal handler or a finalizer."""
+        try:
+            os.eventfd_write(self._wake, 1)
+        except (BlockingIOError, OSError):
+            return
+
+    def attend(self) -> None:
+        """Have the background thread poll at once, because nobody will wait."""
+        if self._asleep:
+            self._asleep = False
+            self._rest.release()
+
+    # -- background
+
+    def _background(self) -> None:
+        with self.lock:
+            idle = 0
+            seen = -1
+            while not self.closed:
+                if self._driver is None and not self._waiters and not self.external and self.turns == seen:
+                    self._driver = self
+                    self._background_drives = True
+                    try:
+                        self._turn(None, False)
+                    finally:
+                        self._driver = None
+                        self._background_drives = False
+                    seen = self.turns
+                    if self._waiters:
+                        first = self._waiters[0]
+                        if first.gate.locked():
+                            first.gate.release()
+                    else:
+                        idle = 0
+                        continue
+                if self.turns != seen:
+                    idle = 0
+                idle += 1
+                seen = self.turns
+                deep = idle > TICKS_BEFORE_SLEEP and (self._driver is not None or self.external)
+                self._asleep = deep
+                self.lock.release()
+                try:
+                    self._rest.acquire(timeout=-1 if deep else TICK_S)
+                finally:
+                    self.lock.acquire()
+                self._asleep = False
+
+    def close(self) -> None:
+        """Stop the background thread and close the poller; the lock is not held."""
+        with self.lock:
+            if self.closed:
+                return
+            self.closed = True
+            for waiter in self._waiters:
+                if waiter.gate.locked():
+                    waiter.gate.release()
+            self.kick()
+            if self._asleep:
+                self._asleep = False
+                self._rest.release()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=5)
+        self.poller.close()
+        os.close(self._wake)
+        self._wake = -1

@@ -1,0 +1,220 @@
+"""Python values as bytes and back: pickle protocol 5 with its large buffers beside it, cloudpickle where pickle would not do.
+
+A packed value is either a plain pickle, or a table of buffers followed by the pickle and the buffers, each aligned to 64
+bytes, so that arrays are read in place out of shared memory or out of the message, read-only. The refs and actor handles met on
+the way are collected, so that their owner learns that they travel.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+TABLE = 1
+RAW_BYTES = 3
+ALIGNMENT = 64
+#: A value up to this size travels inside messages; a larger one lives in the arena.
+INLINE_BYTES_MAX = 100 * 1024
+
+_HEAD = struct.Struct("<B3xIQ")
+_SLOT = struct.Struct("<QQ")
+_PLAIN = frozenset({int, float, str, bytes, bool, type(None), complex})
+_PADDING = bytes(ALIGNMENT)
+
+_collecting = threading.local()
+_serializers: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
+
+
+def register_serializer(cls: type, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]) -> None:
+    """Pack instances of `cls` with functions of the user's from now on, in this process."""
+    _serializers[cls] = (serializer, deserializer)
+
+
+def deregister_serializer(cls: type) -> None:
+    """Forget the functions registered for `cls`, if any."""
+    _serializers.pop(cls, None)
+
+
+def collector() -> list[Any] | None:
+    """The list that takes the refs and handles met while packing in this thread; None outside of packing."""
+    return getattr(_collecting, "met", None)
+
+
+class Packed:
+    """A value as bytes: a head, buffers beside it, and what refs and handles it contains."""
+
+    __slots__ = ("head", "buffers", "met", "size")
+
+    def __init__(self, head: bytes, buffers: list[Any], met: list[Any]) -> None:
+        self.head = head
+        self.buffers = buffers
+        self.met = met
+        self.size = len(head)
+        if buffers:
+            self.size = _end_of(head, buffers)
+
+    def parts(self) -> list[Any]:
+        """The pieces to be written one after the other."""
+        buffers = self.buffers
+        if not buffers:
+            return [self.head]
+        start = _HEAD.size + _SLOT.size * len(buffers)
+        at = start + len(self.head)
+        slots = []
+        body: list[Any] = [self.head]
+        for buffer in buffers:
+            gap = -at % ALIGNMENT
+            if gap:
+                body.append(_PADDING[:gap])
+            at += gap
+            slots.append(_SLOT.pack(at, buffer.nbytes))
+            body.append(buffer)
+            at += buffer.nbytes
+        return [_HEAD.pack(TABLE, len(buffers), len(self.head)) + b"".join(slots), *body]
+
+    def joined(self) -> bytes:
+        """All of it as one bytes object."""
+        return self.head if not self.buffers else b"".join(self.parts())
+
+
+def _end_of(head: bytes, buffers: list[Any]) -> int:
+    at = _HEAD.size + _SLOT.size * len(buffers) + len(head)
+    for buffer in buffers:
+        at += -at % ALIGNMENT + buffer.nbytes
+    return at
+
+
+def pack(value: Any) -> Packed:
+    """Pack a value; raises TypeError if it cannot be pickled."""
+    kind = type(value)
+    if kind in _PLAIN:
+        if kind is bytes and len(value) > INLINE_BYTES_MAX:
+            return Packed(b"", [memoryview(value)], [])
+        return Packed(pickle.dumps(value, 5), [], [])
+    if (kind is list or kind is tuple) and _PLAIN.issuperset(map(type, value)):
+        return Packed(pickle.dumps(value, 5), [], [])
+    buffers: list[Any] = []
+    if kind.__module__ == "numpy" and kind.__name__ == "ndarray" and not value.dtype.hasobject:
+        head = pickle.dumps(value, 5, buffer_callback=lambda buffer: buffers.append(_raw(buffer)))
+        return Packed(head, buffers, [])
+    outer = getattr(_collecting, "met", None)
+    met: list[Any] = []
+    _collecting.met = met
+    try:
+        head = _cloudpickled(value, lambda buffer: buffers.append(_raw(buffer)))
+    finally:
+        _collecting.met = outer
+    return Packed(head, buffers, met)
+
+
+def _raw(buffer: pickle.PickleBuffer) -> memoryview:
+    try:
+        return buffer.raw()
+    except BufferError:  # not contiguous
+        return memoryview(bytes(buffer))  # type: ignore[call-overload]
+
+
+_pickler_class: Any = None
+
+
+def _cloudpickled(value: Any, on_buffer: Callable[[Any], None] | None) -> bytes:
+    global _pickler_class
+    if _pickler_class is None:
+        _pickler_class = _make_pickler()
+    file = io.BytesIO()
+    try:
+        _pickler_class(file, protocol=5, buffer_callback=on_buffer).dump(value)
+    except RecursionError:
+        raise pickle.PicklingError(
+            "the value is nested too deeply to be pickled; flatten it, or raise sys.setrecursionlimit"
+        ) from None
+    return file.getvalue()
+
+
+def _make_pickler() -> Any:
+    import cloudpickle  # 10 ms, needed by the first value that is not plain
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def reducer_override(self, obj: Any) -> Any:
+            kind = type(obj)
+            custom = _serializers.get(kind)
+            if custom is not None:
+                return _restore, (custom[1], custom[0](obj))
+            if kind.__module__ == "torch" and kind.__name__ in ("Tensor", "Parameter"):
+                reduced = _reduce_tensor(obj)
+                if reduced is not None:
+                    return reduced
+            return super().reducer_override(obj)
+
+    return Pickler
+
+
+def _restore(deserializer: Callable[[Any], Any], state: Any) -> Any:
+    return deserializer(state)
+
+
+def _reduce_tensor(tensor: Any) -> Any:
+    """A dense CPU tensor as a numpy array over the same memory; None where torch's own way must do."""
+    torch = sys.modules["torch"]
+    plain = type(tensor) is torch.Tensor and tensor.device.type == "cpu" and tensor.layout is torch.strided
+    if not plain or tensor.requires_grad or tensor.is_quantized or tensor.is_conj() or tensor.is_neg():
+        return None
+    try:
+        array = tensor.detach().numpy()
+    except (TypeError, RuntimeError):  # a dtype that numpy lacks, such as bfloat16
+        view = tensor.detach().contiguous().view(torch.uint8) if tensor.dim() else None
+        if view is None:
+            return None
+        return _tensor_from, (view.numpy(), str(tensor.dtype).removeprefix("torch."))
+    return _tensor_from, (array, None)
+
+
+def _tensor_from(array: Any, dtype: str | None) -> Any:
+    import warnings
+
+    import torch  # the value is a tensor: its reader has torch
+
+    with warnings.catch_warnings():
+        # The tensor shares read-only memory; torch says so at each one.
+        warnings.simplefilter("ignore")
+        tensor = torch.from_numpy(array)
+    return tensor if dtype is None else tensor.view(getattr(torch, dtype))
+
+
+def pack_function(function: Any) -> tuple[bytes, list[Any]]:
+    """A function or class by value, with the refs and handles its closure holds."""
+    outer = getattr(_collecting, "met", None)
+    met: list[Any] = []
+    _collecting.met = met
+    try:
+        return _cloudpickled(function, None), met
+    finally:
+        _collecting.met = outer
+
+
+def unpack(data: Any) -> Any:
+    """The value of packed bytes; arrays in it are read-only views of `data`."""
+    first = data[0]
+    if first != TABLE:
+        return pickle.loads(data)
+    view = memoryview(data).toreadonly()
+    _, count, length = _HEAD.unpack_from(view)
+    at = _HEAD.size
+    buffers = []
+    for _ in range(count):
+        start, size = _SLOT.unpack_from(view, at)
+        buffers.append(view[start : start + size])
+        at += _SLOT.size
+    if not length:
+        return bytes(buffers[0])
+    return pickle.loads(view[at : at + length], buffers=buffers)
+
+
+def is_plain(args: tuple[Any, ...]) -> bool:
+    """True if all arguments are numbers, text or bytes, which need no look inside."""
+    return _PLAIN.issuperset(map(type, args))

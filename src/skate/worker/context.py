@@ -1,0 +1,96 @@
+"""What runs just now in a worker: the task of the current thread or coroutine, the lease, the actor."""
+
+from __future__ import annotations
+
+import contextvars
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skate.client.process import Process
+
+
+class Running:
+    """One task or call that runs."""
+
+    __slots__ = ("task_id", "template", "cancelled", "attempt", "future")
+
+    def __init__(self, task_id: bytes, template: Any, attempt: int) -> None:
+        self.task_id = task_id
+        self.template = template
+        self.attempt = attempt
+        self.cancelled = False
+        self.future: Any = None
+
+
+class ActorExit(BaseException):
+    """Unwinds a method of an actor that leaves."""
+
+
+_running: contextvars.ContextVar[Running | None] = contextvars.ContextVar("skate_running", default=None)
+
+
+class WorkerContext:
+    """Answers what running code asks about itself."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.lease: dict[str, Any] = {}
+        self.actor_id = b""
+        self.actor_fields: dict[str, Any] = {}
+        self.actor_template: Any = None
+        self.actor_environment: str | None = None
+        self.group: bytes | None = None
+        self.captured_group: bytes | None = None
+        #: The last task of the main thread, for threads that the user's code starts.
+        self.main: Running | None = None
+
+    def enter(self, running: Running | None) -> None:
+        """`running` is what the current thread or coroutine runs from now on."""
+        _running.set(running)
+
+    def current(self) -> Running | None:
+        """What the current thread or coroutine runs."""
+        return _running.get() or self.main
+
+    def task_id(self) -> bytes:
+        """Id of the running task, or nothing."""
+        running = self.current()
+        return b"" if running is None else running.task_id
+
+    def template(self) -> dict[str, Any] | None:
+        """Fields of the running task's template."""
+        running = self.current()
+        return None if running is None else running.template.fields
+
+    def resources(self) -> dict[str, int]:
+        """What the worker holds, in units."""
+        held: dict[str, int] = self.lease.get("resources", {})
+        return held
+
+    def gpus(self) -> list[Any]:
+        """Ids of the GPUs the worker holds."""
+        return list(self.lease.get("gpus", ()))
+
+    def is_cancelled(self) -> bool:
+        """True if the running task was cancelled."""
+        running = self.current()
+        return running is not None and running.cancelled
+
+    def take_lease(self, lease: dict[str, Any]) -> None:
+        """The node says what the worker runs with."""
+        self.lease = lease
+        self.group = lease.get("group")
+        self.captured_group = self.group if lease.get("capture") else None
+
+    def own_handle(self) -> Any:
+        """A handle to the actor that lives here."""
+        from skate.client.actors import ActorDescriptor, ActorHandle  # the worker need not know handles
+
+        descriptor = ActorDescriptor.of(self.actor_template.load(self.process), {})
+        with self.process.lock:
+            hold = self.process.hold_actor(self.actor_id, 0)
+        return ActorHandle(self.actor_id, descriptor, hold)
+
+    def exit_actor(self) -> None:
+        """Leave, from inside a method."""
+        raise ActorExit

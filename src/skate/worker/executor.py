@@ -1,0 +1,410 @@
+"""Runs tasks and calls one after the other in the main thread: the way of plain tasks and of ordinary actors."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections import deque
+from typing import Any
+
+from skate.client.process import Process
+from skate.client.refs import ObjectRef
+from skate.client.submission import WHOLE
+from skate.core import messages as m
+from skate.core.messages import ARENA
+from skate.wire import values
+from skate.wire.channel import Channel
+from skate.wire.status import STATUS_SLOT, status_slot
+from skate.worker import output
+from skate.worker.context import ActorExit, Running, WorkerContext
+from skate.worker.returns import pack_failure, pack_returns, pack_value
+from skate.worker.templates import WorkerTemplate
+
+FLUSH_SECONDS = 0.001
+SHORT_SECONDS = 0.0005
+
+
+class Executor:
+    """The worker's queue of what it was sent, and the loop that works it off."""
+
+    def __init__(self, process: Process, channel: Channel, context: WorkerContext, status: Any) -> None:
+        self.process = process
+        self.channel = channel
+        self.context = context
+        self.pump = process.pump
+        self.lock = process.lock
+        self.queue: deque[tuple[int, tuple[Any, ...]]] = deque()
+        self.templates: dict[bytes, WorkerTemplate] = {}
+        self.functions: dict[bytes, Any] = {}
+        self.running: Running | None = None  # in the main thread
+        self.side: dict[bytes, Running] = {}  # in threads and coroutines
+        self.acked: dict[bytes, int] = {}
+        self.leaving = False
+        self.actor: Any = None
+        self.mode: Any = None  # how an actor runs calls side by side, if it does
+        self.received = 0
+        self._status = status
+        self._slot = status_slot(process.cid)
+        self._flushed = 0.0
+        self._interrupt: bytes | None = None
+        self._main = threading.get_ident()
+        process.handlers.update(
+            {
+                m.FUNCTION: self._function,
+                m.TEMPLATE: self._template,
+                m.EXECUTE: self._enqueue,
+                m.INVOKE: self._enqueue,
+                m.CONSTRUCT: self._enqueue,
+                m.LEASE: self._lease,
+                m.TAKE_BACK: self._take_back,
+                m.STOP_TASK: self._stop_task,
+                m.EXIT: self._exit,
+                m.ACK: self._ack,
+            }
+        )
+
+    # -- messages, under the lock
+
+    def _function(self, message: tuple[Any, ...]) -> None:
+        self.functions[message[1]] = message[2]
+
+    def _template(self, message: tuple[Any, ...]) -> None:
+        self.templates[message[1]] = WorkerTemplate(message[1], message[2], self.functions)
+
+    def _enqueue(self, message: tuple[Any, ...]) -> None:
+        self.received += 1
+        self.queue.append((self.received, message))
+
+    def _lease(self, message: tuple[Any, ...]) -> None:
+        self.queue.append((0, message))
+
+    def _take_back(self, message: tuple[Any, ...]) -> None:
+        self.give_back()
+
+    def give_back(self) -> None:
+        """Return the tasks that were not begun; the lock is held."""
+        if self.actor is not None or not self.queue:
+            return
+        kept = [entry for entry in self.queue if entry[1][0] != m.EXECUTE]
+        ids = tuple(entry[1][1] for entry in self.queue if entry[1][0] == m.EXECUTE)
+        self.queue.clear()
+        self.queue.extend(kept)
+        if ids:
+            self.channel.push((m.RETURNED, ids))
+
+    def _stop_task(self, message: tuple[Any, ...]) -> None:
+        task_id = message[1]
+        for entry in self.queue:
+            if entry[1][1] == task_id:
+                self.queue.remove(entry)
+                self.channel.push((m.DONE, task_id, m.CANCELLED, (), 0, False))
+                return
+        running = self.running
+        if running is not None and running.task_id == task_id:
+            running.cancelled = True
+            if self.actor is None:
+                self._interrupt = task_id
+                signal.pthread_kill(self._main, signal.SIGINT)
+            return
+        other = self.side.get(task_id)
+        if other is not None:
+            other.cancelled = True
+            if other.future is not None:
+                other.future.get_loop().call_soon_threadsafe(other.future.cancel)
+        elif self.mode is not None and self.mode.drop(task_id):
+            self.channel.push((m.DONE, task_id, m.CANCELLED, (), 0, False))
+
+    def on_interrupt(self, number: int, frame: Any) -> None:
+        """SIGINT in the main thread: cancels the running task if that is what is wanted, and nothing else."""
+        running = self.running
+        if running is None or running.task_id != self._interrupt:
+            return
+        self._interrupt = None
+        if self.pump.main_waits or self.lock._is_owned():
+            self.pump.interrupted = True
+            self.pump.kick()
+            return
+        raise KeyboardInterrupt
+
+    def _exit(self, message: tuple[Any, ...]) -> None:
+        self.leaving = True
+
+    def _ack(self, message: tuple[Any, ...]) -> None:
+        self.acked[message[1]] = message[2]
+
+    # -- the loop
+
+    def run(self) -> None:
+        """Work until told to leave."""
+        queue = self.queue
+        pump = self.pump
+        while True:
+            if not queue:
+                if self.leaving:
+                    return
+                with self.lock:
+                    pump.wait(lambda: bool(queue) or self.leaving)
+                if not queue:
+                    if self.leaving or pump.closed:
+                        return
+                    continue
+            sequence, message = queue.popleft()
+            word = message[0]
+            if word == m.EXECUTE:
+                self.execute(sequence, message)
+            elif word == m.INVOKE:
+                self.invoke(sequence, message)
+            elif word == m.LEASE:
+                self.take_lease(message[1])
+            elif word == m.CONSTRUCT and not self.construct(sequence, message):
+                return
+
+    def take_lease(self, lease: dict[str, Any]) -> None:
+        """Resources for what follows: shown to user code, and in the environment variables that libraries read."""
+        from skate.worker.environment import apply_lease
+
+        self.context.take_lease(lease)
+        apply_lease(lease)
+
+    def begin(self, sequence: int, running: Running) -> None:
+        """The task is about to run in the main thread."""
+        STATUS_SLOT.pack_into(self._status, self._slot, sequence)
+        self.running = running
+        self.context.main = running
+        self.context.enter(running)
+        output.current_name[0] = running.template.name
+
+    def execute(self, sequence: int, message: tuple[Any, ...]) -> None:
+        """Run one plain task."""
+        _, task_id, key, args, deps, attempt = message
+        template = self.templates[key]
+        running = Running(task_id, template, attempt)
+        self.begin(sequence, running)
+        started = time.perf_counter()
+        try:
+            function = template.load(self.process)
+            if args or deps:
+                given, named = self.arguments(args, deps)
+                value = function(*given, **named)
+            else:
+                value = function()
+            given = named = None
+            returns = self.results(running, value)
+            value = None
+        except BaseException as error:  # a task may end in anything; its caller gets it
+            given = named = value = None
+            self.failed(running, error, started)
+            error = None  # type: ignore[assignment]
+            return
+        self.answer(running, m.OK, returns, started, False)
+
+    def invoke(self, sequence: int, message: tuple[Any, ...]) -> None:
+        """Run one method call in order."""
+        if self.mode is not None:
+            self.mode.start(sequence, message)
+            return
+        _, task_id, key, args, deps, attempt = message
+        template = self.templates[key]
+        running = Running(task_id, template, attempt)
+        self.begin(sequence, running)
+        output.current_name[0] = self.actor_name
+        started = time.perf_counter()
+        try:
+            method = self.method(template)
+            if args or deps:
+                given, named = self.arguments(args, deps)
+                value = method(*given, **named)
+            else:
+                value = method()
+            given = named = None
+            returns = self.results(running, value)
+            value = None
+        except ActorExit:
+            self.leave_actor()
+            return
+        except BaseException as error:  # as in execute
+            given = named = value = None
+            if isinstance(error, SystemExit):
+                self.leave_actor()
+                return
+            self.failed(running, error, started)
+            error = None  # type: ignore[assignment]
+            return
+        self.answer(running, m.OK, returns, started, False)
+
+    def method(self, template: WorkerTemplate) -> Any:
+        """The bound method that a call names."""
+        name = template.method
+        if name.startswith("__ray_"):
+            if name == "__ray_ready__":
+                return lambda: True
+            if name == "__ray_terminate__":
+                return self.context.exit_actor
+            if name == "__ray_call__":
+                return lambda function, *args, **kwargs: function(self.actor, *args, **kwargs)
+        return getattr(self.actor, name)
+
+    @property
+    def actor_name(self) -> str:
+        """What stands in front of an actor's lines."""
+        fields = self.context.actor_fields
+        return fields.get("name") or self.context.actor_template.name
+
+    def construct(self, sequence: int, message: tuple[Any, ...]) -> bool:
+        """Make the actor; False if that has ended the worker's loop (an asyncio actor has run and left)."""
+        _, actor_id, key, args, deps, fields = message
+        template = self.templates[key]
+        context = self.context
+        context.actor_id = actor_id
+        context.actor_fields = fields
+        context.actor_template = template
+        context.actor_environment = template.fields.get("environment")
+        running = Running(actor_id, template, 0)
+        self.begin(sequence, running)
+        output.current_name[0] = self.actor_name
+        if template.fields.get("is_async"):
+            from skate.worker.asyncio_actor import serve  # only asyncio actors need asyncio
+
+            serve(self, running, args, deps)
+            return False
+        if self.make_actor(running, args, deps):
+            concurrency = template.fields.get("max_concurrency", 1)
+            groups = template.fields.get("groups") or {}
+            if concurrency > 1 or groups:
+                from skate.worker.threaded_actor import ThreadedMode  # only threaded actors need it
+
+                self.mode = ThreadedMode(self, concurrency, groups)
+        return True
+
+    def make_actor(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> bool:
+        """Run the constructor and answer for it; False if it failed."""
+        started = time.perf_counter()
+        try:
+            failed = self.context.actor_fields.get("failed")
+            if failed is not None:
+                from skate.client.failures import to_exception  # only failures need it
+
+                raise to_exception(failed, None, self.process)
+            cls = running.template.load(self.process)
+            given, named = self.arguments(args, deps)
+            self.actor = cls(*given, **named)
+        except ActorExit:
+            self.leave_actor()
+            return False
+        except BaseException as error:  # a constructor may end in anything; its callers get it
+            self.failed(running, error, started)
+            return False
+        self.running = None
+        self.answer(running, m.OK, (), started, False)
+        return True
+
+    # -- arguments and results
+
+    def arguments(self, blob: bytes, deps: tuple[Any, ...]) -> tuple[Any, dict[str, Any]]:
+        """Positional and keyword arguments, with the values of refs in their places."""
+        if not deps:
+            return values.unpack(blob) if blob else ((), {})
+        found = {}
+        for place, oid, kind, payload in deps:
+            found[place] = self.dependency(oid, kind, payload)
+        if WHOLE in found:
+            given, named = found.pop(WHOLE)
+        else:
+            given, named = values.unpack(blob)
+        if found:
+            given = list(given)
+            for place, value in found.items():
+                if type(place) is int:
+                    given[place] = value
+                else:
+                    named[place] = value
+        return given, named
+
+    def dependency(self, oid: bytes, kind: int, payload: Any) -> Any:
+        """The value of an argument that was a ref."""
+        process = self.process
+        if kind != ARENA:
+            return values.unpack(payload)
+        with process.lock:
+            ref: ObjectRef[Any] = process._adopt(oid, 1)
+            ref._kind = ARENA
+            ref._value = payload
+        return process.load(ref)
+
+    def results(self, running: Running, value: Any) -> Any:
+        """What a task returned, packed; a generator is run to its end first."""
+        template = running.template
+        if template.streaming:
+            self.stream(running, value)
+            return ()
+        if template.dynamic:
+            from skate.client.generators import DynamicObjectRefGenerator  # only dynamic tasks need it
+
+            value = DynamicObjectRefGenerator([self.process.store(each) for each in value])
+        return pack_returns(self.process, running, value)
+
+    def stream(self, running: Running, generator: Any) -> None:
+        """Send each value of a generator as it is made."""
+        limit = running.template.backpressure
+        task_id = running.task_id
+        index = 0
+        for value in generator:
+            index += 1
+            self.send_item(running, index, value)
+            if limit:
+                self.wait_for_reader(task_id, index, limit)
+            if running.cancelled:
+                generator.close()
+                raise KeyboardInterrupt
+        self.acked.pop(task_id, None)
+
+    def send_item(self, running: Running, index: int, value: Any) -> None:
+        """Send one value of a stream."""
+        oid = running.task_id + index.to_bytes(4, "little")
+        kind, payload, held = pack_value(self.process, oid, value, running.template.name)
+        with self.lock:
+            self.process.send((m.ITEM, running.task_id, index, kind, payload, held))
+            self.channel.flush()
+
+    def wait_for_reader(self, task_id: bytes, made: int, limit: int) -> None:
+        """Wait until fewer than `limit` values of a stream are unread."""
+        with self.lock:
+            self.pump.wait(lambda: made - self.acked.get(task_id, 0) < limit or self.leaving)
+
+    # -- answers
+
+    def answer(self, running: Running, status: int, returns: Any, started: float, retriable: bool) -> None:
+        """Say how a task ended; small answers to quick tasks go out together."""
+        now = time.perf_counter()
+        seconds = now - started
+        with self.lock:
+            if self.running is running:
+                self.running = None
+                self.context.main = None
+            self.pump.interrupted = False
+            self.process.send((m.DONE, running.task_id, status, returns, int(seconds * 1e6), retriable))
+            if not self.queue or seconds > SHORT_SECONDS or now - self._flushed > FLUSH_SECONDS:
+                self._flushed = now
+                self.channel.flush()
+
+    def failed(self, running: Running, error: BaseException, started: float) -> None:
+        """Say that a task failed, or was cancelled."""
+        self.running = None
+        if running.cancelled and isinstance(error, KeyboardInterrupt):
+            self.answer(running, m.CANCELLED, (), started, False)
+            return
+        retriable = running.template.should_retry(error)
+        actor_id = self.context.actor_id
+        payload = pack_failure(running.template, error, self.actor, actor_id)
+        output.flush()
+        self.answer(running, m.FAILED, payload, started, retriable)
+
+    def leave_actor(self) -> None:
+        """The actor leaves by its own will: calls that it has not answered end with ActorDiedError."""
+        with self.lock:
+            self.running = None
+            self.queue.clear()
+            self.leaving = True
+            self.process.send((m.EXITING, "exit_actor"))
+            self.channel.flush()

@@ -1,0 +1,137 @@
+"""A worker process from its first line to its last."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import socket
+import sys
+import threading
+from typing import Any
+
+from skate.client import session
+from skate.client.mapping import Mapping
+from skate.client.process import Process
+from skate.core import messages as m
+from skate.wire.channel import Channel, ChannelClosed
+from skate.wire.pump import Pump
+from skate.wire.status import STATUS_BYTES
+from skate.worker import environment, output
+from skate.worker.context import WorkerContext
+from skate.worker.executor import Executor
+
+
+class WorkerLink:
+    """A worker's way to its node: the channel, and word of who waits."""
+
+    def __init__(self, channel: Channel, context: WorkerContext) -> None:
+        self._channel = channel
+        self._context = context
+        self.executor: Executor
+
+    def send(self, message: tuple[Any, ...]) -> None:
+        """Queue a message."""
+        self._channel.push(message)
+
+    def flush(self) -> None:
+        """Write what is queued."""
+        self._channel.flush()
+
+    def block(self) -> bool:
+        """The current task waits: others may have its CPU, and what is queued behind it runs elsewhere."""
+        task_id = self._context.task_id()
+        if not task_id:
+            self._channel.flush()
+            return False
+        self._channel.push((m.BLOCKED, task_id))
+        if threading.current_thread() is threading.main_thread():
+            self.executor.give_back()
+        self._channel.flush()
+        return True
+
+    def unblock(self) -> None:
+        """It goes on."""
+        self._channel.push((m.UNBLOCKED, self._context.task_id()))
+
+
+def run(channel_fd: int, arena_fd: int, config: dict[str, Any]) -> int:
+    """Serve the node at the other end of `channel_fd` until it has no more use for this process; returns the exit code."""
+    environ = config.get("env_vars") or {}
+    os.environ.update(environ)
+    environment.remember(environ, "OMP_NUM_THREADS" in config.get("set_by_user", ()))
+    sys.path[:0] = config.get("path_front") or []
+    if config.get("directory"):
+        os.chdir(config["directory"])
+        sys.path.insert(0, config["directory"])
+    output.take_over()
+    _import_compat()
+    channel = Channel(socket.socket(fileno=channel_fd))
+    lock = threading.RLock()
+    pump = Pump(lock, "loop")
+    process = Process(config["cid"], pump, config["node_id"], config["job"])
+    process.namespace = config["namespace"]
+    process.node_id = config["node_id"]
+    process.mapping = Mapping(arena_fd, config["arena_bytes"])
+    context = WorkerContext(process)
+    process.context = context
+    link = WorkerLink(channel, context)
+    process.link = link
+    status = mmap.mmap(arena_fd, STATUS_BYTES)
+    executor = Executor(process, channel, context, status)
+    link.executor = executor
+    signal.signal(signal.SIGINT, executor.on_interrupt)
+    pump.add(channel.fd, lambda events: _readable(channel, process, pump, events))
+    pump.before_poll = lambda: _before_poll(process, channel, pump)
+    session.attach(process, None, in_worker=True)
+    channel.push((m.READY, os.getpid()))
+    if config.get("setup_hook"):
+        from skate.runtime_env.hooks import run as run_hook  # only with such an environment
+
+        run_hook(config["setup_hook"])
+    pump.start()
+    executor.run()
+    return _leave(channel)
+
+
+def _readable(channel: Channel, process: Process, pump: Pump, events: int) -> None:
+    if events & 4:  # EPOLLOUT
+        if channel.flush():
+            pump.want_write(channel.fd, False)
+        if not events & ~4:
+            return
+    try:
+        messages = channel.read()
+    except ChannelClosed:
+        # The node is gone, and with it whoever could want anything of this process.
+        os._exit(0)
+    handlers = process.handlers
+    for message in messages:
+        handlers[message[0]](message)
+
+
+def _before_poll(process: Process, channel: Channel, pump: Pump) -> None:
+    if process.graves:
+        process.tidy()
+    if not channel.flush():
+        pump.want_write(channel.fd, True)
+
+
+def _leave(channel: Channel) -> int:
+    """Run what user code registered for the end, and say what is still to be said."""
+    import atexit  # once, at the end
+
+    try:
+        atexit._run_exitfuncs()
+    finally:
+        output.flush()
+        channel.sock.setblocking(True)
+        channel.flush()
+    return 0
+
+
+def _import_compat() -> None:
+    if os.environ.get("SKATE_COMPAT") == "1":
+        from skate import compat  # only for programs that say `import ray`
+
+        compat.install()

@@ -1,0 +1,48 @@
+"""stdout and stderr of a worker: lines go out as they are written, and say which task or actor wrote them."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import Any
+
+current_name = ["worker"]
+
+
+class NamedOutput(io.TextIOWrapper):
+    """Writes a mark before the first line of each new name; the node's reader takes it out again."""
+
+    def __init__(self, fd: int) -> None:
+        super().__init__(
+            io.BufferedWriter(io.FileIO(fd, "w", closefd=False)),
+            encoding="utf-8",
+            errors="backslashreplace",
+            line_buffering=True,
+        )
+        self._named: str | None = None
+
+    def write(self, text: str) -> int:
+        name = current_name[0]
+        if name != self._named:
+            self._named = name
+            super().write(f"\0{name}\n")
+        return super().write(text)
+
+
+def take_over() -> None:
+    """Replace sys.stdout and sys.stderr; called once, in a fresh worker."""
+    sys.stdin = open(os.devnull)  # noqa: SIM115  it is the worker's for life
+    sys.stdout = NamedOutput(1)
+    sys.stderr = NamedOutput(2)
+
+
+def flush() -> None:
+    """Write out what is left of an unfinished line."""
+    stream: Any
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            # The node reads no more, or user code closed the stream.
+            continue

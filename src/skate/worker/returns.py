@@ -1,0 +1,89 @@
+"""What a task made, as it goes on the wire: results, items of a stream, errors."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from skate.core.messages import ARENA, INLINE
+from skate.wire import values
+
+if TYPE_CHECKING:
+    from skate.client.process import Process
+    from skate.worker.context import Running
+    from skate.worker.templates import WorkerTemplate
+
+Value = tuple[int, Any, tuple[bytes, ...]]
+
+
+def pack_value(process: Process, oid: bytes, value: Any, name: str) -> Value:
+    """One result, inline or written into the arena, with the ids of the refs inside it."""
+    try:
+        packed = values.pack(value)
+    except Exception as error:  # whatever pickling ends in, the task's result is at fault
+        from skate.wire.culprit import explain
+
+        raise TypeError(
+            f"the return value of {name} cannot be sent: {explain(value, 'return value')}\n({type(error).__name__}: {error})"
+        ) from error
+    if packed.size <= values.INLINE_BYTES_MAX:
+        if not packed.met:
+            return INLINE, packed.joined(), ()
+        with process.lock:
+            held = tuple(process.escape(inner) for inner in packed.met)
+        return INLINE, packed.joined(), held
+    with process.lock:
+        place = process.write_large(oid, packed)
+        held = tuple(process.escape(inner) for inner in packed.met)
+    return ARENA, place, held
+
+
+def pack_returns(process: Process, running: Running, value: Any) -> tuple[Value, ...]:
+    """All results of a task."""
+    template = running.template
+    count = template.returns
+    task_id = running.task_id
+    if count == 1:
+        return (pack_value(process, task_id + b"\x01\0\0\0", value, template.name),)
+    if count == 0:
+        return ()
+    return tuple(
+        pack_value(process, task_id + index.to_bytes(4, "little"), each, template.name)
+        for index, each in enumerate(split(value, count, template.name), 1)
+    )
+
+
+def split(value: Any, count: int, name: str) -> list[Any]:
+    """The parts of a value that is to be several results."""
+    try:
+        parts = list(value)
+    except TypeError:
+        raise ValueError(
+            f"{name} has num_returns={count} but returned one {type(value).__name__}, which has no parts; "
+            f"return {count} values"
+        ) from None
+    if len(parts) != count:
+        raise ValueError(f"{name} has num_returns={count} but returned {len(parts)} values; return {count}")
+    return parts
+
+
+def pack_failure(template: WorkerTemplate, error: BaseException, actor: Any, actor_id: bytes) -> tuple[str, dict[str, Any]]:
+    """An exception of user code as an error payload, with its traceback as text."""
+    from skate.wire.failures import format_remote_traceback, pack_exception  # only failures need them
+
+    text = format_remote_traceback(error)
+    fields = {
+        "function": template.name,
+        "traceback": text,
+        "cause": pack_exception(error, text),
+        "pid": os.getpid(),
+        "ip": "127.0.0.1",
+    }
+    if actor_id:
+        fields["actor"] = actor_id.hex()
+    if actor is not None:
+        try:
+            fields["actor_repr"] = repr(actor)
+        except Exception:  # a __repr__ of the user's
+            fields["actor_repr"] = f"<{type(actor).__name__}>"
+    return ("RayTaskError", fields)

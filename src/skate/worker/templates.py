@@ -1,0 +1,74 @@
+"""Functions and classes as a worker loads them: unpickled at first use, imported anew if their source has changed."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from skate.wire import values
+
+if TYPE_CHECKING:
+    from skate.client.process import Process
+
+_stamps: dict[str, int] = {}
+
+
+class WorkerTemplate:
+    """A template, with what it calls."""
+
+    __slots__ = (
+        "key", "fields", "name", "function_key", "returns", "streaming", "dynamic", "backpressure", "retry_exceptions",
+        "method", "group", "_functions", "_loaded",
+    )  # fmt: skip
+
+    def __init__(self, key: bytes, fields: dict[str, Any], functions: dict[bytes, Any]) -> None:
+        self.key = key
+        self.fields = fields
+        self.name: str = fields["name"]
+        self.function_key: bytes = fields["function"]
+        self.returns: int = fields.get("returns", 1)
+        self.streaming: bool = fields.get("streaming", False)
+        self.dynamic: bool = fields.get("dynamic", False)
+        self.backpressure: int = fields.get("backpressure", 0)
+        self.retry_exceptions: Any = fields.get("retry_exceptions", False)
+        self.method: str = fields.get("method", "")
+        self.group: str = fields.get("group", "")
+        self._functions = functions
+        self._loaded = False
+
+    def load(self, process: Process) -> Any:
+        """The function or class."""
+        found = self._functions[self.function_key]
+        if type(found) is bytes:
+            found = self._functions[self.function_key] = _unpickled(found)
+        return found
+
+    def should_retry(self, error: BaseException) -> bool:
+        """True if this error is one of those that are to be tried again."""
+        wanted = self.retry_exceptions
+        if type(wanted) is bytes:
+            wanted = self.retry_exceptions = tuple(values.unpack(wanted))
+        if isinstance(wanted, tuple):
+            return isinstance(error, wanted) or isinstance(getattr(error, "cause", None), wanted)
+        return bool(wanted) and isinstance(error, Exception)
+
+
+def _unpickled(blob: bytes) -> Any:
+    found = values.unpack(blob)
+    module = sys.modules.get(getattr(found, "__module__", None) or "")
+    path = getattr(module, "__file__", None)
+    if module is None or not path or module.__name__ == "__main__" or "site-packages" in path:
+        return found
+    try:
+        stamp = os.stat(path).st_mtime_ns
+    except OSError:
+        return found
+    known = _stamps.setdefault(path, stamp)
+    if known != stamp:
+        _stamps[path] = stamp
+        importlib.invalidate_caches()
+        importlib.reload(module)
+        return values.unpack(blob)
+    return found

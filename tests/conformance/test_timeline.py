@@ -1,0 +1,50 @@
+"""ray.timeline: what ran where and when, for a trace viewer."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+import ray
+from waiting import wait_for
+
+pytestmark = pytest.mark.usefixtures("cluster")
+
+
+def ran(name: str) -> list[dict[str, Any]]:
+    return [event for event in ray.timeline() if name in event["name"] or name in event["cat"]]
+
+
+def test_util_timeline_holds_a_complete_event_per_task() -> None:
+    @ray.remote
+    def a_task_to_find() -> None: ...
+
+    ray.get([a_task_to_find.remote() for _ in range(3)])
+    events = wait_for(lambda: ran("a_task_to_find"), what="the tasks to appear in the timeline", timeout_s=30)
+    for event in events:
+        assert event["ph"] == "X"
+        assert event["ts"] > 0
+        assert event["dur"] >= 0
+        assert {"name", "cat", "pid", "tid", "args"} <= set(event)
+
+
+def test_util_timeline_holds_actor_methods() -> None:
+    @ray.remote
+    class Findable:
+        def method_to_find(self) -> None: ...
+
+    ray.get(Findable.remote().method_to_find.remote())
+    wait_for(lambda: ran("method_to_find"), what="the method to appear in the timeline", timeout_s=30)
+
+
+def test_util_timeline_writes_a_file(tmp_path: pathlib.Path) -> None:
+    @ray.remote
+    def a_task() -> None: ...
+
+    ray.get(a_task.remote())
+    wait_for(lambda: ray.timeline(), what="an event in the timeline", timeout_s=30)
+    path = tmp_path / "timeline.json"
+    assert ray.timeline(filename=str(path)) is None
+    assert isinstance(json.loads(path.read_text()), list)

@@ -1,0 +1,120 @@
+"""``make demo`` and the other examples: run as a reader would run them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+
+
+def run(name: str) -> list[str]:
+    """The lines that an example prints; it has to end well and say nothing on stderr."""
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        check=False,
+    )
+    assert done.returncode == 0, f"{name} ended with status {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def demo() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("demo", EXAMPLES / "demo.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_demo_indexes_answers_and_checks_itself() -> None:
+    lines = run("demo.py")
+    text = "\n".join(lines)
+    assert "indexing shards: 24/24" in text, "without a terminal the progress bar is plain lines"
+    assert any(line.startswith("indexed ") and "documents" in line for line in lines)
+    assert "tempfile.TemporaryDirectory" in text
+    assert "gzip.compress" in text
+    assert any(line.startswith("checked: ") for line in lines)
+    assert lines[-1].startswith("done in ")
+
+
+def test_an_index_counts_terms_of_title_and_text(demo: ModuleType) -> None:
+    index = demo.build_index(
+        [demo.Document("a.Cat", "\n  The cat sat.\nOn a mat."), demo.Document("dog", "A dog, a cat.")]
+    )
+    assert index.postings["cat"] == [(0, 2), (1, 1)]
+    assert index.postings["dog"] == [(1, 2)]
+    assert index.entries[0] == demo.Entry("a.Cat", "The cat sat.", words=6)
+
+
+def test_rarer_words_weigh_more_and_long_documents_less(demo: ModuleType) -> None:
+    documents = [
+        demo.Document("common", "thread"),
+        demo.Document("rare", "gzip"),
+        demo.Document("long", "gzip " + " ".join(f"filler{i}" for i in range(200))),
+    ]
+    answers = demo.rank(demo.build_index(documents), {"thread": 1.0, "gzip": 2.0}, mean_words=10)
+    assert [answer.title for answer in answers] == ["rare", "common", "long"]
+
+
+def test_every_source_is_in_exactly_one_shard(demo: ModuleType) -> None:
+    shards = demo.cut_into_shards()
+    sources = [path for shard in shards for path in shard.sources]
+    assert sorted(sources) == demo.library_sources()[0]
+    assert sum(len(shard.topics) for shard in shards) == len(demo.topics.topics)
+    sizes = [sum(os.path.getsize(path) for path in shard.sources) for shard in shards]
+    assert max(sizes) < 1.2 * min(sizes), f"shards of unequal size keep workers idle: {sizes}"
+
+
+def test_passages_lose_nothing(demo: ModuleType) -> None:
+    text = demo.topics.topics["for"]
+    parts = list(demo.passages("topic for", text))
+    assert "\n\n".join(part.text for part in parts) == text
+    assert len(parts) > 1
+
+
+def test_actors() -> None:
+    assert run("actors.py") == [
+        "after deposits: [10, 30, 60]",
+        "after a year's salary: 1260",
+        "5 paid in by way of the doorman, balance now 1265",
+        "refused: ValueError: Ada has 1265, not 1000000",
+        "balance: 1265",
+    ]
+
+
+def test_generators() -> None:
+    assert run("generators.py") == [
+        "primes: [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59]",
+        "squares: [0, 1, 4, 9, 16, 25]",
+        "thirds: ['MANY LIGHT', 'HANDS WORK', 'MAKE INDEED']",
+    ]
+
+
+def test_resources() -> None:
+    has, whole, halves, jobs, ran = run("resources.py")
+    assert has == "the node has {'CPU': 4.0, 'GPU': 2.0, 'licence': 1.0}"
+    assert whole in ("devices seen by four tasks: ['0', '1']", "devices seen by four tasks: ['0']")
+    assert halves.startswith("devices seen by halves: ['0'")
+    assert jobs == "jobs that took turns with the one licence: [0, 1, 2, 3, 4]"
+    assert ran == "tasks ran ['in the group', 'outside']"
+
+
+def test_every_example_is_run_and_listed() -> None:
+    names = {path.name for path in EXAMPLES.glob("*.py")}
+    listed = (EXAMPLES / "README.md").read_text()
+    tested = Path(__file__).read_text()
+    assert {name for name in names if f"({name})" not in listed or f'"{name}"' not in tested} == set()
