@@ -99,9 +99,7 @@ def signature_class() -> Any:
     ],
     ids=["default", "by_name", "keyword_only", "positional_only", "varargs"],
 )
-def test_core_2_arguments_bind_as_in_a_plain_call(
-    method: str, args: Any, kwargs: Any, expected: Any
-) -> None:
+def test_core_2_arguments_bind_as_in_a_plain_call(method: str, args: Any, kwargs: Any, expected: Any) -> None:
     actor = signature_class().remote()
     assert ray.get(getattr(actor, method).remote(*args, **kwargs)) == expected
 
@@ -385,8 +383,6 @@ def animals() -> tuple[Callable[..., Any], ...]:
         @ray.method(num_returns=2)
         def both(self) -> tuple[str, str]:
             return self.name, self.speak()
-
-        async def _unused(self) -> None: ...
 
     class Loud:
         def volume(self) -> int:

@@ -92,27 +92,6 @@ def test_core_2_bad_arguments_are_refused_through_options_too():
         add.options(num_cpus=1).remote(1)
 
 
-def test_core_2_bad_constructor_arguments_are_refused_at_the_call():
-    @ray.remote
-    class Needs:
-        def __init__(self, x):
-            pass
-
-    with pytest.raises(TypeError):
-        Needs.remote()
-
-
-def test_core_2_bad_method_arguments_are_refused_at_the_call():
-    @ray.remote
-    class Needs:
-        def method(self, x):
-            pass
-
-    actor = Needs.remote()
-    with pytest.raises(TypeError):
-        actor.method.remote(1, 2)
-
-
 def test_core_2_nothing_runs_when_the_call_is_refused(tally):
     ran = tally("ran")
 

@@ -56,38 +56,15 @@ def test_bad_task_option_is_refused_by_the_decorator(options, error):
             pass
 
 
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [pair for pair in TASK_OPTIONS_REFUSED.values() if "max_calls" not in pair[0]],
-    ids=[name for name in TASK_OPTIONS_REFUSED if name != "negative-max-calls"],
-)
+# Quantities are tried with .options() in test_resources.py; max_calls goes in the decorator only.
+QUANTITIES = {"num_cpus", "num_gpus", "memory", "resources", "max_calls"}
+OTHERS_REFUSED = {name: pair for name, pair in TASK_OPTIONS_REFUSED.items() if not QUANTITIES & set(pair[0])}
+
+
+@pytest.mark.parametrize(("options", "error"), OTHERS_REFUSED.values(), ids=OTHERS_REFUSED.keys())
 def test_bad_task_option_is_refused_by_options(options, error):
     with pytest.raises(error):
         work.options(**options)
-
-
-ACTOR_OPTIONS_REFUSED = {
-    "negative-cpus": ({"num_cpus": -1}, ValueError),
-    "cpus-as-text": ({"num_cpus": "two"}, TypeError),
-    "restarts-below-minus-one": ({"max_restarts": -2}, ValueError),
-    "restarts-as-text": ({"max_restarts": "1"}, TypeError),
-    "task-retries-below-minus-one": ({"max_task_retries": -2}, ValueError),
-    "unknown-lifetime": ({"lifetime": "forever"}, ValueError),
-    "unknown-option": ({"num_cpu": 1}, ValueError),
-    "option-of-tasks": ({"max_retries": 1}, ValueError),
-    "num-returns": ({"num_returns": 2}, ValueError),
-}
-
-
-@pytest.mark.parametrize(
-    ("options", "error"), ACTOR_OPTIONS_REFUSED.values(), ids=ACTOR_OPTIONS_REFUSED.keys()
-)
-def test_bad_actor_option_is_refused_by_the_decorator(options, error):
-    with pytest.raises(error):
-
-        @ray.remote(**options)
-        class Actor:
-            pass
 
 
 @pytest.mark.parametrize("option", [{"num_cpus": -1}, {"num_cpu": 1}, {"resources": {"CPU": 1}}])
@@ -106,11 +83,6 @@ def test_unknown_option_suggests_the_nearest(typo, meant):
         work.options(**{typo: 1})
 
 
-def test_core_38_unknown_strategy_is_refused_at_submit_and_quoted():
-    with pytest.raises(ValueError, match="FOO"):
-        work.options(scheduling_strategy="FOO").remote()
-
-
 def test_negative_concurrency_of_an_actor_is_refused_at_the_latest_when_it_is_made():
     with pytest.raises(ValueError):
         ray.remote(Idle).options(max_concurrency=-1).remote()
@@ -120,16 +92,6 @@ def test_negative_concurrency_of_an_actor_is_refused_at_the_latest_when_it_is_ma
 def test_zero_concurrency_of_an_actor_is_refused_at_the_latest_when_it_is_made():
     with pytest.raises(ValueError, match="max_concurrency"):
         ray.remote(Idle).options(max_concurrency=0).remote()
-
-
-def test_resource_finer_than_a_ten_thousandth_is_refused():
-    with pytest.raises(ValueError):
-        work.options(num_cpus=0.00001).remote()
-
-
-def test_core_31_gpu_request_of_one_and_a_half_is_refused():
-    with pytest.raises(ValueError):
-        work.options(num_gpus=1.5).remote()
 
 
 @pytest.mark.parametrize(
@@ -166,56 +128,6 @@ def test_rte_2_unknown_runtime_env_key_is_refused_and_the_nearest_named():
         work.options(runtime_env={"envvars": {"A": "1"}}).remote()
 
 
-def test_reading_an_attribute_of_an_actor_is_an_attribute_error():
-    @ray.remote
-    class Counter:
-        def __init__(self):
-            self.value = 1
-
-    with pytest.raises(AttributeError, match="value"):
-        Counter.remote().value  # noqa: B018
-
-
-def test_calling_a_missing_actor_method_is_an_attribute_error():
-    @ray.remote
-    class Counter:
-        pass
-
-    with pytest.raises(AttributeError, match="increment"):
-        Counter.remote().increment.remote()
-
-
-@pytest.mark.chosen_difference("Ray does not name the class", id="D-messages")
-def test_missing_actor_method_names_the_class():
-    @ray.remote
-    class Counter:
-        def increment(self):
-            pass
-
-    with pytest.raises(AttributeError, match="Counter"):
-        Counter.remote().increments.remote()
-
-
-def test_core_19_kill_of_a_ref_is_refused():
-    with pytest.raises(ValueError):
-        ray.kill(ray.put(1))
-
-
-def test_core_19_kill_of_a_number_is_refused():
-    with pytest.raises(ValueError):
-        ray.kill(5)
-
-
-def test_get_actor_of_an_unknown_name_is_a_value_error():
-    with pytest.raises(ValueError, match="no-such-actor"):
-        ray.get_actor("no-such-actor")
-
-
-def test_get_actor_of_an_empty_name_is_a_value_error():
-    with pytest.raises(ValueError):
-        ray.get_actor("")
-
-
 def test_remote_on_an_already_remote_function_is_refused():
     with pytest.raises((AssertionError, TypeError)):
         ray.remote(work)
@@ -247,19 +159,3 @@ def test_ref_cannot_be_added_to():
 def test_ref_has_no_length():
     with pytest.raises(TypeError):
         len(ray.put([1]))
-
-
-def test_method_decorator_refuses_an_unknown_key():
-    with pytest.raises((AssertionError, TypeError, ValueError)):
-
-        @ray.remote
-        class Actor:
-            @ray.method(num_return=2)
-            def pair(self):
-                return 1, 2
-
-
-@pytest.mark.chosen_difference("Ray tells only the bound", id="D-messages")
-def test_zero_gpus_on_a_cluster_without_any_says_how_to_start_with_more():
-    with pytest.raises(ray.exceptions.TaskUnschedulableError, match="init"):
-        ray.get(work.options(num_gpus=1).remote(), timeout=10)

@@ -319,64 +319,6 @@ def test_core_18_wait_reports_a_cancelled_task_as_ready(running):
     assert ray.wait([running], timeout=30) == ([running], [])
 
 
-def test_core_18_cancel_of_an_async_actor_call(gate):
-    import asyncio
-
-    started = gate("started")
-
-    @ray.remote
-    class Waiter:
-        async def wait(self):
-            started.open()
-            await asyncio.sleep(60)
-
-        async def ping(self):
-            return "pong"
-
-    actor = Waiter.remote()
-    ref = actor.wait.remote()
-    started.wait()
-    ray.cancel(ref)
-    with pytest.raises((TaskCancelledError, asyncio.CancelledError)):
-        ray.get(ref, timeout=30)
-    assert ray.get(actor.ping.remote()) == "pong"
-
-
-def test_core_18_force_on_an_actor_call_is_refused():
-    @ray.remote
-    class Actor:
-        def ping(self):
-            return "pong"
-
-    ref = Actor.remote().ping.remote()
-    with pytest.raises(ValueError, match="force"):
-        ray.cancel(ref, force=True)
-    ray.get(ref)
-
-
-def test_core_18_queued_actor_call_is_cancelled(gate):
-    started, release = gate("started"), gate("release")
-
-    @ray.remote
-    class Actor:
-        def hold(self):
-            started.open()
-            release.wait(60)
-
-        def ping(self):
-            return "pong"
-
-    actor = Actor.remote()
-    holding = actor.hold.remote()
-    started.wait()
-    ref = actor.ping.remote()
-    ray.cancel(ref)
-    release.open()
-    ray.get(holding)
-    with pytest.raises(TaskCancelledError):
-        ray.get(ref, timeout=30)
-
-
 @pytest.mark.parametrize("value", [5, None, "ref", [1]])
 def test_core_18_cancel_refuses_what_is_no_ref(value):
     with pytest.raises(TypeError):

@@ -246,32 +246,6 @@ def test_core_5_error_in_a_nested_task_can_be_handled_there():
     assert ray.get(outer.remote()) == "handled"
 
 
-def test_core_5_error_of_an_actor_method_arrives_alike():
-    @ray.remote
-    class Risky:
-        def method(self):
-            raise KeyError("from a method")
-
-    with pytest.raises(KeyError) as caught:
-        ray.get(Risky.remote().method.remote())
-    assert isinstance(caught.value, RayTaskError)
-
-
-def test_core_5_actor_works_on_after_a_failed_method():
-    @ray.remote
-    class Risky:
-        def fail(self):
-            raise KeyError
-
-        def work(self):
-            return "still here"
-
-    actor = Risky.remote()
-    with pytest.raises(KeyError):
-        ray.get(actor.fail.remote())
-    assert ray.get(actor.work.remote()) == "still here"
-
-
 def test_core_5_worker_works_on_after_a_failed_task():
     @ray.remote
     def ok():

@@ -283,27 +283,6 @@ def test_core_29_two_async_consumers_run_side_by_side():
     assert asyncio.run(both()) == [[0, 1], [0, 1, 2]]
 
 
-def test_core_29_generator_method_of_an_actor_streams():
-    @ray.remote
-    class Source:
-        def read(self, n):
-            for i in range(n):  # noqa: UP028
-                yield i
-
-    assert [ray.get(ref) for ref in Source.remote().read.remote(3)] == [0, 1, 2]
-
-
-def test_core_29_async_generator_method_of_an_actor_streams():
-    @ray.remote
-    class Source:
-        async def read(self, n):
-            for i in range(n):
-                await asyncio.sleep(0)
-                yield i
-
-    assert [ray.get(ref) for ref in Source.remote().read.remote(3)] == [0, 1, 2]
-
-
 def test_core_29_generator_submitted_from_a_task():
     @ray.remote
     def total(n):

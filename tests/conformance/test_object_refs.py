@@ -111,19 +111,6 @@ def test_core_13_ref_of_a_pending_task_can_be_sent_on(gate):
     assert ray.get(fetched) == "late"
 
 
-def test_core_13_actor_handle_can_be_sent_to_a_task():
-    @ray.remote
-    class Store:
-        def value(self):
-            return "from the actor"
-
-    @ray.remote
-    def ask(store):
-        return ray.get(store.value.remote())
-
-    assert ray.get(ask.remote(Store.remote())) == "from the actor"
-
-
 def test_core_13_remote_function_inside_a_container_can_be_sent_to_a_task():
     @ray.remote
     def call(functions):

@@ -107,9 +107,7 @@ def test_core_27_assigned_resources_of_a_task(options: dict[str, Any], expected:
 
 
 @pytest.mark.usefixtures("cluster")
-@pytest.mark.parametrize(
-    ("num_cpus", "threads"), [(None, "1"), (1, "1"), (2, "2"), (0.5, "1"), (0, "1")]
-)
+@pytest.mark.parametrize(("num_cpus", "threads"), [(None, "1"), (1, "1"), (2, "2"), (0.5, "1"), (0, "1")])
 def test_core_30_omp_num_threads_is_num_cpus(num_cpus: float | None, threads: str) -> None:
     @ray.remote
     def read() -> str | None:
@@ -208,9 +206,7 @@ def test_core_27_fractions_are_given_back_exactly(widgets: None, gate: Any, tall
     arrived, release = tally("arrived"), gate("release")
     tasks = [holding(num_cpus=0, resources={"widget": 0.1}).remote(arrived, release) for _ in range(3)]
     settle(arrived, 3)
-    wait_for(
-        lambda: ray.available_resources()["widget"] == pytest.approx(2.7, abs=1e-3), what="2.7 widgets"
-    )
+    wait_for(lambda: ray.available_resources()["widget"] == pytest.approx(2.7, abs=1e-3), what="2.7 widgets")
     release.open()
     ray.get(tasks)
     wait_for(lambda: ray.available_resources()["widget"] == 3, what="three widgets to be free")

@@ -22,9 +22,21 @@ def test_util_queue_is_first_in_first_out() -> None:
 
 def test_util_queue_sizes() -> None:
     shared = Queue(maxsize=2)
-    assert (len(shared), shared.size(), shared.qsize(), shared.empty(), shared.full()) == (0, 0, 0, True, False)
+    assert (len(shared), shared.size(), shared.qsize(), shared.empty(), shared.full()) == (
+        0,
+        0,
+        0,
+        True,
+        False,
+    )
     shared.put("a")
-    assert (len(shared), shared.size(), shared.qsize(), shared.empty(), shared.full()) == (1, 1, 1, False, False)
+    assert (len(shared), shared.size(), shared.qsize(), shared.empty(), shared.full()) == (
+        1,
+        1,
+        1,
+        False,
+        False,
+    )
     shared.put("b")
     assert (shared.qsize(), shared.empty(), shared.full()) == (2, False, True)
 

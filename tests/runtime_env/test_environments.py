@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -186,10 +187,12 @@ def test_cancelling_ends_the_installer(cache: Cache, tmp_path: Path) -> None:
     thread = threading.Thread(target=work)
     thread.start()
     deadline = Deadline(20)
-    while b"started\n" not in (log.read_bytes() if log.exists() else b""):
-        deadline.check("waiting for the installer to start")
-    stop.set()
-    thread.join(20)
+    try:
+        while b"\nstarted\n" not in (log.read_bytes() if log.exists() else b""):
+            deadline.check("waiting for the installer to start")
+    finally:
+        stop.set()
+        thread.join(20)
     assert [str(error) for error in raised if "cancelled while installing" in str(error)]
 
 
@@ -208,11 +211,13 @@ def test_the_installer_ends_with_a_driver_that_is_killed(tmp_path: Path) -> None
     log = tmp_path / "log"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen([sys.executable, "-c", KILLED, str(log)], env=env) as driver:
-        deadline = Deadline(20)
-        while b"\npid " not in (said := log.read_bytes() if log.exists() else b""):
-            deadline.check("waiting for the installer to start")
-        installer = Path("/proc", said.split(b"\npid ")[1].split()[0].decode())
-        driver.kill()
+        try:
+            deadline = Deadline(20)
+            while not (said := re.search(rb"\npid (\d+)\n", log.read_bytes() if log.exists() else b"")):
+                deadline.check("waiting for the installer to start")
+        finally:
+            driver.kill()
+    installer = Path("/proc", said[1].decode())
     while installer.exists() and ") Z " not in (installer / "stat").read_text():
         deadline.check(f"waiting for the installer {installer.name} to end")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.client.options import placement_of, placement_request, resource_request
 from skate.core import messages as m
+from skate.core.resources import UNIT, format_request
 from skate.wire import values
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def common_fields(process: Process, options: dict[str, Any], name: str, function
         "qualified": name,
         "function": function,
         "request": resource_request(options, kind=kind),
-        "strategy": strategy_of(process, options),
+        "strategy": strategy_of(process, options, kind, name),
     }
     if kind == "actor":
         fields["placement"] = placement_request(options)
@@ -92,7 +93,7 @@ def common_fields(process: Process, options: dict[str, Any], name: str, function
     return fields
 
 
-def strategy_of(process: Process, options: dict[str, Any]) -> tuple[Any, ...] | None:
+def strategy_of(process: Process, options: dict[str, Any], kind: str, name: str) -> tuple[Any, ...] | None:
     """Where to run, as the node reads it: ("bundle", group, index, capture), ("node", id, soft), ("labels", ...) or None."""
     placed = placement_of(options)
     context = process.context
@@ -104,25 +105,47 @@ def strategy_of(process: Process, options: dict[str, Any]) -> tuple[Any, ...] | 
         group, index, capture = placed
         if group is None:
             return None
+        if not hasattr(group, "bundle_specs"):
+            raise TypeError(
+                f"placement_group={group!r:.80} is no placement group; give what placement_group() returned, or None for none"
+            )
+        if group.is_empty:
+            return None
         if index >= group.bundle_count:
             raise ValueError(
                 f"placement_group_bundle_index={index}, but the group has {group.bundle_count} bundles: valid are -1 (any) "
                 f"and 0 to {group.bundle_count - 1}"
             )
+        _check_fits(group, index, options, kind, name)
         return ("bundle", group.id.binary(), index, bool(capture))
-    kind = type(strategy).__name__
+    where = type(strategy).__name__
     if strategy == "SPREAD":
         return ("spread",)
-    if kind == "NodeAffinitySchedulingStrategy":
+    if where == "NodeAffinitySchedulingStrategy":
         node = strategy.node_id
         node = bytes.fromhex(node) if isinstance(node, str) else node
         return ("node", node, bool(strategy.soft))
-    if kind == "NodeLabelSchedulingStrategy":
+    if where == "NodeLabelSchedulingStrategy":
         return ("labels", _label_conditions(strategy.hard), _label_conditions(strategy.soft))
     selector = options.get("label_selector")
     if selector:
-        return ("labels", _selector_conditions(selector), ())
+        return ("labels", selector_conditions(selector), ())
     return None
+
+
+def _check_fits(group: Any, index: int, options: dict[str, Any], kind: str, name: str) -> None:
+    """Refuse at the call what no bundle of the group could ever hold."""
+    request = resource_request(options, kind=kind)
+    if kind == "actor":
+        request = {**placement_request(options), **request}
+    bundles = group.bundle_specs if index < 0 else group.bundle_specs[index : index + 1]
+    if any(all(bundle.get(key, 0) * UNIT >= units for key, units in request.items()) for bundle in bundles):
+        return
+    which = "no bundle of its placement group" if index < 0 else f"bundle {index} of its placement group"
+    raise ValueError(
+        f"{kind} {name} asks for {format_request(request)}, and {which} has that much: {bundles}; ask for less, or make "
+        "the group with a larger bundle"
+    )
 
 
 def _label_conditions(expressions: Any) -> tuple[Any, ...]:
@@ -133,7 +156,8 @@ def _label_conditions(expressions: Any) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _selector_conditions(selector: dict[str, str]) -> tuple[Any, ...]:
+def selector_conditions(selector: dict[str, str]) -> tuple[Any, ...]:
+    """A label selector as the node reads it: (key, operator, values), all of which must hold."""
     found = []
     for key, text in selector.items():
         text = text.strip()

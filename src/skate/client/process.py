@@ -404,14 +404,12 @@ class Process:
 
     def write_large(self, oid: bytes, packed: values.Packed) -> tuple[int, int]:
         """Write a packed value into the arena; returns where. The lock is held, and let go while bytes are copied."""
+        self.pump.interruption_point()
         offset = self.allocate(oid, packed.size)
         if offset is None:
             return (0, 0)
-        self.lock.release()
-        try:
+        with self.pump.aside():
             self.mapping.write(offset, packed.parts())
-        finally:
-            self.lock.acquire()
         return (offset, packed.size)
 
     # -- asyncio

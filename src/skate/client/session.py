@@ -71,7 +71,7 @@ def init(address: str | None = None, **settings: Any) -> RayContext:
             )
         checked = Settings.of(address, settings)
         if checked.local_mode:
-            from skate.client.local_mode import LocalHost
+            from skate.worker.local_mode import LocalHost  # only local mode runs tasks in the driver
 
             started: Any = LocalHost(checked)
         else:

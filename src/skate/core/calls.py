@@ -280,8 +280,7 @@ class Calls:
                 self.node.execution.fail(task, actor.death)
         self.node.execution.drop_arguments(actor.creation)
         self.node.tasks.pop(actor.actor_id, None)
-        if self.node.scheduler.waiting:
-            self.node.scheduler.dispatch_all()
+        self.node.scheduler.dispatch_all()
 
 
 def unknown_actor(actor_id: bytes) -> ErrorValue:

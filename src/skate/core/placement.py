@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
 from skate.core.capacity import Capacity, Lease
+from skate.core.feasibility import matches
 from skate.core.shortage import infeasible_message
 from skate.core.tasks import PLAIN, Task
 
@@ -23,7 +24,10 @@ INFEASIBLE = "INFEASIBLE"
 class PlacementGroup:
     """One group: what its bundles ask for and where they are."""
 
-    __slots__ = ("group_id", "bundles", "strategy", "name", "namespace", "owner", "detached", "state", "leases", "ready", "why")
+    __slots__ = (
+        "group_id", "bundles", "strategy", "name", "namespace", "owner", "detached", "state", "leases", "ready", "why",
+        "value", "selectors",
+    )  # fmt: skip
 
     def __init__(self, group_id: bytes, bundles: tuple[dict[str, int], ...], fields: dict[str, Any], owner: int) -> None:
         self.group_id = group_id
@@ -38,6 +42,10 @@ class PlacementGroup:
         #: Objects that become ready with the group.
         self.ready: list[bytes] = []
         self.why = ""
+        #: The handle to the group, packed: the value of what becomes ready with it.
+        self.value: bytes = fields.get("value") or group_id
+        #: For each bundle the conditions on its node's labels.
+        self.selectors: tuple[Any, ...] = tuple(fields.get("selectors") or ())
 
     def __repr__(self) -> str:
         return f"<PlacementGroup {self.group_id.hex()[:8]} {self.strategy} {self.state} bundles={len(self.bundles)}>"
@@ -58,18 +66,19 @@ class PlacementTable:
 
     def retry(self) -> None:
         """Place the groups that wait, in the order they came."""
-        for group in self.groups.values():
+        scheduler = self.node.scheduler
+        scheduler.place = None  # placing one lets tasks go, which must not lead back here
+        for group in list(self.groups.values()):
             if group.state in (PENDING, INFEASIBLE):
                 self._try(group)
+        if any(group.state == PENDING for group in self.groups.values()):
+            scheduler.place = self.retry
 
     def _try(self, group: PlacementGroup) -> None:
         group.why = self._shortage(group)
         if group.why:
             group.state = INFEASIBLE
-            for oid in group.ready:
-                record = self.node.objects.ensure(oid)
-                self.node.objects.fail(record, "TaskUnschedulableError", message=group.why)
-            group.ready.clear()
+            self._settle(group, m.ERROR, ("TaskUnschedulableError", {"message": group.why}))
             return
         group.state = PENDING
         scheduler = self.node.scheduler
@@ -85,16 +94,24 @@ class PlacementTable:
         group.state = CREATED
         for index, (pool, _) in enumerate(placed):
             scheduler.pools[(group.group_id, index)] = pool
-        for oid in group.ready:
-            record = self.node.objects.ensure(oid)
-            self.node.objects.fill(record, m.INLINE, group.group_id, ())
-        group.ready.clear()
+        self._settle(group, m.INLINE, group.value)
         scheduler.dispatch_all()
+
+    def _settle(self, group: PlacementGroup, kind: int, payload: Any) -> None:
+        """Give what waits for the group its value; what nobody holds any more is gone."""
+        waiting, group.ready = group.ready, []
+        for oid in waiting:
+            record = self.node.objects.get(oid)
+            if record is not None:
+                self.node.objects.fill(record, kind, payload, ())
 
     def _shortage(self, group: PlacementGroup) -> str:
         """Why the group can never be placed, or nothing."""
         totals = self.node.node_totals()
         who = f"placement group {group.name or group.group_id.hex()[:8]}"
+        for index, selector in enumerate(group.selectors):
+            if not any(matches(labels, selector) for labels in self.node.node_labels()):
+                return f"bundle {index} of {who} asks for labels {selector}, but the nodes have {self.node.node_labels()}"
         for bundle in group.bundles:
             if not any(all(total.get(name, 0) >= units for name, units in bundle.items()) for total in totals):
                 return infeasible_message(bundle, totals, who)
@@ -123,7 +140,7 @@ class PlacementTable:
         if group is None or group.state == REMOVED:
             objects.fail(record, "TaskPlacementGroupRemoved", message=removed_text(group_id))
         elif group.state == CREATED:
-            objects.fill(record, m.INLINE, group_id, ())
+            objects.fill(record, m.INLINE, group.value, ())
         elif group.state == INFEASIBLE:
             objects.fail(record, "TaskUnschedulableError", message=group.why)
         else:
@@ -138,9 +155,7 @@ class PlacementTable:
         was = group.state
         group.state = REMOVED
         text = removed_text(group_id)
-        for oid in group.ready:
-            node.objects.fail(node.objects.ensure(oid), "TaskPlacementGroupRemoved", message=text)
-        group.ready.clear()
+        self._settle(group, m.ERROR, ("TaskPlacementGroupRemoved", {"message": text}))
         node.scheduler.version += 1
         self._end_users(group, text)
         if was == CREATED:

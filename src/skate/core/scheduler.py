@@ -59,6 +59,8 @@ class Scheduler:
         self.spawn: Callable[[str, str | None], Worker]
         self.lend: Callable[[Worker, Task], None]
         self.version = 0  # counts changes of what the node has
+        #: Set while placement groups wait for resources: tries to place them.
+        self.place: Callable[[], None] | None = None
 
     def class_of(self, task: Task) -> SchedClass:
         """The scheduling class of a task."""
@@ -102,7 +104,9 @@ class Scheduler:
         return True
 
     def dispatch_all(self) -> None:
-        """Resources or workers came free: let every class look again, the longest waiting first."""
+        """Resources or workers came free: let every class look again, the longest waiting first, after the groups."""
+        if self.place is not None:
+            self.place()
         for group in list(self.waiting.values()):
             self.dispatch(group)
 
@@ -155,7 +159,7 @@ class Scheduler:
         strategy = group.strategy
         if strategy is None or strategy[0] != "bundle":
             return self.capacity.acquire(group.request)
-        _, group_id, index = strategy
+        _, group_id, index = strategy[:3]
         if index >= 0:
             pool = self.pools.get((group_id, index))
             return None if pool is None else pool.acquire(group.request)
@@ -202,7 +206,7 @@ class Scheduler:
         if not worker.leaving:
             worker.idle_since = self.now
             self.idle.setdefault(worker.env_key, []).append(worker)
-        if self.waiting:
+        if self.waiting or self.place is not None:
             self.dispatch_all()
 
     def end_lease(self, worker: Worker) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import signal
 import socket
 import sys
 import threading
@@ -19,6 +18,7 @@ from skate.client.mapping import Mapping
 from skate.client.process import Process
 from skate.core.node import SHELL, NodeCore
 from skate.node.arena import ArenaFile
+from skate.node.control_c import ControlC
 from skate.node.environments import Environments
 from skate.node.launcher import PYTHON, Launcher, how_it_ended, zygote_config
 from skate.node.logs import WorkerOutput
@@ -50,10 +50,11 @@ class _WorkerProcess:
 class NodeHost:
     """Owns the core, the arena, the workers and the pump of an embedded node."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, pump: Pump, control_c: ControlC) -> None:
         self.settings = settings
-        self.lock = threading.RLock()
-        self.pump = Pump(self.lock, "loop")
+        self.control_c = control_c
+        self.pump = pump
+        self.lock = pump.lock
         self.arena = ArenaFile(settings.object_store_memory)
         self.mapping = Mapping(self.arena.fd, settings.object_store_memory)
         self.status = mmap.mmap(self.arena.fd, STATUS_BYTES)
@@ -89,17 +90,28 @@ class NodeHost:
         )  # fmt: skip
         self._applying = False
         self._tick_at: float | None = None
-        self._interrupts: Any = None
         self.pump.before_poll = self._before_poll
 
     @classmethod
     def start(cls, settings: Settings) -> NodeHost:
         """A running node."""
-        host = cls(settings)
-        with host.lock:
-            host.launcher_for(PYTHON)
-        host.pump.start()
-        host._take_interrupts()
+        pump = Pump(threading.RLock(), "loop")
+        control_c = ControlC(pump)
+        host = None
+        # Under the lock from the beginning, so that Ctrl-C leaves no half of a node behind.
+        with pump.lock:
+            control_c.take()
+            try:
+                host = cls(settings, pump, control_c)
+                host.launcher_for(PYTHON)
+                pump.start()
+            except BaseException:
+                if host is None:
+                    control_c.give_back()
+                    pump.close()
+                else:
+                    host.shutdown()
+                raise
         return host
 
     # -- effects
@@ -315,47 +327,26 @@ class NodeHost:
             self.apply()
             self.flush()
 
-    # -- interrupts
-
-    def _take_interrupts(self) -> None:
-        """Keep Ctrl-C out of the middle of our own steps: it is raised when the engine is between two of them."""
-        if threading.current_thread() is not threading.main_thread():
-            return
-        before = signal.getsignal(signal.SIGINT)
-        if before is not signal.default_int_handler:
-            return
-
-        def handler(number: int, frame: Any) -> None:
-            if self.pump.main_waits or self.lock._is_owned():  # type: ignore[attr-defined]
-                self.pump.interrupted = True
-                self.pump.kick()
-                return
-            signal.default_int_handler(number, frame)
-
-        signal.signal(signal.SIGINT, handler)
-        self._interrupts = handler
-
     # -- the end
 
     def shutdown(self) -> None:
         """End everything: workers are killed, threads stop, memory and descriptors are given back."""
-        with self.lock:
-            self.process.end()
-            self.pump.wake_ready()
-            self.environments.close()
-        self.pump.close()
-        for launcher in self.launchers.values():
-            launcher.end()
-        for worker in self.workers.values():
-            worker.channel.close()
-        self.workers.clear()
-        self.output.close()
-        self.status.close()
-        self.mapping.close()
-        self.arena.close()
-        if self._interrupts is not None and threading.current_thread() is threading.main_thread():
-            if signal.getsignal(signal.SIGINT) is self._interrupts:
-                signal.signal(signal.SIGINT, signal.default_int_handler)
+        with self.control_c.put_off():
+            with self.lock:
+                self.process.end()
+                self.pump.wake_ready()
+                self.environments.close()
+            self.pump.close()
+            for launcher in self.launchers.values():
+                launcher.end()
+            for worker in self.workers.values():
+                worker.channel.close()
+            self.workers.clear()
+            self.output.close()
+            self.status.close()
+            self.mapping.close()
+            self.arena.close()
+            self.control_c.give_back()
 
 
 class EmbeddedLink:

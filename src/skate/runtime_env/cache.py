@@ -79,20 +79,19 @@ class Cache:
         built = False
         try:
             while True:
-                _flock(lock, fcntl.LOCK_SH, deadline, path)
-                if os.fstat(lock).st_nlink == 0:
+                shared = _flock(lock, fcntl.LOCK_SH)
+                if shared and os.fstat(lock).st_nlink == 0:
                     # Whoever removed the entry removed its lock file with it: this lock is on nothing.
                     gone, lock = lock, self._open_lock(path)
                     os.close(gone)
-                    continue
-                if _size_noted(lock) is not None and path.exists():
+                elif shared and _size_noted(lock) is not None and path.exists():
                     break
-                # A shared lock cannot become exclusive at a stroke: give it up, look again once it is ours.
-                fcntl.flock(lock, fcntl.LOCK_UN)
-                _flock(lock, fcntl.LOCK_EX, deadline, path)
-                if os.fstat(lock).st_nlink and (_size_noted(lock) is None or not path.exists()):
-                    self._build(path, lock, build, in_place)
+                elif shared and self._build_if_first(path, lock, build, in_place):
                     built = True
+                else:
+                    # Never wait for the exclusive lock: whoever has built the entry now goes on using it.
+                    deadline.check(f"waiting for another process to finish {path}")
+                    time.sleep(deadline.left_s(_RETRY_S))
         except BaseException:
             os.close(lock)
             raise
@@ -167,6 +166,19 @@ class Cache:
     def _lock_file(self, path: Path) -> Path:
         return self.root / "locks" / f"{path.parent.name}-{path.name}"
 
+    def _build_if_first(self, path: Path, lock: int, build: Build, in_place: bool) -> bool:
+        """Build an entry unless somebody else holds its lock; the lock has to be taken again afterwards."""
+        # A shared lock cannot become exclusive at a stroke: give it up, and look again.
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        if not _flock(lock, fcntl.LOCK_EX):
+            return False
+        incomplete = _size_noted(lock) is None or not path.exists()
+        if os.fstat(lock).st_nlink and incomplete:
+            self._build(path, lock, build, in_place)
+            return True
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        return False
+
     def _build(self, path: Path, lock: int, build: Build, in_place: bool) -> None:
         os.ftruncate(lock, 0)
         _delete(path)
@@ -213,16 +225,13 @@ class Cache:
         """Remove an entry with all that is left of building it, unless somebody uses or builds it."""
         lock = self._open_lock(path)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(lock).st_nlink == 0:
+            if not _flock(lock, fcntl.LOCK_EX) or os.fstat(lock).st_nlink == 0:
                 return False
             os.ftruncate(lock, 0)
             _delete(_scratch(path))
             _delete(path)
             self._lock_file(path).unlink()
             return True
-        except BlockingIOError:
-            return False
         finally:
             os.close(lock)
 
@@ -251,14 +260,13 @@ def _session_of(key: str) -> str | None:
     return session if mark else None
 
 
-def _flock(lock: int, how: int, deadline: Deadline, path: Path) -> None:
-    while True:
-        try:
-            fcntl.flock(lock, how | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            deadline.check(f"waiting for another process to finish {path}")
-            time.sleep(deadline.left_s(_RETRY_S))
+def _flock(lock: int, how: int) -> bool:
+    """Whether the lock could be had at once."""
+    try:
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _size_noted(lock: int) -> int | None:

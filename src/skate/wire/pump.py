@@ -10,11 +10,12 @@ Everything here happens under one lock, the engine lock of the process, released
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 TICK_S = 0.005
@@ -46,6 +47,8 @@ class Pump:
         self.closed = False
         self.interrupted = False
         self.main_waits = False
+        self.interrupt_due = False  # KeyboardInterrupt awaits the end of a step of the main thread
+        self.main_aside = False  # the main thread has let go of the lock in the middle of a step
         self.external = False  # an asyncio loop of this process polls our descriptor
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._driver: object | None = None
@@ -55,8 +58,11 @@ class Pump:
         self._rest = threading.Lock()
         self._rest.acquire()
         self._asleep = False
+        self._resting = False
+        self._wanted = False
         self._thread: threading.Thread | None = None
         self._main = threading.main_thread()
+        self._main_gate: Any = None
         self.poller.register(self._wake, select.EPOLLIN)
 
     def start(self) -> None:
@@ -101,7 +107,7 @@ class Pump:
                         # One look at what has arrived, so that a timeout of zero still sees finished work.
                         if self._driver is None:
                             self._turn(0, is_main)
-                        return ready()
+                        break
                 if self._driver is None:
                     self._driver = self
                     self._driver_ready = ready
@@ -113,18 +119,29 @@ class Pump:
                 else:
                     self._stand_in_line(ready, left, is_main)
                 if ready():
-                    return True
+                    break
+            if is_main and self.interrupted:
+                self.interrupted = False
+                raise KeyboardInterrupt
             return ready()
         finally:
             if self._waiters and self._driver is None:
                 self._waiters[0].gate.release() if self._waiters[0].gate.locked() else None
             elif self._asleep:
                 self._asleep = False
+                self._resting = False
                 self._rest.release()
 
     def drain(self) -> None:
         """Handle what has already arrived, without waiting; the lock is held."""
-        self._turn(0, False)
+        is_main = threading.get_ident() == self._main.ident
+        if is_main:
+            self.main_aside = True
+        try:
+            self._turn(0, False)
+        finally:
+            if is_main:
+                self.main_aside = False
 
     def _turn(self, timeout: float | None, is_main: bool) -> None:
         self.turns += 1
@@ -139,7 +156,10 @@ class Pump:
             events = self.poller.poll(-1 if timeout is None else timeout)
         finally:
             lock.acquire()
-            self.main_waits = False
+            if is_main:
+                self.main_waits = False
+        if self.closed:
+            return
         handlers = self.handlers
         for fd, event in events:
             handler = handlers.get(fd)
@@ -162,13 +182,15 @@ class Pump:
         if self._background_drives:
             self.kick()
         if is_main:
+            self._main_gate = waiter.gate
             self.main_waits = True
         self.lock.release()
         try:
             waiter.gate.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX))
         finally:
             self.lock.acquire()
-            self.main_waits = False
+            if is_main:
+                self.main_waits = False
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
 
@@ -179,6 +201,34 @@ class Pump:
                 waiter.gate.release()
         if self._driver_ready is not None and self._driver_ready():
             self.kick()
+
+    def interrupt_main(self) -> None:
+        """Have the main thread, which waits here, raise KeyboardInterrupt; called in it, by a signal handler."""
+        self.interrupted = True
+        gate = self._main_gate
+        if gate is not None and gate.locked():
+            gate.release()
+        self.kick()
+
+    def interruption_point(self) -> None:
+        """Raise KeyboardInterrupt here if it was put off until the main thread is between two steps; the lock is held."""
+        if self.interrupt_due and threading.get_ident() == self._main.ident:
+            self.interrupt_due = False
+            raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Let go of the lock in the middle of a step, for a long copy; no KeyboardInterrupt is raised inside."""
+        is_main = threading.get_ident() == self._main.ident
+        if is_main:
+            self.main_aside = True
+        self.lock.release()
+        try:
+            yield
+        finally:
+            self.lock.acquire()
+            if is_main:
+                self.main_aside = False
 
     @property
     def watched(self) -> bool:
@@ -194,7 +244,9 @@ class Pump:
 
     def attend(self) -> None:
         """Have the background thread poll at once, because nobody will wait."""
-        if self._asleep:
+        self._wanted = True
+        if self._resting:
+            self._resting = False
             self._asleep = False
             self._rest.release()
 
@@ -205,7 +257,9 @@ class Pump:
             idle = 0
             seen = -1
             while not self.closed:
-                if self._driver is None and not self._waiters and not self.external and self.turns == seen:
+                quiet = self.turns == seen or self._wanted
+                if self._driver is None and not self._waiters and not self.external and quiet:
+                    self._wanted = False
                     self._driver = self
                     self._background_drives = True
                     try:
@@ -227,11 +281,16 @@ class Pump:
                 seen = self.turns
                 deep = idle > TICKS_BEFORE_SLEEP and (self._driver is not None or self.external)
                 self._asleep = deep
+                self._resting = True
                 self.lock.release()
                 try:
                     self._rest.acquire(timeout=-1 if deep else TICK_S)
                 finally:
                     self.lock.acquire()
+                if not self._resting:
+                    # Woken on purpose; if the tick ended at the same moment, take the wake-up that is left over.
+                    self._rest.acquire(blocking=False)
+                self._resting = False
                 self._asleep = False
 
     def close(self) -> None:
@@ -244,7 +303,8 @@ class Pump:
                 if waiter.gate.locked():
                     waiter.gate.release()
             self.kick()
-            if self._asleep:
+            if self._resting:
+                self._resting = False
                 self._asleep = False
                 self._rest.release()
         if self._thread is not None and self._thread is not threading.current_thread():

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class Running:
     """One task or call that runs."""
 
-    __slots__ = ("task_id", "template", "cancelled", "attempt", "future")
+    __slots__ = ("task_id", "template", "cancelled", "attempt", "future", "kept")
 
     def __init__(self, task_id: bytes, template: Any, attempt: int) -> None:
         self.task_id = task_id
@@ -20,6 +20,8 @@ class Running:
         self.attempt = attempt
         self.cancelled = False
         self.future: Any = None
+        #: Refs inside results that are packed but not yet sent.
+        self.kept: list[Any] = []
 
 
 class ActorExit(BaseException):

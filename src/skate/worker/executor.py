@@ -15,6 +15,7 @@ from skate.core import messages as m
 from skate.core.messages import ARENA
 from skate.wire import values
 from skate.wire.channel import Channel
+from skate.wire.interrupts import Interrupts
 from skate.wire.status import STATUS_SLOT, status_slot
 from skate.worker import output
 from skate.worker.context import ActorExit, Running, WorkerContext
@@ -40,6 +41,7 @@ class Executor:
         self.running: Running | None = None  # in the main thread
         self.side: dict[bytes, Running] = {}  # in threads and coroutines
         self.acked: dict[bytes, int] = {}
+        self.readers: list[Any] = []
         self.leaving = False
         self.actor: Any = None
         self.mode: Any = None  # how an actor runs calls side by side, if it does
@@ -48,6 +50,7 @@ class Executor:
         self._slot = status_slot(process.cid)
         self._flushed = 0.0
         self._interrupt: bytes | None = None
+        self._interrupts = Interrupts(self.pump)
         self._main = threading.get_ident()
         process.handlers.update(
             {
@@ -75,6 +78,8 @@ class Executor:
     def _enqueue(self, message: tuple[Any, ...]) -> None:
         self.received += 1
         self.queue.append((self.received, message))
+        if self.mode is not None:
+            self.mode.arrived()
 
     def _lease(self, message: tuple[Any, ...]) -> None:
         self.queue.append((0, message))
@@ -120,18 +125,27 @@ class Executor:
         running = self.running
         if running is None or running.task_id != self._interrupt:
             return
-        self._interrupt = None
-        if self.pump.main_waits or self.lock._is_owned():
-            self.pump.interrupted = True
-            self.pump.kick()
-            return
-        raise KeyboardInterrupt
+        if self._interrupts.now():
+            self._interrupt = None
+            raise KeyboardInterrupt
 
     def _exit(self, message: tuple[Any, ...]) -> None:
         self.leaving = True
+        if self.mode is not None:
+            self.mode.arrived()
 
     def _ack(self, message: tuple[Any, ...]) -> None:
         self.acked[message[1]] = message[2]
+        readers, self.readers = self.readers, []
+        for future in readers:
+            future.get_loop().call_soon_threadsafe(lambda future=future: future.done() or future.set_result(None))
+
+    def next_ack(self, loop: Any) -> Any:
+        """An asyncio future that ends when a reader of some stream has taken more."""
+        future = loop.create_future()
+        with self.lock:
+            self.readers.append(future)
+        return future
 
     # -- the loop
 
@@ -362,9 +376,10 @@ class Executor:
     def send_item(self, running: Running, index: int, value: Any) -> None:
         """Send one value of a stream."""
         oid = running.task_id + index.to_bytes(4, "little")
-        kind, payload, held = pack_value(self.process, oid, value, running.template.name)
+        kind, payload, held = pack_value(self.process, running, oid, value)
         with self.lock:
             self.process.send((m.ITEM, running.task_id, index, kind, payload, held))
+            running.kept.clear()
             self.channel.flush()
 
     def wait_for_reader(self, task_id: bytes, made: int, limit: int) -> None:
@@ -382,8 +397,11 @@ class Executor:
             if self.running is running:
                 self.running = None
                 self.context.main = None
-            self.pump.interrupted = False
+            self.pump.interrupted = self.pump.interrupt_due = False
             self.process.send((m.DONE, running.task_id, status, returns, int(seconds * 1e6), retriable))
+            running.kept.clear()
+            if self.mode is not None and self.mode.flush_later():
+                return
             if not self.queue or seconds > SHORT_SECONDS or now - self._flushed > FLUSH_SECONDS:
                 self._flushed = now
                 self.channel.flush()

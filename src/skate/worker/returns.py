@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 Value = tuple[int, Any, tuple[bytes, ...]]
 
 
-def pack_value(process: Process, oid: bytes, value: Any, name: str) -> Value:
-    """One result, inline or written into the arena, with the ids of the refs inside it."""
+def pack_value(process: Process, running: Running, oid: bytes, value: Any) -> Value:
+    """One result, inline or written into the arena, with the ids of the refs inside it.
+
+    The refs are kept until the result is sent: let go earlier, the last hold on what they name would be given back first.
+    """
+    name = running.template.name
     try:
         packed = values.pack(value)
     except Exception as error:  # whatever pickling ends in, the task's result is at fault
@@ -29,9 +33,11 @@ def pack_value(process: Process, oid: bytes, value: Any, name: str) -> Value:
     if packed.size <= values.INLINE_BYTES_MAX:
         if not packed.met:
             return INLINE, packed.joined(), ()
+        running.kept += packed.met
         with process.lock:
             held = tuple(process.escape(inner) for inner in packed.met)
         return INLINE, packed.joined(), held
+    running.kept += packed.met
     with process.lock:
         place = process.write_large(oid, packed)
         held = tuple(process.escape(inner) for inner in packed.met)
@@ -44,11 +50,11 @@ def pack_returns(process: Process, running: Running, value: Any) -> tuple[Value,
     count = template.returns
     task_id = running.task_id
     if count == 1:
-        return (pack_value(process, task_id + b"\x01\0\0\0", value, template.name),)
+        return (pack_value(process, running, task_id + b"\x01\0\0\0", value),)
     if count == 0:
         return ()
     return tuple(
-        pack_value(process, task_id + index.to_bytes(4, "little"), each, template.name)
+        pack_value(process, running, task_id + index.to_bytes(4, "little"), each)
         for index, each in enumerate(split(value, count, template.name), 1)
     )
 

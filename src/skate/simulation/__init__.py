@@ -1,0 +1,16 @@
+"""The engine's decisions without the engine: a node's core with scripted processes, on a virtual clock.
+
+    programs    what a scripted task or driver does, and programs drawn at random
+    process     a scripted process: its refs and grants, as `skate.client.process` keeps them
+    worker      a scripted worker: its queue and its answers, as `skate.worker.executor` gives them
+    cluster     one core, its processes, the channels between them, faults
+
+Nothing here waits, forks or reads a clock, and all chance comes from the `random.Random` that is passed in: the same seed
+gives the same run, message by message.
+"""
+
+from __future__ import annotations
+
+from skate.simulation.cluster import Cluster as Cluster
+from skate.simulation.cluster import Faults as Faults
+from skate.simulation.programs import Spec as Spec

@@ -1,0 +1,261 @@
+"""What scripted tasks and drivers do: operations, specs of tasks, and programs drawn at random.
+
+An operation is a tuple: the name of a `do_` method of the process that runs it, and its arguments. Numbers that stand for refs,
+actors, streams and groups are taken modulo of how many there are, so any operation is possible anywhere.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import random
+
+Operation = tuple[Any, ...]
+
+CPU = 10_000
+DURATIONS = (5, 50, 500, 20_000)  # microseconds
+
+
+class Spec:
+    """One function or method with its options, and the program that it runs.
+
+    `program` is a tuple of operations, `request` is in units of 1/10000, `returns` counts results (0 and more),
+    `micros` is how long it says it ran, `retries` bounds further attempts after a crash or a retriable failure.
+    """
+
+    __slots__ = (
+        "name", "program", "returns", "retries", "request", "strategy", "max_calls", "streaming", "function", "micros",
+        "large", "concurrent", "environment", "backpressure",
+    )  # fmt: skip
+
+    def __init__(self, name: str, program: tuple[Operation, ...] = (), **options: Any) -> None:
+        self.name = name
+        self.program = program
+        self.returns: int = options.pop("returns", 1)
+        self.retries: int = options.pop("retries", 0)
+        self.request: dict[str, int] = options.pop("request", {"CPU": CPU})
+        self.strategy: Any = options.pop("strategy", None)
+        self.max_calls: int = options.pop("max_calls", 0)
+        self.streaming: bool = options.pop("streaming", False)
+        self.function: bytes = options.pop("function", b"function")
+        self.micros: int = options.pop("micros", 50)
+        self.large: bool = options.pop("large", False)
+        self.concurrent: bool = options.pop("concurrent", False)
+        self.environment: str | None = options.pop("environment", None)
+        self.backpressure: int = options.pop("backpressure", 0)
+        assert not options, f"no such options of a Spec: {sorted(options)}"
+
+    @property
+    def key(self) -> bytes:
+        """The key of its template; two specs with the same fields share one."""
+        return repr(sorted(self.fields().items())).encode()
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of its template, as a client registers them."""
+        fields: dict[str, Any] = {
+            "name": self.name,
+            "function": self.function,
+            "request": self.request,
+            "max_retries": self.retries,
+            "returns": self.returns,
+            "streaming": self.streaming,
+            "strategy": self.strategy,
+            "max_calls": self.max_calls,
+            "concurrent": self.concurrent,
+        }
+        if self.environment is not None:
+            fields["environment"] = fields["env_key"] = self.environment
+        return fields
+
+    def placed(self, group_id: bytes, index: int) -> Spec:
+        """The same in a bundle of a placement group."""
+        other = Spec.__new__(Spec)
+        for name in Spec.__slots__:
+            setattr(other, name, getattr(self, name))
+        other.strategy = ("bundle", group_id, index, False)
+        return other
+
+    def __repr__(self) -> str:
+        return f"<Spec {self.name}>"
+
+
+def method(name: str, program: tuple[Operation, ...] = (), **options: Any) -> Spec:
+    """A Spec of an actor's method: it asks for nothing of its own."""
+    return Spec(name, program, request={}, function=b"", **options)
+
+
+class Author:
+    """Draws programs at random.
+
+    With `free` false they cannot deadlock: nothing waits for what could wait for it, so every `get` must end by itself.
+    With `failures` false nothing fails, is cancelled or killed, so every result must be a value.
+    """
+
+    def __init__(self, rng: random.Random, *, free: bool, failures: bool, most_cpus: int, gpus: bool) -> None:
+        self.rng = rng
+        self.free = free
+        self.failures = failures
+        self.most_cpus = most_cpus
+        self.gpus = gpus
+        self.count = 0
+
+    def driver_operation(self) -> Operation:
+        """Something that a driver does next."""
+        rng = self.rng
+        kind = rng.random()
+        if kind < 0.38:
+            return ("submit", self.task(2), self.picks(), self.picks())
+        if kind < 0.56:
+            return ("call", self.number(), self.call(2), self.picks(), self.picks())
+        if kind < 0.62:
+            return ("create", *self.actor(), self.picks(), self.picks())
+        if kind < 0.70:
+            return ("put", rng.random() < 0.5, self.picks())
+        if kind < 0.82:
+            return ("drop", self.number())
+        if kind < 0.86:
+            return ("drop_actor", self.number())
+        if kind < 0.90:
+            return ("get", self.number()) if self.free else ("next", self.number())
+        if kind < 0.94:
+            return self.group_operation()
+        if kind < 0.95:
+            return ("name", rng.choice("abc"))
+        if not self.failures:
+            return ("submit", self.task(1), self.picks(), ())
+        if kind < 0.985:
+            return ("cancel", self.number(), rng.random() < 0.4, rng.random() < 0.7)
+        return ("kill", self.number(), rng.random() < 0.6)
+
+    def group_operation(self) -> Operation:
+        """Something about placement groups."""
+        rng = self.rng
+        kind = rng.random()
+        if kind < 0.4:
+            bundles = tuple({"CPU": rng.choice((CPU, CPU // 2))} for _ in range(rng.randrange(1, 3)))
+            return ("group", bundles, rng.choice(("PACK", "STRICT_PACK", "SPREAD")))
+        if kind < 0.55:
+            return ("ready", self.number())
+        if kind < 0.7 and self.failures:
+            return ("remove_group", self.number())
+        index = rng.choice((-1, -1, 0))
+        if kind < 0.9 or not self.failures:
+            spec = Spec(self.name("placed"), self.program(1), retries=1, request={"CPU": CPU // 2})
+            return ("in_group", self.number(), index, spec, self.picks())
+        spec, life = self.actor()
+        spec.request = {"CPU": CPU // 2}
+        return ("create_in_group", self.number(), index, spec, life)
+
+    def number(self) -> int:
+        """A number that stands for a ref or an actor."""
+        return self.rng.randrange(1 << 20)
+
+    def picks(self) -> tuple[int, ...]:
+        """Numbers of refs to pass on."""
+        if self.rng.random() < 0.6:
+            return ()
+        return tuple(self.number() for _ in range(self.rng.randrange(1, 3)))
+
+    def name(self, kind: str) -> str:
+        """A name that no other spec has."""
+        self.count += 1
+        return f"{kind}{self.count}"
+
+    def options(self) -> dict[str, Any]:
+        """Options that tasks and calls share."""
+        rng = self.rng
+        streaming = rng.random() < 0.1
+        return {
+            "returns": 1 if streaming else rng.choice((1, 1, 1, 1, 0, 2)),
+            "streaming": streaming,
+            "retries": rng.choice((0, 0, 1, 3)),
+            "micros": rng.choice(DURATIONS),
+            "large": rng.random() < 0.2,
+        }
+
+    def task(self, depth: int) -> Spec:
+        """A plain task."""
+        rng = self.rng
+        request = {"CPU": rng.choice((CPU, CPU, CPU, CPU // 2, 0, self.most_cpus * CPU))}
+        if self.gpus and rng.random() < 0.2:
+            request["GPU"] = rng.choice((CPU // 2, CPU, 3_000))
+        request = {name: units for name, units in request.items() if units}
+        max_calls = rng.choice((0, 0, 0, 0, 0, 2))
+        function = rng.choice((b"f", b"g"))
+        environment = "env" if rng.random() < 0.05 else None
+        options = self.options()
+        program = self.program(depth, streaming=options["streaming"])
+        return Spec(
+            self.name("task"), program, request=request, max_calls=max_calls, function=function,
+            environment=environment, **options,
+        )  # fmt: skip
+
+    def call(self, depth: int) -> Spec:
+        """A call of a method."""
+        options = self.options()
+        program = self.program(depth, in_actor=True, streaming=options["streaming"])
+        return method(self.name("call"), program, **options)
+
+    def actor(self) -> tuple[Spec, dict[str, Any]]:
+        """An actor class and how the actor is to live."""
+        rng = self.rng
+        life = {
+            "actor_name": rng.choice("abc") if rng.random() < 0.3 else "",
+            "namespace": "",
+            "detached": False,
+            "max_restarts": rng.choice((0, 0, 1, -1)) if self.failures else 0,
+            "max_task_retries": rng.choice((0, 1, -1)),
+            "concurrent": rng.random() < 0.25,
+            "handle": b"",
+        }
+        life["detached"] = bool(life["actor_name"]) and rng.random() < 0.3
+        request: dict[str, int] = {} if rng.random() < 0.7 or not self.free else {"CPU": CPU // 2}
+        program = self.program(0, in_actor=True) if rng.random() < 0.3 else ()
+        spec = Spec(self.name("actor"), program, request=request, concurrent=life["concurrent"])
+        return spec, life
+
+    def program(self, depth: int, *, in_actor: bool = False, streaming: bool = False) -> tuple[Operation, ...]:
+        """What a task does."""
+        rng = self.rng
+        operations: list[Operation] = []
+        for _ in range(rng.randrange(0, 4)):
+            operations.append(self.task_operation(depth, in_actor))
+            if streaming and rng.random() < 0.7:
+                operations.append(("item", rng.random() < 0.2, self.picks()))
+        if self.failures and rng.random() < 0.12:
+            operations.append(("fail", rng.random() < 0.7, rng.choice((1, 2, 100))))
+        if self.failures and rng.random() < 0.04:
+            operations.append(("crash", rng.choice((1, 2, 100))))
+        if in_actor and self.failures and rng.random() < 0.03:
+            operations.append(("exit",))
+        if rng.random() < 0.3:
+            operations.append(("give", self.picks()))
+        return tuple(operations)
+
+    def task_operation(self, depth: int, in_actor: bool) -> Operation:
+        """Something that a task does next."""
+        rng = self.rng
+        kind = rng.random()
+        if kind < 0.3:
+            return ("work",)
+        if kind < 0.5 and depth:
+            # Where deadlocks are ruled out, what a method starts must not wait for other methods.
+            child = self.task(depth - 1) if self.free or not in_actor else Spec(self.name("child"), retries=1)
+            passed = self.free or not in_actor
+            return ("submit", child, self.picks() if passed else (), self.picks() if passed else ())
+        if kind < 0.62 and (self.free or not in_actor):
+            return ("get", self.number())
+        if kind < 0.7:
+            return ("put", rng.random() < 0.5, self.picks())
+        if kind < 0.8:
+            return ("drop", self.number())
+        if kind < 0.87 and depth and self.free:
+            return ("call", self.number(), self.call(depth - 1), self.picks(), self.picks())
+        if kind < 0.9 and depth and self.free:
+            return ("create", *self.actor(), self.picks())
+        if kind < 0.93 and in_actor:
+            return ("stash", self.number())
+        if kind < 0.95 and self.failures:
+            return ("cancel", self.number(), rng.random() < 0.4, True)
+        return ("work",)

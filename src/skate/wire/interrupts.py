@@ -1,0 +1,71 @@
+"""Ctrl-C between two steps of the engine, never in the middle of one.
+
+A KeyboardInterrupt that Python raises wherever the main thread happens to be would leave half a message written or a table
+half changed. So the handler of SIGINT asks here first. A main thread that waits in the pump is told through it; one that runs
+user code is interrupted at once. If it holds the engine lock, a thread of a moment's life takes the lock next and sends the
+signal again while it has it: the main thread is then outside of every step, or about to begin one and still waiting for
+the lock, and to be thrown out of that is safe.
+"""
+
+from __future__ import annotations
+
+import _thread
+import signal
+import threading
+import time
+
+from skate.wire.pump import Pump
+
+# How long the lock is kept for the main thread to notice; longer than this it is in one call of C code anyway.
+NOTICE_SECONDS = 0.05
+RETRY_SECONDS = 0.002
+
+
+class Interrupts:
+    """Decides for the handler of SIGINT, in the main thread, whether to raise now; if not, sees to it later."""
+
+    def __init__(self, pump: Pump) -> None:
+        self._pump = pump
+        self._main = threading.main_thread().ident or 0
+        self._noticed = _thread.allocate_lock()
+
+    def now(self) -> bool:
+        """True if KeyboardInterrupt may be raised here; otherwise it comes by itself as soon as it may."""
+        pump = self._pump
+        self._settle()
+        if pump.main_waits:
+            pump.interrupt_main()
+            return False
+        if pump.lock._is_owned() or pump.main_aside:
+            if not pump.interrupt_due:
+                pump.interrupt_due = True
+                # Not through `threading`, whose own locks the main thread may hold just now.
+                _thread.start_new_thread(self._later, ())
+            return False
+        return True
+
+    def _settle(self) -> None:
+        try:
+            self._noticed.release()
+        except RuntimeError:
+            # Nobody waits, or the one who did has just lost patience.
+            return
+
+    def _later(self) -> None:
+        pump = self._pump
+        while True:
+            with pump.lock:
+                if not pump.interrupt_due:
+                    # The main thread came by an interruption point, or what was to be interrupted is over.
+                    return
+                if not pump.main_aside:
+                    pump.interrupt_due = False
+                    self._noticed.acquire(blocking=False)
+                    try:
+                        signal.pthread_kill(self._main, signal.SIGINT)
+                    except ProcessLookupError:
+                        return
+                    self._noticed.acquire(timeout=NOTICE_SECONDS)
+                    self._settle()
+                    return
+            time.sleep(RETRY_SECONDS)

@@ -1,0 +1,202 @@
+"""Actors with async methods: calls are tasks of one asyncio loop in the worker's main thread, which also reads the channel."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from skate.core import messages as m
+from skate.wire.status import STATUS_SLOT
+from skate.worker.context import ActorExit, Running
+from skate.worker.threaded_actor import DEFAULT_GROUP, unknown_group
+
+if TYPE_CHECKING:
+    from skate.worker.executor import Executor
+
+
+def serve(executor: Executor, running: Running, args: bytes, deps: tuple[Any, ...]) -> None:
+    """Make the actor and answer its calls until it leaves."""
+    asyncio.run(_serve(executor, running, args, deps))
+
+
+async def _serve(executor: Executor, running: Running, args: bytes, deps: tuple[Any, ...]) -> None:
+    loop = asyncio.get_running_loop()
+    pump = executor.pump
+    fields = running.template.fields
+    mode = AsyncioMode(executor, loop, fields["max_concurrency"], fields.get("groups") or {})
+    executor.context.enter(running)
+    if not executor.make_actor(running, args, deps):
+        with executor.lock:
+            pump.wait(lambda: executor.leaving)
+        return
+    executor.context.enter(None)
+    executor.mode = mode
+    pump.external = True
+    loop.add_reader(pump.poller.fileno(), mode.readable)
+    try:
+        mode.take_queue()
+        mode.readable()
+        await mode.left
+    finally:
+        loop.remove_reader(pump.poller.fileno())
+        pump.external = False
+
+
+class _Group:
+    __slots__ = ("limit", "active", "waiting")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.active = 0
+        self.waiting: deque[tuple[int, tuple[Any, ...]]] = deque()
+
+
+class AsyncioMode:
+    """Starts calls as asyncio tasks, as many at once as their group allows, in the order they came."""
+
+    def __init__(self, executor: Executor, loop: asyncio.AbstractEventLoop, limit: int, groups: dict[str, int]) -> None:
+        self.executor = executor
+        self.loop = loop
+        self.groups = {DEFAULT_GROUP: _Group(limit)} | {name: _Group(size) for name, size in groups.items()}
+        self.left: asyncio.Future[None] = loop.create_future()
+        self._thread = threading.get_ident()
+        self._flush_wanted = False
+        #: asyncio keeps only weak references to tasks.
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # -- input
+
+    def readable(self) -> None:
+        """The pump's descriptors have something: take it in and start what has come."""
+        executor = self.executor
+        with executor.lock:
+            executor.pump.drain()
+        self.take_queue()
+
+    def arrived(self) -> None:
+        """A call has come while the loop was not reading: a coroutine waited in a blocking get."""
+        if threading.get_ident() == self._thread:
+            self.loop.call_soon(self.take_queue)
+        else:
+            self.loop.call_soon_threadsafe(self.take_queue)
+
+    def take_queue(self) -> None:
+        """Start the calls that have come; leave if told so."""
+        executor = self.executor
+        queue = executor.queue
+        while queue:
+            sequence, message = queue.popleft()
+            if message[0] == m.INVOKE:
+                self.start(sequence, message)
+            elif message[0] == m.LEASE:
+                executor.take_lease(message[1])
+        if executor.leaving and not self.left.done():
+            self.left.set_result(None)
+
+    def start(self, sequence: int, message: tuple[Any, ...]) -> None:
+        """Start a call, or queue it while its group is full."""
+        template = self.executor.templates[message[2]]
+        group = self.groups.get(template.group)
+        if group is None:
+            running = Running(message[1], template, message[5])
+            self.executor.failed(running, unknown_group(template.group, self.groups), time.perf_counter())
+        elif group.active >= group.limit:
+            group.waiting.append((sequence, message))
+        else:
+            self._begin(group, sequence, message)
+
+    def _begin(self, group: _Group, sequence: int, message: tuple[Any, ...]) -> None:
+        executor = self.executor
+        group.active += 1
+        running = Running(message[1], executor.templates[message[2]], message[5])
+        with executor.lock:
+            executor.side[message[1]] = running
+            STATUS_SLOT.pack_into(executor._status, executor._slot, sequence)
+        task = self.loop.create_task(self._run(group, running, message))
+        running.future = task
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def drop(self, task_id: bytes) -> bool:
+        """Cancel a call that waits for its group; the engine lock is held."""
+        for group in self.groups.values():
+            for entry in group.waiting:
+                if entry[1][1] == task_id:
+                    group.waiting.remove(entry)
+                    return True
+        return False
+
+    # -- calls
+
+    async def _run(self, group: _Group, running: Running, message: tuple[Any, ...]) -> None:
+        executor = self.executor
+        executor.context.enter(running)
+        started = time.perf_counter()
+        try:
+            returns = await self._call(running, message)
+        except (ActorExit, SystemExit):
+            self._leave()
+        except asyncio.CancelledError as error:
+            if running.cancelled:
+                executor.answer(running, m.CANCELLED, (), started, False)
+            else:
+                executor.failed(running, error, started)
+        except BaseException as error:  # a call may end in anything; its caller gets it
+            if type(error).__name__ == "AsyncioActorExit":
+                self._leave()
+            else:
+                executor.failed(running, error, started)
+        else:
+            executor.answer(running, m.OK, returns, started, False)
+        finally:
+            executor.side.pop(running.task_id, None)
+            group.active -= 1
+            while group.waiting and group.active < group.limit:
+                self._begin(group, *group.waiting.popleft())
+
+    async def _call(self, running: Running, message: tuple[Any, ...]) -> Any:
+        executor = self.executor
+        _, _, _, args, deps, _ = message
+        method = executor.method(running.template)
+        given, named = executor.arguments(args, deps)
+        value = method(*given, **named)
+        if running.template.streaming and hasattr(value, "__aiter__"):
+            await self._stream(running, value)
+            return ()
+        if hasattr(value, "__await__"):
+            value = await value
+        return executor.results(running, value)
+
+    async def _stream(self, running: Running, generator: Any) -> None:
+        executor = self.executor
+        limit = running.template.backpressure
+        index = 0
+        async for value in generator:
+            index += 1
+            executor.send_item(running, index, value)
+            while limit and index - executor.acked.get(running.task_id, 0) >= limit:
+                await executor.next_ack(self.loop)
+        executor.acked.pop(running.task_id, None)
+
+    def _leave(self) -> None:
+        self.executor.leave_actor()
+        if not self.left.done():
+            self.left.set_result(None)
+
+    # -- output
+
+    def flush_later(self) -> bool:
+        """Write answers at the end of this round of the loop, several at once."""
+        if not self._flush_wanted and threading.get_ident() == self._thread:
+            self._flush_wanted = True
+            self.loop.call_soon(self._flush)
+        return self._flush_wanted
+
+    def _flush(self) -> None:
+        self._flush_wanted = False
+        executor = self.executor
+        with executor.lock:
+            executor.channel.flush()

@@ -1,0 +1,282 @@
+"""A worker that is no process: it runs what it is sent in the thread that happens to be there.
+
+It has the same conversation with the node as a real worker. What differs: a generator is taken one value further
+whenever somebody waits, instead of running ahead, and the calls of an asyncio actor share a loop that is stepped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from skate.client.failures import to_exception
+from skate.client.generators import DynamicObjectRefGenerator
+from skate.core import messages as m
+from skate.worker.arguments import unpack_arguments
+from skate.worker.context import ActorExit, Running, WorkerContext
+from skate.worker.returns import pack_failure, pack_returns, pack_value
+from skate.worker.templates import WorkerTemplate
+
+if TYPE_CHECKING:
+    from skate.worker.async_calls import AsyncCalls
+    from skate.worker.local_mode import LocalHost
+
+WORK = frozenset({m.EXECUTE, m.INVOKE, m.CONSTRUCT})
+
+
+class InlineWorker:
+    """One worker of a node in local mode: its queue, its lease, and its actor if it has one."""
+
+    def __init__(self, cid: int, host: LocalHost) -> None:
+        self.cid = cid
+        self.host = host
+        self.context = WorkerContext(host.process)
+        self.queue: deque[tuple[Any, ...]] = deque()
+        self.functions: dict[bytes, Any] = {}
+        self.templates: dict[bytes, WorkerTemplate] = {}
+        self.actor: Any = None
+        self.concurrent = False
+        #: Calls of an asyncio actor; None for everything else.
+        self.calls: AsyncCalls | None = None
+        #: Streams that are not at their end, oldest first.
+        self.streams: dict[bytes, Stream] = {}
+        self.busy = 0
+        self.gone = False
+
+    # -- messages, under the lock
+
+    def take(self, message: tuple[Any, ...]) -> None:
+        """Take one message of the node; what is to be run is queued."""
+        word = message[0]
+        if word in WORK:
+            self.queue.append(message)
+        elif word == m.FUNCTION:
+            self.functions[message[1]] = message[2]
+        elif word == m.TEMPLATE:
+            self.templates[message[1]] = WorkerTemplate(message[1], message[2], self.functions)
+        elif word == m.LEASE:
+            self.context.take_lease(message[1])
+        elif word == m.STOP_TASK:
+            self._stop(message[1])
+        elif word == m.TAKE_BACK:
+            self.give_back()
+        elif word == m.EXIT:
+            self.host.lose(self, "left")
+
+    def runnable(self) -> bool:
+        """True if the next message can be run now."""
+        return bool(self.queue) and (self.concurrent or not (self.busy or self.streams))
+
+    def give_back(self) -> None:
+        """Return the tasks that were not begun."""
+        ids = tuple(message[1] for message in self.queue if message[0] == m.EXECUTE)
+        if ids:
+            self.queue = deque(message for message in self.queue if message[0] != m.EXECUTE)
+            self.host.tell(self, (m.RETURNED, ids))
+
+    def _stop(self, task_id: bytes) -> None:
+        """Cancel what is not running in some thread just now; what is runs on to its end."""
+        for message in self.queue:
+            if message[1] == task_id:
+                self.queue.remove(message)
+                self.host.tell(self, (m.DONE, task_id, m.CANCELLED, (), 0, False))
+                return
+        stream = self.streams.get(task_id)
+        if stream is not None and not stream.stepping:
+            self._drop(stream)
+            self.host.tell(self, (m.DONE, task_id, m.CANCELLED, (), 0, False))
+        elif self.calls is not None:
+            self.calls.cancel(task_id)
+
+    def _drop(self, stream: Stream) -> None:
+        del self.streams[stream.running.task_id]
+        with self.host.aside():
+            stream.iterator.close()
+
+    # -- work, in any thread, the lock not held
+
+    def work(self, message: tuple[Any, ...]) -> None:
+        """Run one message to its end, or to where a stream or a coroutine takes over."""
+        word, task_id, key, args, deps, rest = message
+        template = self.templates[key]
+        running = Running(task_id, template, rest if word != m.CONSTRUCT else 0)
+        if word == m.INVOKE and self.calls is not None:
+            self.calls.start(running, args, deps)
+            return
+        started = time.perf_counter()
+        with self.standing_in(running):
+            try:
+                if word == m.CONSTRUCT:
+                    self._construct(running, args, deps, rest)
+                    returns: Any = ()
+                else:
+                    function = template.load(self.host.process) if word == m.EXECUTE else self.method(template)
+                    given, named = unpack_arguments(self.host.process, args, deps)
+                    value = function(*given, **named)
+                    if template.streaming:
+                        self._open(running, iter(value))
+                        return
+                    returns = self.results(running, value)
+            except BaseException as error:  # a task may end in anything; its caller gets it
+                self.failed(running, error, started)
+                return
+        self.answer(running, m.OK, returns, started)
+
+    def _construct(self, running: Running, args: bytes, deps: tuple[Any, ...], fields: dict[str, Any]) -> None:
+        context = self.context
+        template = running.template
+        context.actor_id = running.task_id
+        context.actor_fields = fields
+        context.actor_template = template
+        context.actor_environment = template.fields.get("environment")
+        if fields.get("failed") is not None:
+            raise to_exception(fields["failed"], None, self.host.process)
+        self.concurrent = bool(template.fields.get("concurrent"))
+        if template.fields.get("is_async"):
+            from skate.worker.async_calls import AsyncCalls  # only asyncio actors need asyncio
+
+            self.calls = AsyncCalls(self, template.fields)
+        given, named = unpack_arguments(self.host.process, args, deps)
+        self.actor = template.load(self.host.process)(*given, **named)
+
+    def method(self, template: WorkerTemplate) -> Any:
+        """The bound method that a call names."""
+        name = template.method
+        if name == "__ray_ready__":
+            return lambda: True
+        if name == "__ray_terminate__":
+            return self.context.exit_actor
+        if name == "__ray_call__":
+            return lambda function, *args, **kwargs: function(self.actor, *args, **kwargs)
+        return getattr(self.actor, name)
+
+    def results(self, running: Running, value: Any) -> Any:
+        """What a call returned, packed."""
+        if running.template.dynamic:
+            value = DynamicObjectRefGenerator([self.host.process.store(each) for each in value])
+        return pack_returns(self.host.process, running, value)
+
+    # -- streams
+
+    def _open(self, running: Running, iterator: Any) -> None:
+        host = self.host
+        with host.lock:
+            self.streams[running.task_id] = Stream(running, iterator)
+            # Nobody knows when it will go on: what it holds is for others until then.
+            host.tell(self, (m.BLOCKED, running.task_id))
+
+    def advance(self, stream: Stream) -> None:
+        """Make the next value of a stream."""
+        host, running = self.host, stream.running
+        task_id = running.task_id
+        started = time.perf_counter()
+        with self.standing_in(running):
+            try:
+                value = next(stream.iterator)
+                index = stream.made + 1
+                item = pack_value(host.process, task_id + index.to_bytes(4, "little"), value, running.template.name)
+            except BaseException as error:  # as in work
+                self.streams.pop(task_id, None)
+                if isinstance(error, StopIteration):
+                    self.answer(running, m.OK, (), started)
+                else:
+                    self.failed(running, error, started)
+                return
+        stream.made = index
+        with host.lock:
+            host.tell(self, (m.ITEM, task_id, index, *item))
+
+    # -- answers
+
+    def answer(self, running: Running, status: int, returns: Any, started: float, retriable: bool = False) -> None:
+        """Say how a task ended."""
+        micros = int((time.perf_counter() - started) * 1e6)
+        with self.host.lock:
+            self.host.tell(self, (m.DONE, running.task_id, status, returns, micros, retriable))
+
+    def failed(self, running: Running, error: BaseException, started: float) -> None:
+        """Say that a task failed, or that the actor leaves."""
+        if isinstance(error, ActorExit) or (isinstance(error, SystemExit) and self.actor is not None):
+            with self.host.lock:
+                self.host.tell(self, (m.EXITING, "exit_actor"))
+                self.host.lose(self, "left")
+            return
+        if isinstance(error, KeyboardInterrupt):
+            self.answer(running, m.CANCELLED, (), started)
+            raise error
+        payload = pack_failure(running.template, error, self.actor, self.context.actor_id)
+        self.answer(running, m.FAILED, payload, started, running.template.should_retry(error))
+
+    # -- what a task sees
+
+    @contextlib.contextmanager
+    def standing_in(self, running: Running) -> Iterator[None]:
+        """The current thread is this worker, and runs this task."""
+        before = self.context.current()
+        token = self.host.here.set(self)
+        self.context.enter(running)
+        try:
+            with _environment(self.variables(running)):
+                yield
+        finally:
+            self.context.enter(before)
+            self.host.here.reset(token)
+
+    def variables(self, running: Running) -> dict[str, str]:
+        """The environment variables that a task asked for, and those that follow from its GPUs."""
+        found: dict[str, str] = {}
+        environment = running.template.fields.get("environment") or self.context.actor_environment
+        if environment:
+            found.update(json.loads(environment).get("env_vars") or {})
+        gpus = self.context.gpus()
+        if gpus:
+            found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
+        return found
+
+    def close(self) -> None:
+        """It has left: nothing of it runs any more."""
+        self.gone = True
+        self.queue.clear()
+        streams, self.streams = self.streams, {}
+        for stream in streams.values():
+            if not stream.stepping:
+                stream.iterator.close()
+        if self.calls is not None:
+            self.calls.close()
+        self.actor = None
+
+    def __repr__(self) -> str:
+        what = type(self.actor).__name__ if self.actor is not None else "tasks"
+        return f"<InlineWorker {self.cid} {what} queued={len(self.queue)} busy={self.busy}>"
+
+
+class Stream:
+    """A generator between two of its values."""
+
+    __slots__ = ("running", "iterator", "made", "stepping")
+
+    def __init__(self, running: Running, iterator: Any) -> None:
+        self.running = running
+        self.iterator = iterator
+        self.made = 0
+        self.stepping = False
+
+
+@contextlib.contextmanager
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    """These environment variables are set, for a while."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

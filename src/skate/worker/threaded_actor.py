@@ -1,0 +1,131 @@
+"""Actors that run several calls at once in threads: `max_concurrency` above one, or concurrency groups."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from skate.core import messages as m
+from skate.wire.status import STATUS_SLOT
+from skate.worker.context import ActorExit, Running
+
+if TYPE_CHECKING:
+    from skate.worker.executor import Executor
+
+DEFAULT_GROUP = ""
+
+
+class _Group:
+    """Threads that take calls from one queue; started as they are needed."""
+
+    def __init__(self, name: str, limit: int, mode: ThreadedMode) -> None:
+        self.name = name
+        self.limit = limit
+        self.mode = mode
+        self.calls: queue.SimpleQueue[tuple[int, tuple[Any, ...]]] = queue.SimpleQueue()
+        self.threads = 0
+        self.busy = 0
+
+    def put(self, sequence: int, message: tuple[Any, ...]) -> None:
+        """Queue a call; a thread is added while all are busy and the limit allows it."""
+        with self.mode.count_lock:
+            self.busy += 1
+            grow = self.threads < self.limit and self.busy > self.threads
+            if grow:
+                self.threads += 1
+        self.calls.put((sequence, message))
+        if grow:
+            name = f"skate-call-{self.name or 'default'}-{self.threads}"
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            sequence, message = self.calls.get()
+            self.mode.run(sequence, message)
+            message = ()
+            with self.mode.count_lock:
+                self.busy -= 1
+
+
+class ThreadedMode:
+    """Hands calls to the threads of their groups."""
+
+    def __init__(self, executor: Executor, limit: int, groups: dict[str, int]) -> None:
+        self.executor = executor
+        self.count_lock = threading.Lock()
+        self.groups = {DEFAULT_GROUP: _Group(DEFAULT_GROUP, limit, self)}
+        self.groups.update({name: _Group(name, size, self) for name, size in groups.items()})
+        self.waiting: set[bytes] = set()
+        self.dropped: set[bytes] = set()
+
+    def start(self, sequence: int, message: tuple[Any, ...]) -> None:
+        """Take a call from the main thread."""
+        template = self.executor.templates[message[2]]
+        group = self.groups.get(template.group)
+        if group is None:
+            running = Running(message[1], template, message[5])
+            self.executor.failed(running, unknown_group(template.group, self.groups), time.perf_counter())
+            return
+        self.waiting.add(message[1])
+        group.put(sequence, message)
+
+    def drop(self, task_id: bytes) -> bool:
+        """Cancel a call that no thread has begun; the engine lock is held."""
+        if task_id not in self.waiting:
+            return False
+        self.waiting.discard(task_id)
+        self.dropped.add(task_id)
+        return True
+
+    def arrived(self) -> None:
+        """A call is in the executor's queue: the main thread takes it from there."""
+
+    def flush_later(self) -> bool:
+        """Answers of threads go out at once."""
+        return False
+
+    def run(self, sequence: int, message: tuple[Any, ...]) -> None:
+        """Run one call in the current thread."""
+        _, task_id, key, args, deps, attempt = message
+        executor = self.executor
+        with executor.lock:
+            self.waiting.discard(task_id)
+            if task_id in self.dropped:
+                self.dropped.discard(task_id)
+                return
+            running = Running(task_id, executor.templates[key], attempt)
+            executor.side[task_id] = running
+            STATUS_SLOT.pack_into(executor._status, executor._slot, sequence)
+        executor.context.enter(running)
+        started = time.perf_counter()
+        try:
+            method = executor.method(running.template)
+            given, named = executor.arguments(args, deps)
+            value = method(*given, **named)
+            given = named = None
+            returns = executor.results(running, value)
+            value = None
+        except (ActorExit, SystemExit):
+            executor.leave_actor()
+            executor.pump.kick()
+            return
+        except BaseException as error:  # a call may end in anything; its caller gets it
+            given = named = value = None
+            executor.failed(running, error, started)
+            error = None  # type: ignore[assignment]
+        else:
+            executor.answer(running, m.OK, returns, started, False)
+        finally:
+            executor.context.enter(None)
+            executor.side.pop(task_id, None)
+
+
+def unknown_group(name: str, groups: dict[str, Any]) -> ValueError:
+    """The error of a call to a concurrency group that the actor does not have."""
+    known = ", ".join(sorted(each for each in groups if each)) or "none"
+    return ValueError(
+        f"the actor has no concurrency group {name!r} (it has: {known}); declare it in "
+        f"@ray.remote(concurrency_groups={{{name!r}: n}})"
+    )
