@@ -20,9 +20,9 @@ def test_core_19_calls_after_kill_raise_actor_died() -> None:
     actor = mortal_class().remote()
     pid = ray.get(actor.pid.remote())
     ray.kill(actor)
+    gone(pid)
     with pytest.raises(ActorDiedError, match="kill"):
         ray.get(actor.pid.remote(), timeout=30)
-    gone(pid)
 
 
 def test_core_19_the_call_in_flight_fails_when_the_actor_is_killed(gate: Any) -> None:
@@ -46,17 +46,19 @@ def test_core_19_kill_before_the_actor_ran() -> None:
 
 def test_core_19_killing_twice_is_no_error() -> None:
     actor = mortal_class().remote()
-    ray.get(actor.pid.remote())
+    pid = ray.get(actor.pid.remote())
     ray.kill(actor)
     ray.kill(actor)
+    gone(pid)
     with pytest.raises(ActorDiedError):
         ray.get(actor.pid.remote(), timeout=30)
 
 
 def test_core_19_kill_ignores_restarts_by_default() -> None:
     actor = mortal_class().options(max_restarts=-1).remote()
-    ray.get(actor.pid.remote())
+    pid = ray.get(actor.pid.remote())
     ray.kill(actor)
+    gone(pid)
     with pytest.raises(ActorDiedError):
         ray.get(actor.pid.remote(), timeout=30)
 

@@ -124,7 +124,7 @@ def test_core_18_cancel_of_an_async_call_is_an_asyncio_cancel(gate: Any) -> None
 
 @pytest.mark.chosen_difference(
     "a call cancelled before its argument is there ends at once; in Ray it waits for the argument",
-    id="D-cancel-sent",
+    id="D-cancel-dependent",
 )
 def test_core_18_cancel_of_an_actor_call_that_lacks_its_argument(gate: Any) -> None:
     go = gate("go")

@@ -77,28 +77,33 @@ def test_core_21_group_chosen_per_call(gate: Any) -> None:
     assert ray.get(held) == "held"
 
 
-def test_core_21_groups_of_an_asyncio_actor() -> None:
+def test_core_21_groups_of_an_asyncio_actor(gate: Any) -> None:
+    started, release = gate("started"), gate("release")
+
     @ray.remote(concurrency_groups={"io": 1})
     class Loop:
-        def __init__(self) -> None:
-            self.opened = asyncio.Event()
-
         @ray.method(concurrency_group="io")
         async def block(self) -> str:
-            await self.opened.wait()
+            started.open()
+            # Groups may have an event loop each, so an asyncio.Event could not reach this one.
+            while not release.is_open():
+                await asyncio.sleep(0.005)
             return "open"
 
         @ray.method(concurrency_group="io")
         async def behind(self) -> str:
             return "behind"
 
-        async def unblock(self) -> None:
-            self.opened.set()
+        async def elsewhere(self) -> str:
+            return "elsewhere"
 
     loop = Loop.remote()
-    blocked, behind = loop.block.remote(), loop.behind.remote()
+    blocked = loop.block.remote()
+    started.wait()
+    behind = loop.behind.remote()
+    assert ray.get(loop.elsewhere.remote(), timeout=30) == "elsewhere"
     assert ray.wait([behind], timeout=0.3)[0] == []
-    ray.get(loop.unblock.remote(), timeout=30)
+    release.open()
     assert ray.get([blocked, behind], timeout=30) == ["open", "behind"]
 
 

@@ -311,11 +311,15 @@ def test_core_25_detached_actor_outlives_the_actor_that_made_it(name: str) -> No
         def make(self) -> int:
             return ray.get(box.options(name=name, lifetime="detached").remote().pid.remote())
 
+        def pid(self) -> int:
+            return os.getpid()
+
     parent = Parent.remote()
     pid = ray.get(parent.make.remote())
-    ray.kill(parent)
+    parent_pid = ray.get(parent.pid.remote())
+    os.kill(parent_pid, 9)
     with pytest.raises(ActorDiedError):
-        ray.get(parent.make.remote(), timeout=30)
+        ray.get(parent.pid.remote(), timeout=30)
     assert ray.get(ray.get_actor(name).pid.remote(), timeout=30) == pid
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -199,11 +200,14 @@ def test_core_37_group_outlives_the_actor_that_made_it(lifetime: str | None) -> 
             assert group.wait(30)
             return group.id.hex()
 
+        def pid(self) -> int:
+            return os.getpid()
+
     maker = Maker.remote()
     identity = ray.get(maker.make.remote(), timeout=60)
-    ray.kill(maker)
+    os.kill(ray.get(maker.pid.remote()), 9)
     with pytest.raises(ActorDiedError):
-        ray.get(maker.make.remote(), timeout=30)
+        ray.get(maker.pid.remote(), timeout=30)
     kept = get_placement_group("kept")
     assert group_id(kept) == identity
     assert ray.get(where_task().options(scheduling_strategy=in_group(kept)).remote(), timeout=60) == identity

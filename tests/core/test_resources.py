@@ -87,15 +87,19 @@ def test_formats_for_people():
 # ---------------------------------------------------------------- GPUs
 
 
+def whole(*ids):
+    return GpuPool((id_, UNIT) for id_ in ids)
+
+
 def test_halves_pack_onto_one_gpu_and_the_third_goes_to_the_next():
-    pool = GpuPool([0, 1])
+    pool = whole(0, 1)
     assert pool.allocate(5_000) == [(0, 5_000)]
     assert pool.allocate(5_000) == [(0, 5_000)]
     assert pool.allocate(5_000) == [(1, 5_000)]
 
 
 def test_a_fraction_goes_onto_the_fullest_gpu_that_has_room():
-    pool = GpuPool([0, 1, 2])
+    pool = whole(0, 1, 2)
     third = pool.allocate(3_000)
     assert third == [(0, 3_000)]
     assert pool.allocate(8_000) == [(1, 8_000)]
@@ -106,7 +110,7 @@ def test_a_fraction_goes_onto_the_fullest_gpu_that_has_room():
 
 
 def test_whole_gpus_are_never_made_of_fractions():
-    pool = GpuPool(["a", "b"])
+    pool = whole("a", "b")
     held = pool.allocate(1)
     assert pool.free_units == 2 * UNIT - 1
     assert pool.allocate(2 * UNIT) is None
@@ -115,32 +119,38 @@ def test_whole_gpus_are_never_made_of_fractions():
     assert pool.allocate(UNIT) == [("a", UNIT)]
 
 
-def test_a_fraction_above_one_is_refused():
-    with pytest.raises(ValueError, match=r"num_gpus=1\.5"):
-        GpuPool([0, 1]).allocate(15_000)
-
-
-def test_hold_takes_back_exactly_what_was_given_up_or_nothing():
-    pool = GpuPool([0, 1])
-    held = pool.allocate(2 * UNIT)
+def test_a_bundle_may_have_whole_gpus_and_a_fraction_or_gets_nothing():
+    pool = whole(0, 1)
+    held = pool.allocate(15_000)
+    assert held == [(0, UNIT), (1, 5_000)]
+    assert pool.allocate(15_000) is None
     pool.free(held)
-    other = pool.allocate(1)
-    assert pool.hold(held) is False
+    pool.allocate(6_000)
+    assert pool.allocate(15_000) is None
+    assert pool.free_units == 14_000
+
+
+def test_a_pool_of_fractions_gives_back_no_more_than_it_had():
+    pool = GpuPool([(3, 5_000)])
+    assert pool.allocate(UNIT) is None
+    held = pool.allocate(3_000)
+    assert held == [(3, 3_000)]
+    pool.free(held)
     pool.check()
-    pool.free(other)
-    assert pool.hold(held) is True
-    assert pool.free_units == 0
+    pool.free(held)
+    with pytest.raises(AssertionError, match="GPU 3"):
+        pool.check()
 
 
 def test_a_pool_prints_what_is_free():
-    pool = GpuPool([0, 1])
+    pool = whole(0, 1)
     pool.allocate(2_500)
     assert repr(pool) == "GpuPool(0: 0.75 free, 1: 1 free)"
     assert len(pool) == 2
 
 
 def test_freeing_twice_is_caught():
-    pool = GpuPool([0])
+    pool = whole(0)
     held = pool.allocate(UNIT)
     pool.free(held)
     pool.free(held)
@@ -155,7 +165,7 @@ class GpuPoolMachine(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.pool = GpuPool(range(3))
+        self.pool = whole(0, 1, 2)
         self.model = dict.fromkeys(range(3), UNIT)
 
     @rule(target=held, amount=st.one_of(st.integers(1, UNIT), st.sampled_from([UNIT, 2 * UNIT, 3 * UNIT])))

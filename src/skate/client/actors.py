@@ -192,9 +192,14 @@ class ActorDescriptor:
             methods[name] = said
         return cls(target.__qualname__, methods, signs, is_async)
 
+    @property
+    def short_name(self) -> str:
+        """The class's own name, without where it was defined."""
+        return self.class_name.rpartition(".")[2]
+
     def __reduce__(self) -> Any:
         plain = {name: {k: v for k, v in said.items()} for name, said in self.methods.items()}
-        return ActorDescriptor, (self.class_name, plain, {}, self.is_async)
+        return ActorDescriptor, (self.class_name, plain, self.signatures, self.is_async)
 
 
 class ActorHandle:
@@ -206,18 +211,23 @@ class ActorHandle:
         state["_descriptor"] = descriptor
         state["_hold"] = hold
         state["_max_pending"] = max_pending
+        state["_states"] = {}
 
     def __getattr__(self, name: str) -> Any:
+        states: dict[str, _MethodState] = self.__dict__["_states"]
+        state = states.get(name)
+        if state is None:
+            state = states[name] = self._new_state(name)
+        return ActorMethod(self, state)
+
+    def _new_state(self, name: str) -> _MethodState:
         if name in BUILT_IN_METHODS:
-            method = ActorMethod(self, name, {"num_returns": 1}, None)
-        else:
-            descriptor: ActorDescriptor = self.__dict__["_descriptor"]
-            said = descriptor.methods.get(name)
-            if said is None or (name.startswith("__") and name not in ("__call__",)):
-                raise AttributeError(_no_method(descriptor, name))
-            method = ActorMethod(self, name, said, descriptor.signatures.get(name))
-        self.__dict__[name] = method
-        return method
+            return _MethodState(name, {"num_returns": 1}, None)
+        descriptor: ActorDescriptor = self.__dict__["_descriptor"]
+        said = descriptor.methods.get(name)
+        if said is None:
+            raise AttributeError(_no_method(descriptor, name))
+        return _MethodState(name, said, descriptor.signatures.get(name))
 
     def public(self) -> tuple[Any, ...]:
         """What another process needs to make a handle: descriptor and limits."""
@@ -265,103 +275,36 @@ def _no_method(descriptor: ActorDescriptor, name: str) -> str:
     )
 
 
-class ActorMethod:
-    """A method of an actor: `.remote(...)` calls it, `.options(...)` changes how."""
+class _MethodState:
+    """What the calls of a method through one handle have in common; it does not keep the handle alive."""
 
-    __slots__ = ("_handle", "_method_name", "_options", "_signature", "_process", "_key", "_returns", "_least", "_most")
+    __slots__ = ("name", "options", "signature", "process", "key", "returns", "least", "most")
 
-    def __init__(self, handle: ActorHandle, name: str, said: dict[str, Any], signature: Any) -> None:
-        self._handle = handle
-        self._method_name = name
-        self._options = said
-        self._signature = signature
-        self._process: Process | None = None
-        self._key = b""
-        self._returns: Any = 1
-        self._least = 0 if signature is None else signature.least
-        self._most = 1 << 30 if signature is None else signature.most
+    def __init__(self, name: str, said: dict[str, Any], signature: Any) -> None:
+        self.name = name
+        self.options = said
+        self.signature = signature
+        self.process: Process | None = None
+        self.key = b""
+        self.returns: Any = 1
+        self.least = 0 if signature is None else signature.least
+        self.most = 1 << 30 if signature is None else signature.most
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        name = f"{self._handle._descriptor.class_name}.{self._method_name}"
-        raise TypeError(
-            f"{name} is a method of an actor and cannot be called directly; call handle.{self._method_name}.remote()"
-        )
-
-    def options(self, **method_options: Any) -> ActorMethod:
-        """The same method with other options, for the calls made through what is returned."""
-        merged = options.method_options(method_options, decorator=False, base=self._options)
-        return ActorMethod(self._handle, self._method_name, merged, self._signature)
-
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the method; returns a ref of its result, at once."""
-        return self._call(args, kwargs)
-
-    def bind(self, *args: Any, **kwargs: Any) -> Any:
-        """A node of a lazy graph that calls this method."""
-        from skate.dag import ClassMethodNode  # graphs are their own package
-
-        return ClassMethodNode(self, args, kwargs, self._options)
-
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if (kwargs or not self._least <= len(args) <= self._most) and self._signature is not None:
-            self._signature.check(args, kwargs)
-        process = session.current()
-        if self._process is not process:
-            self._export(process)
-        handle = self._handle
-        packed = submission.pack_arguments(process, args, kwargs, self._method_name)
-        site = submission.call_site(3)
-        returns = self._returns
-        limit = handle._max_pending
-        if limit > 0:
-            self._count_pending(handle._hold, limit)
-        with process.lock:
-            if type(returns) is not int:
-                return open_stream(process, m.CALL, (handle._actor_id,), self._key, packed, site)
-            refs = submission.submit(process, m.CALL, (handle._actor_id,), self._key, returns, packed, site)
-            if limit > 0 and refs:
-                self._watch(handle._hold, refs[0])
-        if returns == 1:
-            return refs[0]
-        return refs or None
-
-    def _count_pending(self, hold: ActorHold, limit: int) -> None:
-        if hold.waiting >= limit:
-            from skate.exceptions import PendingCallsLimitExceeded  # only errors need the tree
-
-            name = f"{self._handle._descriptor.class_name}.{self._method_name}"
-            raise PendingCallsLimitExceeded(
-                f"{name}: the actor has {hold.waiting} calls waiting and max_pending_calls={limit}; wait for some of "
-                "them first, or raise the limit"
-            )
-
-    @staticmethod
-    def _watch(hold: ActorHold, ref: Any) -> None:
-        hold.waiting += 1
-
-        def answered() -> None:
-            hold.waiting -= 1
-
-        if ref._kind:
-            answered()
-        else:
-            ref._waiters = [*(ref._waiters or ()), answered]
-
-    def _export(self, process: Process) -> None:
-        handle = self._handle
+    def export(self, process: Process, handle: ActorHandle) -> None:
+        """Make the method known to the node of a session."""
         if process.closed or (handle._hold is not None and handle._hold.process is not process):
             raise RuntimeError(
                 f"{handle!r} belongs to a session that has ended; actors end with shutdown(), start it again"
             )
-        said = self._options
+        said = self.options
         returns = said.get("num_returns")
         if returns is None:
             returns = 1
         retry = said.get("retry_exceptions") or False
         fields = {
-            "name": said.get("name") or f"{handle._descriptor.class_name}.{self._method_name}",
+            "name": said.get("name") or f"{handle._descriptor.short_name}.{self.name}",
             "kind": "method",
-            "method": self._method_name,
+            "method": self.name,
             "function": b"",
             "group": said.get("concurrency_group") or "",
             "max_task_retries": said.get("max_task_retries"),
@@ -372,12 +315,94 @@ class ActorMethod:
         if backpressure is not None and backpressure > 0:
             fields["backpressure"] = backpressure
         with process.lock:
-            self._key = exports.export_template(process, fields)
-        self._returns = returns if returns == "streaming" else fields["returns"]
-        self._process = process
+            self.key = exports.export_template(process, fields)
+        self.returns = returns if returns == "streaming" else fields["returns"]
+        self.process = process
+
+
+class ActorMethod:
+    """A method of an actor: `.remote(...)` calls it, `.options(...)` changes how."""
+
+    __slots__ = ("_handle", "_state")
+
+    def __init__(self, handle: ActorHandle, state: _MethodState) -> None:
+        self._handle = handle
+        self._state = state
+
+    @property
+    def _method_name(self) -> str:
+        return self._state.name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            f"{self._full_name()} is a method of an actor and cannot be called directly; call "
+            f"handle.{self._state.name}.remote()"
+        )
+
+    def _full_name(self) -> str:
+        return f"{self._handle._descriptor.class_name}.{self._state.name}"
+
+    def options(self, **method_options: Any) -> ActorMethod:
+        """The same method with other options, for the calls made through what is returned."""
+        state = self._state
+        merged = options.method_options(method_options, decorator=False, base=state.options)
+        return ActorMethod(self._handle, _MethodState(state.name, merged, state.signature))
+
+    def bind(self, *args: Any, **kwargs: Any) -> Any:
+        """A node of a lazy graph that calls this method."""
+        from skate.dag import ClassMethodNode  # graphs are their own package
+
+        return ClassMethodNode(self, args, kwargs, self._state.options)
+
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the method; returns a ref of its result, at once."""
+        state = self._state
+        if (kwargs or not state.least <= len(args) <= state.most) and state.signature is not None:
+            state.signature.check(args, kwargs)
+        process = session.current()
+        handle = self._handle
+        if state.process is not process:
+            state.export(process, handle)
+        packed = submission.pack_arguments(process, args, kwargs, state.name)
+        site = submission.call_site(2)
+        returns = state.returns
+        limit = handle._max_pending
+        if limit > 0:
+            self._count_pending(handle._hold, limit)
+        with process.lock:
+            if type(returns) is not int:
+                return open_stream(process, m.CALL, (handle._actor_id,), state.key, packed, site)
+            refs = submission.submit(process, m.CALL, (handle._actor_id,), state.key, returns, packed, site)
+            if limit > 0 and refs:
+                _watch(handle._hold, refs[0])
+        if returns == 1:
+            return refs[0]
+        return refs or None
+
+    def _count_pending(self, hold: ActorHold, limit: int) -> None:
+        if hold.waiting >= limit:
+            from skate.exceptions import PendingCallsLimitExceeded  # only errors need the tree
+
+            raise PendingCallsLimitExceeded(
+                f"{self._full_name()}: the actor has {hold.waiting} calls waiting and max_pending_calls={limit}; wait for "
+                "some of them first, or raise the limit"
+            )
 
     def __repr__(self) -> str:
-        return f"ActorMethod({self._handle._descriptor.class_name}.{self._method_name})"
+        return f"ActorMethod({self._full_name()})"
+
+
+def _watch(hold: ActorHold, ref: Any) -> None:
+    """Count a call of an actor with `max_pending_calls` until it is answered; the lock is held."""
+    hold.waiting += 1
+
+    def answered() -> None:
+        hold.waiting -= 1
+
+    if ref._kind:
+        answered()
+    else:
+        ref._waiters = [*(ref._waiters or ()), answered]
 
 
 def _rebuild_class(cls: type, given: dict[str, Any]) -> ActorClass:

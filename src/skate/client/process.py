@@ -339,11 +339,11 @@ class Process:
 
     def ask_for(self, ref: ObjectRef[Any]) -> None:
         """Have a borrowed ref's value sent here; the lock is held."""
+        if ref._process is not self:
+            raise ValueError(
+                f"{ref!r} is of another session (or was made outside of one); its value is not to be had here"
+            )
         if ref._kind == UNKNOWN:
-            if ref._process is not self:
-                raise ValueError(
-                    f"{ref!r} is of another session (or was made outside of one); its value is not to be had here"
-                )
             ref._kind = PENDING
             self.pending[ref._id] = ref
             self.send((m.FETCH, ref._id))
@@ -382,8 +382,10 @@ class Process:
             with self.lock:
                 self._check_open()
                 ref: ObjectRef[Any] = ObjectRef(self.next_object_id(), self, INLINE, blob)
-            if packed.met:
-                ref._held = packed.met
+                if packed.met:
+                    for inner in packed.met:  # they come back by their ids when the value is unpacked
+                        self.escape(inner)
+                    ref._held = [inner if type(inner) is ObjectRef else inner._hold for inner in packed.met]
             return ref
         with self.lock:
             self._check_open()

@@ -55,7 +55,7 @@ def _get_all(refs: list[ObjectRef[Any]], timeout: float | None) -> list[Any]:
     with process.lock:
         process._check_open()
         for ref in refs:
-            if ref._kind == UNKNOWN:
+            if ref._kind == UNKNOWN or ref._process is not process:
                 process.ask_for(ref)
         at = 0
         count = len(refs)

@@ -41,10 +41,16 @@ class Calls:
             self.node.tasks.pop(actor_id, None)
             self.die(actor, refused)
         elif not task.missing:
-            self._enqueue_creation(task)
+            failed = node.execution.failed_argument(task)
+            if failed is not None:
+                self.arguments_failed(task, failed)
+            else:
+                node.scheduler.enqueue(task)
 
-    def _enqueue_creation(self, task: Task) -> None:
-        self.node.scheduler.enqueue(task)
+    def arguments_failed(self, task: Task, error: ErrorValue) -> None:
+        """An argument of the constructor could not be computed: the actor dies before it lives."""
+        self.node.tasks.pop(task.task_id, None)
+        self.die(task.actor, ("ActorDiedError", {"message": "", "init_error": error, "init_failed": True}))
 
     def construct(self, task: Task, deps: tuple[Any, ...]) -> None:
         """The actor has a worker: have it run the constructor."""

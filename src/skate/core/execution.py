@@ -32,6 +32,8 @@ class Execution:
         if deps or held:
             self.take_arguments(task)
         refused = refusal(node, task)
+        if refused is None and deps and not task.missing:
+            refused = self.failed_argument(task)
         if refused is not None:
             self.fail(task, refused)
         elif not task.missing:
@@ -59,10 +61,12 @@ class Execution:
             self.node.calls.arguments_ready(task)
         else:
             failed = self.failed_argument(task)
-            if failed is not None:
-                self.fail(task, failed)
-            else:
+            if failed is None:
                 self.node.scheduler.enqueue(task)
+            elif task.kind == CREATION:
+                self.node.calls.arguments_failed(task, failed)
+            else:
+                self.fail(task, failed)
 
     def failed_argument(self, task: Task) -> ErrorValue | None:
         """The error of an argument that could not be computed, or None."""

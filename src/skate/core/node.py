@@ -8,7 +8,7 @@ The nouns have their own files: `tasks`, `objects`, `scheduler`, `actors`, `plac
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from skate.core import messages as m
@@ -21,6 +21,7 @@ from skate.core.lifetimes import Lifetimes
 from skate.core.objects import ObjectRecord, ObjectTable
 from skate.core.placement import PlacementTable
 from skate.core.queries import Queries
+from skate.core.resources import UNIT
 from skate.core.scheduler import Scheduler
 from skate.core.tasks import Task, Template
 from skate.core.workers import Worker
@@ -50,7 +51,7 @@ class NodeCore:
         self,
         total: dict[str, int],
         *,
-        gpus: dict[Any, int] | None = None,
+        gpus: Iterable[Any] = (),
         arena_bytes: int = 1 << 30,
         arena_reserved: int = 0,
         node_id: bytes = b"\0" * 28,
@@ -59,7 +60,7 @@ class NodeCore:
         self.node_id = node_id
         self.effects: list[Effect] = []
         self.now = 0.0
-        self.capacity = Capacity("node", total, gpus, labels)
+        self.capacity = Capacity("node", total, [(gpu, UNIT) for gpu in gpus], labels)
         self.allocator = Allocator(arena_bytes)
         if arena_reserved:
             self.allocator.allocate(arena_reserved)

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class Refused(Exception):
     """A question that is answered with an error: (exception class name, fields)."""
 
-    def __init__(self, name: str, **fields: Any) -> None:
-        super().__init__(name)
-        self.error = (name, fields)
+    def __init__(self, error: str, /, **fields: Any) -> None:
+        super().__init__(error)
+        self.error = (error, fields)
 
 
 class Queries:

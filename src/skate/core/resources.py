@@ -117,11 +117,13 @@ class GpuPool:
     Whole GPUs are handed out in the order of their ids. A fraction goes onto the fullest GPU that still has
     room, so that whole ones stay free for those who need them."""
 
-    __slots__ = ("_free",)
+    __slots__ = ("_free", "_total")
 
-    def __init__(self, ids: Iterable[GpuId]) -> None:
-        # Units free of each GPU, in the order of their ids.
-        self._free: dict[GpuId, int] = dict.fromkeys(ids, UNIT)
+    def __init__(self, held: Iterable[tuple[GpuId, int]]) -> None:
+        """`held`: the GPUs and the units of each that this pool has, as another pool's `allocate` returned them."""
+        # In the order of their ids.
+        self._total: dict[GpuId, int] = dict(held)
+        self._free = dict(self._total)
 
     def __len__(self) -> int:
         return len(self._free)
@@ -139,23 +141,25 @@ class GpuPool:
     def allocate(self, units: int) -> list[tuple[GpuId, int]] | None:
         """Hold `units` and return which GPUs they are on, or None when they do not fit now.
 
-        Raises ValueError when more than one GPU is asked for and the number is not whole.
+        More than one is given as whole GPUs and a fraction of another, which only bundles may ask for.
         """
         if units <= 0:
             return []
         if units < UNIT:
             return self._allocate_fraction(units)
         count, rest = divmod(units, UNIT)
-        if rest:
-            raise ValueError(
-                f"num_gpus={from_units(units)}: above one, GPUs are given whole; ask for {count} or less"
-            )
-        whole = [id_ for id_, free in self._free.items() if free == UNIT][:count]
+        whole = [(id_, UNIT) for id_, free in self._free.items() if free == UNIT][:count]
         if len(whole) < count:
             return None
-        for id_ in whole:
+        for id_, _ in whole:
             self._free[id_] = 0
-        return [(id_, UNIT) for id_ in whole]
+        if rest:
+            fraction = self._allocate_fraction(rest)
+            if fraction is None:
+                self.free(whole)
+                return None
+            whole += fraction
+        return whole
 
     def _allocate_fraction(self, units: int) -> list[tuple[GpuId, int]] | None:
         best: GpuId | None = None
@@ -173,17 +177,8 @@ class GpuPool:
         for id_, units in held:
             self._free[id_] += units
 
-    def hold(self, held: Iterable[tuple[GpuId, int]]) -> bool:
-        """Take back exactly what `held` names, as after a blocked worker wakes; False when someone has it
-        now."""
-        held = list(held)
-        if any(self._free[id_] < units for id_, units in held):
-            return False
-        for id_, units in held:
-            self._free[id_] -= units
-        return True
-
     def check(self) -> None:
         """Invariant: no GPU is held more than once or freed more than it was held."""
         for id_, free in self._free.items():
-            assert 0 <= free <= UNIT, f"GPU {id_}: {free} units free of {UNIT}"
+            total = self._total[id_]
+            assert 0 <= free <= total, f"GPU {id_}: {free} units free of {total}"

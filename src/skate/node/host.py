@@ -61,7 +61,7 @@ class NodeHost:
         node_id = os.urandom(28)
         self.core = NodeCore(
             settings.totals(),
-            gpus={gpu: 10_000 for gpu in settings.gpu_ids},
+            gpus=settings.gpu_ids,
             arena_bytes=settings.object_store_memory,
             arena_reserved=STATUS_BYTES,
             node_id=node_id,

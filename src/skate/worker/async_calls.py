@@ -26,6 +26,7 @@ class AsyncCalls:
         self.worker = worker
         self.loop = SteppedLoop()
         self.driver: int | None = None
+        self._announced = 0
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
         self._limits = {name: asyncio.Semaphore(limit) for name, limit in (fields.get("groups") or {}).items()}
         self._limits[""] = asyncio.Semaphore(fields.get("max_concurrency") or 1000)
@@ -33,17 +34,21 @@ class AsyncCalls:
     @property
     def pending(self) -> bool:
         """True while a call has not been answered."""
-        return bool(self._tasks)
+        return bool(self._tasks) or self._announced > 0
 
     def start(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> None:
         """Begin a call, and go as far as it comes by itself."""
-        self.loop.call_soon_threadsafe(self._begin, running, args, deps)
+        with self.worker.host.lock:
+            self._announced += 1
+        began = threading.Event()
+        self.loop.call_soon_threadsafe(self._begin, running, args, deps, began)
         if not running.template.streaming:
-            began = threading.Event()
-            self.loop.call_soon_threadsafe(began.set)
             self.step(lambda: began.is_set() and running.task_id not in self._tasks)
 
-    def _begin(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> None:
+    def _begin(self, running: Running, args: bytes, deps: tuple[Any, ...], began: threading.Event) -> None:
+        with self.worker.host.lock:
+            self._announced -= 1
+        began.set()
         if not self.worker.gone:
             self._tasks[running.task_id] = self.loop.create_task(self._serve(running, args, deps))
 
@@ -109,9 +114,10 @@ class AsyncCalls:
     def _item(self, running: Running, index: int, value: Any) -> None:
         worker = self.worker
         oid = running.task_id + index.to_bytes(4, "little")
-        item = pack_value(worker.host.process, oid, value, running.template.name)
+        item = pack_value(worker.host.process, running, oid, value)
         with worker.host.lock:
             worker.host.tell(worker, (m.ITEM, running.task_id, index, *item))
+        running.kept.clear()
 
     def cancel(self, task_id: bytes) -> None:
         """Cancel a call that is under way."""

@@ -179,7 +179,7 @@ class InlineWorker:
             try:
                 value = next(stream.iterator)
                 index = stream.made + 1
-                item = pack_value(host.process, task_id + index.to_bytes(4, "little"), value, running.template.name)
+                item = pack_value(host.process, running, task_id + index.to_bytes(4, "little"), value)
             except BaseException as error:  # as in work
                 self.streams.pop(task_id, None)
                 if isinstance(error, StopIteration):
@@ -190,6 +190,7 @@ class InlineWorker:
         stream.made = index
         with host.lock:
             host.tell(self, (m.ITEM, task_id, index, *item))
+        running.kept.clear()
 
     # -- answers
 
@@ -198,6 +199,7 @@ class InlineWorker:
         micros = int((time.perf_counter() - started) * 1e6)
         with self.host.lock:
             self.host.tell(self, (m.DONE, running.task_id, status, returns, micros, retriable))
+        running.kept.clear()
 
     def failed(self, running: Running, error: BaseException, started: float) -> None:
         """Say that a task failed, or that the actor leaves."""

@@ -43,7 +43,7 @@ class LocalHost:
         node_id = os.urandom(28)
         self.core = NodeCore(
             settings.totals(),
-            gpus={gpu: 10_000 for gpu in settings.gpu_ids},
+            gpus=settings.gpu_ids,
             arena_bytes=settings.object_store_memory,
             node_id=node_id,
             labels=settings.labels,
