@@ -457,9 +457,14 @@ def test_the_driver_may_await() -> None:
 _barrier = threading.Barrier(2, timeout=10)
 
 
+def wait_at_the_barrier() -> None:
+    """Pickled by name, so that all share one barrier."""
+    _barrier.wait()
+
+
 @ray.remote
 def meet() -> int:
-    _barrier.wait()
+    wait_at_the_barrier()
     return threading.get_ident()
 
 

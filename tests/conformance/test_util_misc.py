@@ -138,5 +138,6 @@ def test_util_log_once_is_true_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["NVIDIA_TESLA_V100", "NVIDIA_H100", "NVIDIA_TESLA_A100"])
+@pytest.mark.filterwarnings("ignore:.*is deprecated")
 def test_util_accelerator_constants_are_strings(name: str) -> None:
     assert isinstance(getattr(ray.util.accelerators, name), str)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.client import exports, options, session, signatures, submission
 from skate.client.generators import open_stream
-from skate.client.remote_function import is_generator, return_fields
+from skate.client.remote_function import is_generator, parameter_names, return_fields
 from skate.core import messages as m
 from skate.wire import values
 
@@ -51,6 +51,15 @@ class ActorClass:
         """Start an actor; its constructor runs with these arguments."""
         return self._start(args, kwargs, self._options)
 
+    @property
+    def name(self) -> str:
+        """What error messages call it."""
+        return self._name
+
+    def parameters(self) -> list[str]:
+        """Names of the constructor's parameters, for error messages."""
+        return parameter_names(self._signature)
+
     def options(self, **actor_options: Any) -> _ActorCall:
         """The same class with other options, for the actors started through what is returned."""
         return _ActorCall(self, options.actor_options(actor_options, decorator=False, base=self._options))
@@ -77,7 +86,7 @@ class ActorClass:
         if name and given.get("get_if_exists"):
             found = process.request("reserve_name", namespace, name)
             if found is not None:
-                return handle_from(process, *found, granted=1)
+                return handle_from(process, *found)
         elif name and process.request("list_named_actors", namespace) and self._taken(process, namespace, name):
             from skate.exceptions import ActorAlreadyExistsError  # only errors need the tree
 
@@ -86,7 +95,7 @@ class ActorClass:
                 "get_if_exists=True to use that one"
             )
         descriptor = self.descriptor()
-        packed = submission.pack_arguments(process, args, kwargs, self._name)
+        packed = submission.pack_arguments(process, args, kwargs, self)
         fields, definition = self._fields(process, given, descriptor)
         blob, deps, met = packed
         with process.lock:
@@ -167,13 +176,21 @@ class _ActorCall:
 class ActorDescriptor:
     """What a handle knows of its class: name, methods with their options and signatures."""
 
-    __slots__ = ("class_name", "methods", "signatures", "is_async", "max_pending")
+    __slots__ = ("class_name", "methods", "signatures", "is_async", "groups")
 
-    def __init__(self, class_name: str, methods: dict[str, dict[str, Any]], signs: dict[str, Any], is_async: bool) -> None:
+    def __init__(
+        self,
+        class_name: str,
+        methods: dict[str, dict[str, Any]],
+        signs: dict[str, Any],
+        is_async: bool,
+        groups: tuple[str, ...],
+    ) -> None:
         self.class_name = class_name
         self.methods = methods
         self.signatures = signs
         self.is_async = is_async
+        self.groups = groups
 
     @classmethod
     def of(cls, target: type, given: dict[str, Any]) -> ActorDescriptor:
@@ -190,7 +207,7 @@ class ActorDescriptor:
             if said.get("num_returns") is None:
                 said["num_returns"] = "streaming" if is_generator(plain) else 1
             methods[name] = said
-        return cls(target.__qualname__, methods, signs, is_async)
+        return cls(target.__qualname__, methods, signs, is_async, tuple(given.get("concurrency_groups") or ()))
 
     @property
     def short_name(self) -> str:
@@ -199,7 +216,7 @@ class ActorDescriptor:
 
     def __reduce__(self) -> Any:
         plain = {name: {k: v for k, v in said.items()} for name, said in self.methods.items()}
-        return ActorDescriptor, (self.class_name, plain, self.signatures, self.is_async)
+        return ActorDescriptor, (self.class_name, plain, self.signatures, self.is_async, self.groups)
 
 
 class ActorHandle:
@@ -290,6 +307,10 @@ class _MethodState:
         self.least = 0 if signature is None else signature.least
         self.most = 1 << 30 if signature is None else signature.most
 
+    def parameters(self) -> list[str]:
+        """Names of the method's parameters, for error messages."""
+        return parameter_names(self.signature)
+
     def export(self, process: Process, handle: ActorHandle) -> None:
         """Make the method known to the node of a session."""
         if process.closed or (handle._hold is not None and handle._hold.process is not process):
@@ -297,6 +318,13 @@ class _MethodState:
                 f"{handle!r} belongs to a session that has ended; actors end with shutdown(), start it again"
             )
         said = self.options
+        group = said.get("concurrency_group") or ""
+        if group and group not in handle._descriptor.groups:
+            known = ", ".join(handle._descriptor.groups) or "none"
+            raise ValueError(
+                f"{handle._descriptor.class_name} has no concurrency group {group!r} (it has: {known}); declare it in "
+                f"@ray.remote(concurrency_groups={{{group!r}: n}})"
+            )
         returns = said.get("num_returns")
         if returns is None:
             returns = 1
@@ -306,7 +334,7 @@ class _MethodState:
             "kind": "method",
             "method": self.name,
             "function": b"",
-            "group": said.get("concurrency_group") or "",
+            "group": group,
             "max_task_retries": said.get("max_task_retries"),
             "retry_exceptions": retry if isinstance(retry, bool) else values.pack_function(retry)[0],
             **return_fields(returns),
@@ -363,7 +391,7 @@ class ActorMethod:
         handle = self._handle
         if state.process is not process:
             state.export(process, handle)
-        packed = submission.pack_arguments(process, args, kwargs, state.name)
+        packed = submission.pack_arguments(process, args, kwargs, state)
         site = submission.call_site(2)
         returns = state.returns
         limit = handle._max_pending
@@ -418,10 +446,10 @@ def _rebuild_handle(actor_id: bytes, descriptor: ActorDescriptor, max_pending: i
     return ActorHandle(actor_id, descriptor, hold, max_pending)
 
 
-def handle_from(process: Process, actor_id: bytes, public: bytes, granted: int) -> ActorHandle:
-    """A handle to an actor that the node told us of, with the grant that came with it."""
+def handle_from(process: Process, actor_id: bytes, public: bytes) -> ActorHandle:
+    """A handle to a named actor; it does not keep the actor alive, the handles of its maker do."""
     with process.lock:
-        hold = process.hold_actor(actor_id, granted)
+        hold = process.know_actor(actor_id)
     descriptor, max_pending = values.unpack(public)
     return ActorHandle(actor_id, descriptor, hold, max_pending)
 
@@ -452,7 +480,7 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
         raise ValueError(f"a namespace is a text that is not empty, not {namespace!r}")
     process = session.current()
     found = process.request("get_actor", namespace or process.namespace, name)
-    return handle_from(process, *found, granted=1)
+    return handle_from(process, *found)
 
 
 def list_named_actors(all_namespaces: bool = False) -> list[Any]:

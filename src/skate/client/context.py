@@ -99,8 +99,13 @@ class RuntimeContext:
 
     @property
     def was_current_actor_reconstructed(self) -> bool:
-        """True if the current actor has been restarted."""
-        return bool(self._execution is not None and self._execution.actor_fields.get("restarts", 0))
+        """True if the current actor has been restarted. Raises RuntimeError in a driver."""
+        self._need_execution("was_current_actor_reconstructed")
+        return bool(self._execution.actor_fields.get("restarts", 0))
+
+    def _need_execution(self, question: str) -> None:
+        if self._execution is None:
+            raise RuntimeError(f"{question} is asked from inside a task or an actor; this is a driver")
 
     @property
     def current_actor(self) -> Any:
@@ -110,9 +115,8 @@ class RuntimeContext:
         return self._execution.own_handle()
 
     def get_assigned_resources(self) -> dict[str, float]:
-        """What the running task or actor holds; a driver holds nothing."""
-        if self._execution is None:
-            return {}
+        """What the running task or actor holds. Raises RuntimeError in a driver, which holds nothing."""
+        self._need_execution("get_assigned_resources()")
         return {
             name: units / 10_000 if name != "memory" else units / 10_000
             for name, units in self._execution.resources().items()
@@ -173,8 +177,7 @@ class RuntimeContext:
 
     def is_canceled(self) -> bool:
         """True if the running task has been cancelled; for code that looks now and then. Raises RuntimeError in a driver."""
-        if self._execution is None:
-            raise RuntimeError("is_canceled() is asked from inside a task or an actor's method; this is a driver")
+        self._need_execution("is_canceled()")
         return bool(self._execution.is_cancelled())
 
     @property

@@ -173,7 +173,7 @@ def selector_conditions(selector: dict[str, str]) -> tuple[Any, ...]:
 
 def environment_of(process: Process, given: Any, where: str) -> tuple[str, str] | None:
     """The runtime environment of a task: (its JSON, its key), the job's merged with its own; None for none."""
-    job = process.job_environment
+    job = process.job_environment if process.context is None else process.context.environment()
     if not given and not job:
         return None
     import json  # only programs with runtime environments pay for these

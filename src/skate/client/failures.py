@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from skate.client.refs import site_text
@@ -32,7 +34,7 @@ def to_exception(error: tuple[str, dict[str, Any]], site: Any, process: Process 
         return e.ActorUnavailableError(text, fields.get("actor_id"))
     if name == "TaskCancelledError":
         return e.TaskCancelledError(
-            fields.get("task_id"), f"{fields.get('name', 'the task')} was cancelled" + (f"; submitted at {where}" if where else "")
+            fields["task_id"].hex() if "task_id" in fields else None, f"{fields.get('name', 'the task')} was cancelled" + (f"; submitted at {where}" if where else "")
         )
     if name == "no such actor":
         return ValueError(_no_such_actor(fields))
@@ -74,7 +76,27 @@ def _actor_died(fields: dict[str, Any], text: str) -> BaseException:
         name, inner = init
         cause = _task_error(inner, None) if name == "RayTaskError" else to_exception(init, None, None)
         return e.ActorDiedError(cause if isinstance(cause, e.RayTaskError) else str(cause))
-    return e.ActorDiedError(text)
+    actor_id = fields.get("actor_id")
+    if actor_id is None:
+        return e.ActorDiedError(text)
+    return e.ActorDiedError(
+        e.ActorDeath(
+            text,
+            actor_id=actor_id.hex(),
+            class_name=fields.get("class_name", ""),
+            name=fields.get("name", ""),
+            pid=fields.get("pid", 0),
+            reason=fields.get("reason", ""),
+        )
+    )
+
+
+def print_unhandled(error: tuple[str, dict[str, Any]], site: Any) -> None:
+    """Tell of an error that nobody fetched, unless RAY_IGNORE_UNHANDLED_ERRORS is set."""
+    if os.environ.get("RAY_IGNORE_UNHANDLED_ERRORS") == "1":
+        return
+    shown = to_exception(error, site, None)
+    sys.stderr.write(f"Unhandled error (suppress with RAY_IGNORE_UNHANDLED_ERRORS=1): {shown}\n")
 
 
 def _no_such_actor(fields: dict[str, Any]) -> str:

@@ -38,7 +38,7 @@ class Stream:
         self.arrived = index
         self.last = ref
         self.ready.append(ref)
-        self._wake()
+        self.wake()
 
     def end(self, count: int) -> None:
         """No more values come; the lock is held."""
@@ -50,9 +50,10 @@ class Stream:
         else:
             whole._value, whole._kind = PICKLED_NONE, m.INLINE
         self.process.wake(whole)
-        self._wake()
+        self.wake()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Call who waits for the stream to move; the lock is held."""
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
             waiter()
@@ -70,6 +71,8 @@ class Stream:
                 self.process.send((m.CONSUMED, self.task_id, self.taken))
                 self.process.link.flush()
             return ref
+        if self.count is None:
+            raise self.process.ended()
         return None
 
 

@@ -7,24 +7,31 @@ from typing import Any
 from skate.client import session
 
 
+def _ask(verb: str) -> Any:
+    process = session.current_or_none()
+    if process is None:
+        raise RuntimeError("no session runs, so there is no cluster to ask about; call init() first")
+    return process.request(verb)
+
+
 def _amounts(units: dict[str, int]) -> dict[str, float]:
     return {name: amount / 10_000 for name, amount in units.items()}
 
 
 def cluster_resources() -> dict[str, float]:
     """What all nodes have together, by resource."""
-    return _amounts(session.current().request("cluster_resources"))
+    return _amounts(_ask("cluster_resources"))
 
 
 def available_resources() -> dict[str, float]:
     """What is free now, by resource."""
-    return _amounts(session.current().request("available_resources"))
+    return _amounts(_ask("available_resources"))
 
 
 def nodes() -> list[dict[str, Any]]:
     """One entry a node, with its id, resources and labels."""
     found = []
-    for node in session.current().request("nodes"):
+    for node in _ask("nodes"):
         found.append(
             {
                 "NodeID": node["node_id"],
@@ -54,7 +61,7 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
     Open it in chrome://tracing or Perfetto. Times are in microseconds.
     """
     events = []
-    for name, task_id, kind, worker, pid, end, micros, status in session.current().request("timeline"):
+    for name, task_id, kind, worker, pid, end, micros, status in _ask("timeline"):
         events.append(
             {
                 "cat": ("task", "actor_creation", "actor_task")[kind],

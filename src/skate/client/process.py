@@ -14,13 +14,12 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from skate.client import failures
-from skate.client.refs import ObjectRef
+from skate.client.refs import SEEN, ObjectRef
 from skate.core import messages as m
 from skate.core.messages import ARENA, ERROR, INLINE, PENDING, UNKNOWN
 from skate.wire import values
 from skate.wire.pump import Pump
 
-FIRST_RETURN = b"\x01\x00\x00\x00"
 DRAIN_EVERY = 16
 
 
@@ -50,6 +49,7 @@ class Process:
         self.link: Link
         self.mapping: Any = None
         self.closed = False
+        self.exiting = False  # the interpreter ends, and only daemon threads can still wait
         self.is_driver = False
         self.namespace = ""
         self.node_id = b"\0" * 28
@@ -66,6 +66,7 @@ class Process:
         #: Held actors, by id.
         self.actors: dict[bytes, weakref.ref[Any]] = {}
         self.graves: deque[tuple[bytes, int]] = deque()
+        self.unhandled: deque[tuple[Any, Any]] = deque()
         self.answers: dict[int, tuple[bool, Any] | None] = {}
         self.streams: dict[bytes, Any] = {}
         self.exported: set[bytes] = set()
@@ -170,15 +171,18 @@ class Process:
         """A ref or handle is about to be passed on: the node must know it; returns its id. The lock is held."""
         if not isinstance(ref, ObjectRef):
             actor_id: bytes = ref._actor_id
+            hold = ref if isinstance(ref, ActorHold) else ref._hold
+            if hold is not None and hold.process is not self:
+                raise ValueError(f"{ref!r} belongs to a session that has ended; actors end with shutdown(), start it again")
             return actor_id
-        if ref._grants:
-            return ref._id
         if ref._process is not self:
             if ref._process is None and ref._kind == UNKNOWN:
                 return ref._id
             raise ValueError(
                 f"{ref!r} belongs to a session that has ended; refs do not outlive shutdown(), make the value again"
             )
+        if ref._grants:
+            return ref._id
         ref._grants = 1
         self.known[ref._id] = weakref.ref(ref)
         if ref._kind == PENDING:
@@ -215,15 +219,20 @@ class Process:
 
     def hold_actor(self, actor_id: bytes, granted: int) -> Any:
         """This process's hold on an actor; the lock is held."""
+        hold = self.know_actor(actor_id)
+        if not hold.grants and not granted:
+            granted = 1
+            self.send((m.HOLD, actor_id))
+        hold.grants += granted
+        return hold
+
+    def know_actor(self, actor_id: bytes) -> Any:
+        """What this process has in common for the handles of an actor, without keeping the actor alive."""
         weak = self.actors.get(actor_id)
         hold = weak() if weak is not None else None
         if hold is None:
             hold = ActorHold(actor_id, self)
             self.actors[actor_id] = weakref.ref(hold)
-            if not granted:
-                granted = 1
-                self.send((m.HOLD, actor_id))
-        hold.grants += granted
         return hold
 
     def keep_forever(self, ref: ObjectRef[Any]) -> None:
@@ -240,8 +249,16 @@ class Process:
         if first and not self.closed:
             self.pump.kick()
 
+    def report_unhandled(self, error: tuple[str, dict[str, Any]], site: Any) -> None:
+        """A failed ref has ended and nobody looked at its error; callable from a finalizer."""
+        if self.is_driver and not self.closed and error[0] == "RayTaskError" and not sys.is_finalizing():
+            self.unhandled.append((error, site))
+            self.pump.kick()
+
     def tidy(self) -> None:
         """Tell the node what this process no longer holds; the lock is held."""
+        while self.unhandled:
+            failures.print_unhandled(*self.unhandled.popleft())
         graves = self.graves
         while graves:
             any_id, grants = graves.popleft()
@@ -371,8 +388,9 @@ class Process:
             offset, size = ref._value
             return values.unpack(self.mapping.view(offset, size, ref._released))
         if kind == ERROR:
+            ref._held = SEEN
             raise failures.to_exception(ref._value, ref._site, self)
-        raise RuntimeError(f"{ref!r} has no value yet")
+        raise self.ended() if self.closed else RuntimeError(f"{ref!r} has no value yet")
 
     def store(self, value: Any) -> ObjectRef[Any]:
         """A ref to a value of this process's; a small one stays here, a large one goes into the arena."""
@@ -426,10 +444,21 @@ class Process:
             self.link.flush()
         return False
 
+    def ended(self) -> BaseException:
+        """What a wait raises that the end of the session has overtaken."""
+        if self.exiting:
+            # Ends a daemon thread without a word; anything else would print a traceback over the program's last lines.
+            return SystemExit()
+        return RuntimeError("the session was shut down while a value was awaited; call init() and make the value again")
+
     def end(self) -> None:
         """The session is over: nothing is sent from now on, every waiting thread wakes up."""
         self.closed = True
-        self.pending.clear()
+        pending, self.pending = self.pending, {}
+        for ref in pending.values():
+            self.wake(ref)
+        for stream in self.streams.values():
+            stream.wake()
         self.known.clear()
         self.actors.clear()
         self.graves.clear()

@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 _KINDS = {PENDING: "pending", INLINE: "ready", ARENA: "ready", ERROR: "failed", UNKNOWN: "elsewhere"}
 _current: list[Any] = [None]
+#: Marks a failed ref whose error somebody has looked at.
+SEEN = "seen"
 
 
 class ObjectRef(Generic[T]):
@@ -43,6 +45,8 @@ class ObjectRef(Generic[T]):
         self._site: Any = None
 
     def __del__(self) -> None:
+        if self._kind == ERROR and self._held is None and not self._grants and self._process is not None:
+            self._process.report_unhandled(self._value, self._site)
         if self._grants:
             process = self._process
             if process is not None:

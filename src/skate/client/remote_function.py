@@ -97,7 +97,7 @@ class _Call:
         process = session.current()
         if self._process is not process or (process.context is not None and self._group != process.context.captured_group):
             self._export(process)
-        packed = submission.pack_arguments(process, args, kwargs, self._name)
+        packed = submission.pack_arguments(process, args, kwargs, self)
         site = submission.call_site(2)
         returns = self._returns
         with process.lock:
@@ -114,6 +114,15 @@ class _Call:
         from skate.dag import FunctionNode  # graphs are their own package
 
         return FunctionNode(self._remote_function, args, kwargs, self._options)
+
+    @property
+    def name(self) -> str:
+        """What error messages call it."""
+        return self._name
+
+    def parameters(self) -> list[str]:
+        """Names of the function's parameters, for error messages."""
+        return parameter_names(self._remote_function.signature())
 
     def _check(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         signature = self._remote_function.signature()
@@ -157,6 +166,12 @@ class _Call:
 
     def __repr__(self) -> str:
         return f"RemoteFunction({self._name}).options(...)"
+
+
+def parameter_names(signature: Any) -> list[str]:
+    """Names of positional parameters, in order; nothing if they are not known."""
+    spec = getattr(signature, "_spec", None)
+    return [] if spec is None else [p.name for p in spec.parameters.values() if p.kind < p.VAR_POSITIONAL]
 
 
 def return_fields(returns: Any) -> dict[str, Any]:

@@ -43,6 +43,12 @@ def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bo
     )
 
 
+def _foreign(ref: ObjectRef[Any]) -> Exception:
+    if ref._process is None:
+        return ValueError(f"{ref!r} was made outside of a session, so nobody knows its value")
+    return ValueError(f"{ref!r} belongs to a session that has ended; its value went with shutdown(), make it again")
+
+
 def _not_a_ref(value: Any, verb: str) -> TypeError:
     hint = " (nested lists are not looked into: flatten them)" if isinstance(value, (list, tuple)) else ""
     return TypeError(f"ray.{verb} takes ObjectRefs, but the list has a {type(value).__name__}: {value!r:.80}{hint}")
@@ -70,8 +76,6 @@ def _get_all(refs: list[ObjectRef[Any]], timeout: float | None) -> list[Any]:
 
         if not ready():
             arrived = _wait_told(process, ready, timeout)
-            if process.closed:
-                raise RuntimeError("the session was shut down while a get waited")
             if not arrived:
                 raise _timed_out(process, refs, timeout)
     load = process.load
@@ -85,10 +89,13 @@ def _wait_told(process: Any, ready: Any, timeout: float | None) -> bool:
     """Wait, with the node knowing that this thread does; the lock is held."""
     told = process.link.block()
     try:
-        return bool(process.pump.wait(lambda: ready() or process.closed, timeout))
+        arrived = bool(process.pump.wait(ready, timeout))
     finally:
         if told:
             process.link.unblock()
+    if process.closed and not arrived:
+        raise process.ended()
+    return arrived
 
 
 def _timed_out(process: Any, refs: list[ObjectRef[Any]], timeout: float | None) -> Exception:

@@ -89,6 +89,7 @@ def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = F
         if process is None or _in_worker:
             return
         attach(None)
+        process.exiting = _exiting_interpreter
         if host is not None:
             host.shutdown()
 
@@ -136,10 +137,15 @@ def _after_fork() -> None:
     """A forked child has none of the threads and must not speak for its parent: it starts without a session."""
     global _starting
     _starting = threading.Lock()
-    process = _process
-    if process is not None and not _in_worker:
-        process.closed = True
-        attach(None)
+    process, host = _process, _host
+    if process is None or _in_worker:
+        return
+    process.closed = True
+    # Another thread, which is not here, may have held it.
+    process.lock = process.pump.lock = threading.RLock()
+    if host is not None:
+        host.forked()
+    attach(None)
 
 
 os.register_at_fork(after_in_child=_after_fork)

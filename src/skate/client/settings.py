@@ -136,7 +136,11 @@ def _bytes(name: str, value: Any) -> int | None:
 def _resources(given: Any) -> dict[str, float]:
     from skate.client import option_values
 
-    return option_values.resources("resources", given) or {}
+    found = option_values.resources("resources", given) or {}
+    for name, amount in found.items():
+        if amount != int(amount):
+            raise ValueError(f"resources={{{name!r}: {amount}}}: a node has whole numbers of a resource; tasks may ask for parts")
+    return found
 
 
 def _environment(given: Any) -> dict[str, Any] | None:

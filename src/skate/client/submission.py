@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from skate.client.refs import ObjectRef
 from skate.core import messages as m
@@ -20,7 +20,18 @@ WHOLE = "*"  # the place of an argument that is all arguments at once
 Packed = tuple[bytes, list[tuple[Any, Any]], list[Any]]
 
 
-def pack_arguments(process: Process, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Packed:
+class Callee(Protocol):
+    """What is called, as far as error messages need it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    def parameters(self) -> list[str]:
+        """The names of its positional parameters."""
+
+
+def pack_arguments(process: Process, args: tuple[Any, ...], kwargs: dict[str, Any], callee: Callee) -> Packed:
     """Arguments as bytes, with the refs among them apart as (place, ref), and the refs and handles inside the others.
 
     Top-level refs are replaced by their values where the task runs; nested ones stay refs. What is large is stored once.
@@ -42,7 +53,7 @@ def pack_arguments(process: Process, args: tuple[Any, ...], kwargs: dict[str, An
     try:
         packed = values.pack((args, kwargs))
     except Exception as error:  # whatever pickling ends in, the culprit is among the arguments
-        raise unpicklable(error, args, kwargs, name) from error
+        raise unpicklable(error, args, kwargs, callee) from error
     if packed.size <= values.INLINE_BYTES_MAX:
         return packed.joined(), deps, packed.met
     with process.lock:
@@ -55,11 +66,14 @@ def pack_arguments(process: Process, args: tuple[Any, ...], kwargs: dict[str, An
     return NO_ARGUMENTS, deps, []
 
 
-def unpicklable(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> TypeError:
+def unpicklable(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any], callee: Callee) -> TypeError:
     """The error that names the argument that cannot be sent, and the path to what is wrong in it."""
     from skate.wire.culprit import explain
 
-    named = [(f"argument {place + 1}", value) for place, value in enumerate(args)]
+    name = callee.name
+    known = callee.parameters()
+    labels = [f"argument {known[place]!r}" if place < len(known) else f"argument {place + 1}" for place in range(len(args))]
+    named = list(zip(labels, args, strict=True))
     named += [(f"argument {key!r}", value) for key, value in kwargs.items()]
     for label, value in named:
         try:

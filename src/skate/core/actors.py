@@ -22,7 +22,7 @@ class Actor:
     __slots__ = (
         "actor_id", "template", "creation", "state", "worker", "name", "namespace", "detached", "holders", "pins",
         "restarts", "restarts_max", "task_retries", "queue", "lanes", "in_order", "death", "owner", "leaving",
-        "class_name", "public", "lease", "waiting_ready",
+        "class_name", "public",
     )  # fmt: skip
 
     def __init__(self, creation: Task, fields: dict[str, Any], owner: int) -> None:
@@ -41,8 +41,8 @@ class Actor:
         self.task_retries: int = fields.get("max_task_retries", 0)
         #: Calls whose arguments are there and which the actor is not yet up for.
         self.queue: deque[Task] = deque()
-        #: Calls by caller, in order, while an earlier one still waits for its arguments.
-        self.lanes: dict[int, deque[Task]] = {}
+        #: Calls that wait for arguments, and those behind them: by caller, or each for itself if their order is free.
+        self.lanes: dict[int | bytes, deque[Task]] = {}
         self.in_order: bool = not fields.get("concurrent")
         self.death: tuple[str, dict[str, Any]] | None = None
         self.owner = owner
@@ -55,6 +55,10 @@ class Actor:
     def wanted(self) -> bool:
         """True while somebody could still call it."""
         return self.detached or bool(self.holders) or self.pins > 0
+
+    def lane_of(self, task: Task) -> int | bytes:
+        """The lane in which a call waits for its arguments."""
+        return task.client if self.in_order else task.task_id
 
     def describe(self) -> str:
         """Class and name for messages."""
@@ -72,10 +76,10 @@ class ActorTable:
         self.names: dict[tuple[str, str], Actor] = {}
 
     def add(self, actor: Actor) -> None:
-        """Enter an actor; its name must be free."""
+        """Enter an actor; a name that is taken stays with its first holder."""
         self.actors[actor.actor_id] = actor
         if actor.name:
-            self.names[(actor.namespace, actor.name)] = actor
+            self.names.setdefault((actor.namespace, actor.name), actor)
 
     def named(self, namespace: str, name: str) -> Actor | None:
         """The living actor of that name, or None."""
@@ -94,7 +98,9 @@ class ActorTable:
             if actor.state == DEAD:
                 assert not actor.queue and not actor.lanes and actor.worker is None, actor
             if actor.state == ALIVE:
-                assert actor.worker is not None and not actor.queue, actor
+                assert actor.worker is not None and (actor.leaving or not actor.queue), actor
+            for lane in actor.lanes.values():
+                assert lane and lane[0].missing, f"{actor} keeps calls waiting for nothing: {lane}"
 
     def __repr__(self) -> str:
         return f"<ActorTable {len(self.actors)} actors, {len(self.names)} names>"

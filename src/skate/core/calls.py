@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from skate.core import messages as m
 from skate.core.actors import ALIVE, DEAD, PENDING, RESTARTING, Actor
 from skate.core.feasibility import refusal
-from skate.core.tasks import CREATION, METHOD, QUEUED, SENT, WAITING, Task
+from skate.core.execution import cancelled_error
+from skate.core.tasks import CREATION, ENDED, METHOD, QUEUED, SENT, WAITING, Task
 from skate.core.workers import Worker
 
 if TYPE_CHECKING:
@@ -33,10 +34,14 @@ class Calls:
         actor = Actor(task, fields, cid)
         task.actor = actor
         actor.holders[cid] = 1
+        taken = bool(actor.name) and node.actors.named(actor.namespace, actor.name) is not None
         node.actors.add(actor)
         node.tasks[actor_id] = task
         node.execution.take_arguments(task)
         refused = refusal(node, task)
+        if taken:  # by another process, since this one asked
+            text = f"an actor named {actor.name!r} already lives in namespace {actor.namespace!r}; choose another name"
+            refused = ("ActorDiedError", {"message": text})
         if refused is not None:
             self.node.tasks.pop(actor_id, None)
             self.die(actor, refused)
@@ -77,8 +82,6 @@ class Calls:
         node.tasks.pop(actor.actor_id, None)
         task.state = WAITING
         task.worker = None
-        if actor.state == DEAD:
-            return
         if status != m.OK:
             fields = {"message": "", "init_error": returns, "init_failed": True}
             worker.leaving = True
@@ -114,23 +117,26 @@ class Calls:
         task.actor = actor
         retries = task.template.fields.get("max_task_retries")
         task.retries = actor.task_retries if retries is None else retries
-        if actor.in_order and (task.missing or actor.lanes.get(cid)):
-            actor.lanes.setdefault(cid, deque()).append(task)
-        elif not task.missing:
+        if task.missing or (actor.in_order and cid in actor.lanes):
+            actor.lanes.setdefault(actor.lane_of(task), deque()).append(task)
+        else:
             self._ready(actor, task)
 
     def arguments_ready(self, task: Task) -> None:
         """The arguments of a call are there: it may go, and with it those that waited behind it."""
         actor = task.actor
-        lane = actor.lanes.get(task.client)
+        self._advance(actor, actor.lane_of(task))
+        self.end_if_unwanted(actor)
+
+    def _advance(self, actor: Actor, key: int | bytes) -> None:
+        """Let the calls at the head of a lane go whose arguments are there."""
+        lane = actor.lanes.get(key)
         if lane is None:
-            self._ready(actor, task)
             return
         while lane and not lane[0].missing:
             self._ready(actor, lane.popleft())
         if not lane:
-            actor.lanes.pop(task.client, None)
-            self.end_if_unwanted(actor)
+            actor.lanes.pop(key, None)
 
     def _ready(self, actor: Actor, task: Task) -> None:
         failed = self.node.execution.failed_argument(task) if task.deps else None
@@ -165,14 +171,11 @@ class Calls:
         actor = task.actor
         if task in actor.queue:
             actor.queue.remove(task)
-        lane = actor.lanes.get(task.client)
+        key = actor.lane_of(task)
+        lane = actor.lanes.get(key)
         if lane and task in lane:
             lane.remove(task)
-            task.missing = 0
-            while lane and not lane[0].missing:
-                self._ready(actor, lane.popleft())
-            if not lane:
-                actor.lanes.pop(task.client, None)
+            self._advance(actor, key)
 
     # -- the end
 
@@ -184,16 +187,20 @@ class Calls:
             return
         if actor.worker is not None and actor.worker.outstanding:
             return
+        self._leave(actor)
+        self.node.emit(actor.worker.cid, (m.EXIT, "out of scope"))
+
+    def _leave(self, actor: Actor) -> None:
+        """An actor is on its way out: nobody finds it by its name any more."""
         actor.leaving = True
         actor.worker.leaving = True
-        self.node.emit(actor.worker.cid, (m.EXIT, "out of scope"))
+        self.node.actors.forget_name(actor)
 
     def exiting(self, cid: int, message: tuple[Any, ...]) -> None:
         """EXITING: the actor leaves by its own will."""
-        worker = self.node.scheduler.workers[cid]
-        if worker.actor is not None:
-            worker.leaving = True
-            worker.actor.leaving = True
+        worker = self.node.scheduler.workers.get(cid)
+        if worker is not None and worker.actor is not None and worker.actor.worker is worker:
+            self._leave(worker.actor)
 
     def kill(self, cid: int, message: tuple[Any, ...]) -> None:
         """KILL: end an actor's process now; with no_restart for good."""
@@ -205,11 +212,11 @@ class Calls:
         if worker is not None:
             self.node.shell("kill", worker.cid)
         if no_restart:
-            text = f"the actor {actor.describe()} was killed by ray.kill"
+            text = "it was killed by ray.kill"
             if worker is None:
                 self.node.scheduler.dequeue(actor.creation)
                 self.node.tasks.pop(actor.actor_id, None)
-            self.die(actor, ("ActorDiedError", {"message": text}))
+            self.die(actor, ("ActorDiedError", {"message": text, "reason": "RAY_KILL"}))
 
     def worker_died(
         self, worker: Worker, tasks: list[Task], begun: int, reason: str, actor: Actor | None = None
@@ -229,13 +236,13 @@ class Calls:
         environment = worker.kill_reason if worker.kill_reason and worker.kill_reason[0] == "RuntimeEnvSetupError" else None
         if wanted_end or not again or environment is not None:
             if wanted_end:
-                text = f"the actor {actor.describe()} has exited (INTENDED_USER_EXIT)"
-                self.die(actor, ("ActorDiedError", {"message": text}), calls)
+                text = "it has exited by its own will or because nobody could call it any more"
+                self.die(actor, ("ActorDiedError", {"message": text, "reason": "INTENDED_USER_EXIT"}), calls)
             elif environment is not None:
                 self.die(actor, environment, calls)
             else:
-                text = f"the worker process (pid {worker.pid}) of the actor {actor.describe()} {reason}"
-                self.die(actor, ("ActorDiedError", {"message": text}), calls)
+                fields = {"message": f"its worker process {reason}", "pid": worker.pid, "reason": "WORKER_DIED"}
+                self.die(actor, ("ActorDiedError", fields), calls)
             return
         self._restart(actor, calls, begun, reason, worker)
 
@@ -244,9 +251,11 @@ class Calls:
         actor.restarts += 1
         kept = []
         for task in calls:
-            if task.sequence > begun:
+            if task.cancelled:
+                self.node.execution.fail(task, cancelled_error(task))
+            elif task.sequence > begun:
                 kept.append(task)
-            elif task.retries and not task.cancelled:
+            elif task.retries:
                 task.retries -= task.retries > 0
                 task.attempt += 1
                 kept.append(task)
@@ -281,9 +290,11 @@ class Calls:
             worker.outstanding.clear()
             self.node.scheduler.end_lease(worker)
         for task in waiting:
-            task.state = QUEUED
+            task.state = QUEUED  # all of them first: the end of one may be the argument of another
+        actor.creation.state = ENDED
+        for task in waiting:
             if task.kind == METHOD:
-                self.node.execution.fail(task, actor.death)
+                self.node.execution.fail(task, cancelled_error(task) if task.cancelled else actor.death)
         self.node.execution.drop_arguments(actor.creation)
         self.node.tasks.pop(actor.actor_id, None)
         self.node.scheduler.dispatch_all()

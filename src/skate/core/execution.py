@@ -144,9 +144,9 @@ class Execution:
         """DONE: a worker answers for one task."""
         _, task_id, status, returns, micros, retriable = message
         node = self.node
-        worker = node.scheduler.workers[cid]
-        task = worker.outstanding.pop(task_id, None)
-        if task is None:
+        worker = node.scheduler.workers.get(cid)
+        task = None if worker is None else worker.outstanding.pop(task_id, None)
+        if worker is None or task is None:
             return
         template = task.template
         template.ran(micros * 1e-6)
@@ -175,6 +175,8 @@ class Execution:
         if again:
             node.scheduler.requeue(task)
         node.scheduler.finished(worker, task)
+        if again:
+            node.scheduler.dispatch_all()
 
     def _count_call(self, worker: Worker, template: Any) -> None:
         calls = worker.calls[template.function] = worker.calls.get(template.function, 0) + 1
@@ -215,7 +217,9 @@ class Execution:
     def item(self, cid: int, message: tuple[Any, ...]) -> None:
         """ITEM: one more value of a generator."""
         _, task_id, index, kind, payload, held = message
-        worker = self.node.scheduler.workers[cid]
+        worker = self.node.scheduler.workers.get(cid)
+        if worker is None:
+            return
         task = worker.outstanding.get(task_id)
         worker.progress = self.node.now
         if task is not None and index > task.items:
@@ -267,17 +271,27 @@ class Execution:
 
     def returned(self, cid: int, message: tuple[Any, ...]) -> None:
         """RETURNED: tasks that the worker has not begun."""
-        worker = self.node.scheduler.workers[cid]
+        worker = self.node.scheduler.workers.get(cid)
+        if worker is None:
+            return
         tasks = [worker.outstanding[i] for i in message[1] if i in worker.outstanding]
+        for task in tasks:
+            if task.cancelled:  # the word of it crossed with this one
+                del worker.outstanding[task.task_id]
+                self.fail(task, cancelled_error(task))
         self.node.scheduler.returned(worker, tasks)
 
     def blocked(self, cid: int, message: tuple[Any, ...]) -> None:
         """BLOCKED: a task waits in get."""
-        self.node.scheduler.blocked(self.node.scheduler.workers[cid], message[1])
+        worker = self.node.scheduler.workers.get(cid)
+        if worker is not None:
+            self.node.scheduler.blocked(worker, message[1])
 
     def unblocked(self, cid: int, message: tuple[Any, ...]) -> None:
         """UNBLOCKED: it goes on."""
-        self.node.scheduler.unblocked(self.node.scheduler.workers[cid], message[1])
+        worker = self.node.scheduler.workers.get(cid)
+        if worker is not None:
+            self.node.scheduler.unblocked(worker, message[1])
 
     # -- cancellation and death
 
@@ -285,11 +299,14 @@ class Execution:
         """CANCEL: end a task, queued or running, and those it started."""
         _, task_id, force, recursive = message
         task = self.node.tasks.get(task_id)
-        if recursive:
-            for child in [t for t in self.node.tasks.values() if t.parent == task_id and t.task_id != task_id]:
-                self.cancel(cid, (m.CANCEL, child.task_id, force and child.kind == PLAIN, True))
         if task is None or task.kind == CREATION:
             return
+        # What was never sent has started nothing.
+        if recursive and (task.state == SENT or task.attempt):
+            for child in [t for t in self.node.tasks.values() if t.parent == task_id]:
+                self.cancel(cid, (m.CANCEL, child.task_id, force and child.kind == PLAIN, True))
+            if task.state == ENDED:  # with the children that it waited for
+                return
         task.cancelled = True
         if task.state in (WAITING, QUEUED):
             if task.state == QUEUED and task.kind == PLAIN:
@@ -297,9 +314,12 @@ class Execution:
             elif task.kind == METHOD:
                 self.node.calls.dequeue(task)
             self.fail(task, cancelled_error(task))
+            if task.kind == METHOD:
+                self.node.calls.end_if_unwanted(task.actor)
         elif task.state == SENT:
             first = next(iter(task.worker.outstanding.values())) is task
             if force and task.kind == PLAIN and first:
+                task.worker.leaving = True  # whatever it says until it is gone, it gets nothing more to do
                 self.node.shell("kill", task.worker.cid)
             else:
                 self.node.emit(task.worker.cid, (m.STOP_TASK, task_id))

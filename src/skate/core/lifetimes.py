@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from skate.core.node import NodeCore
 
 
+def owner_of(oid: bytes) -> int:
+    """The process in which an object's id was made."""
+    return int.from_bytes(oid[16:20], "little")
+
+
 class Lifetimes:
     """What clients say about refs, turned into changes of the object and actor tables."""
 
@@ -44,7 +49,10 @@ class Lifetimes:
 
     def hold(self, cid: int, message: tuple[Any, ...]) -> None:
         """HOLD: the sender came by a ref or a handle inside a value."""
-        self.grant(cid, message[1])
+        any_id = message[1]
+        self.grant(cid, any_id)
+        if len(any_id) == 28:
+            self._lose_if_orphaned(self.node.objects.records[any_id])
 
     def free(self, cid: int, message: tuple[Any, ...]) -> None:
         """FREE: the sender gives grants back."""
@@ -66,6 +74,7 @@ class Lifetimes:
         """FETCH: send the value now or when it is there."""
         oid = message[1]
         record = self.node.objects.ensure(oid)
+        self._lose_if_orphaned(record)
         if record.kind == m.PENDING:
             record.fetchers.append(cid)
         else:
@@ -114,14 +123,30 @@ class Lifetimes:
         """A process is gone, with all that only it held."""
         node = self.node
         node.objects.forget_client(cid)
+        for record in list(node.objects.records.values()):
+            self._lose_if_orphaned(record)
         for actor in list(node.actors.actors.values()):
             if actor.holders.pop(cid, None) is not None:
                 node.calls.end_if_unwanted(actor)
-        for task in list(node.tasks.values()):
+        # The last ones first: they may be all that the results of earlier ones are for.
+        for task in reversed(list(node.tasks.values())):
             if task.client == cid and task.kind != CREATION and not self._awaited(task):
                 node.execution.cancel(cid, (m.CANCEL, task.task_id, task.kind == PLAIN, True))
 
+    def _lose_if_orphaned(self, record: ObjectRecord) -> None:
+        """Fail what will never have a value: no task makes it, and the process that could still tell it is gone."""
+        node = self.node
+        oid = record.oid
+        if record.kind != m.PENDING or record.writer is not None or oid[:24] in node.tasks:
+            return
+        if owner_of(oid) in node.clients or node.placement.will_settle(oid):
+            return
+        node.objects.fail(record, "OwnerDiedError", message=oid.hex())
+        node.objects.drop_if_unused(record)
+
     def _awaited(self, task: Task) -> bool:
         """True if others than its caller know a task's results."""
+        if task.template.streaming:
+            return False
         records = self.node.objects.records
         return any(oid in records for oid in return_ids(task.task_id, max(1, task.template.returns)))

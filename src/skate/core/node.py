@@ -17,13 +17,13 @@ from skate.core.arena import Allocator
 from skate.core.calls import Calls
 from skate.core.capacity import Capacity
 from skate.core.execution import Execution
-from skate.core.lifetimes import Lifetimes
+from skate.core.lifetimes import Lifetimes, owner_of
 from skate.core.objects import ObjectRecord, ObjectTable
 from skate.core.placement import PlacementTable
 from skate.core.queries import Queries
 from skate.core.resources import UNIT
 from skate.core.scheduler import Scheduler
-from skate.core.tasks import Task, Template
+from skate.core.tasks import METHOD, Task, Template
 from skate.core.workers import Worker
 
 SHELL = -1
@@ -126,11 +126,14 @@ class NodeCore:
     def disconnect(self, cid: int, now: float, begun: int = 1 << 62, reason: str = "") -> None:
         """A process is gone; `begun` says how many of the tasks sent to it were begun, `reason` how it ended."""
         self.now = self.scheduler.now = now
+        client = self.clients.pop(cid, None)
         worker = self.scheduler.workers.get(cid)
         if worker is not None:
             self.execution.worker_died(worker, begun, reason)
-        self.clients.pop(cid, None)
         self.lifetimes.forget_client(cid)
+        if client is not None and client.is_driver:
+            self.placement.forget_owner(cid)
+        self.scheduler.dispatch_all()
 
     def environment_failed(self, cid: int, now: float, text: str) -> None:
         """The runtime environment of a worker that was to be started cannot be made."""
@@ -242,7 +245,33 @@ class NodeCore:
         for task_id, task in self.tasks.items():
             assert task.task_id == task_id and task.state != 3, task
             if task.state == 0:
-                assert task.missing > 0, f"{task} waits for nothing"
+                lane = task.actor.lanes.get(task.actor.lane_of(task), ()) if task.kind == METHOD else ()
+                assert task.missing > 0 or task in lane, f"{task} waits for nothing"
+            if task.state == 2:
+                assert task.task_id in task.worker.outstanding, f"{task} is with nobody"
+        for record in self.objects.records.values():
+            assert record.kind or self._has_a_cause(record), f"{record} waits for nothing"
+        self._check_books()
+
+    def _has_a_cause(self, record: ObjectRecord) -> bool:
+        oid = record.oid
+        if record.writer is not None or oid[:24] in self.tasks or owner_of(oid) in self.clients:
+            return True
+        return self.placement.will_settle(oid)
+
+    def _check_books(self) -> None:
+        """What is free and what is held must be all there is, of the node and of every bundle."""
+        free = {id(each): dict(each.available) for each in (self.capacity, *self.scheduler.pools.values())}
+        leases = [worker.lease for worker in self.scheduler.workers.values() if worker.lease is not None]
+        leases += [lease for group in self.placement.groups.values() for _, lease in group.leases]
+        for lease in leases:
+            books = free[id(lease.capacity)]
+            for name, units in lease.request.items():
+                if name != "CPU" or not lease.cpu_returned:
+                    books[name] += units
+        for each in (self.capacity, *self.scheduler.pools.values()):
+            held = {name: units for name, units in free[id(each)].items() if units or name in each.total}
+            assert held == each.total, f"{each}: free and held together are {held}"
 
     def _counted_pins(self) -> dict[bytes, int]:
         counted: dict[bytes, int] = {}

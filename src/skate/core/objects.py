@@ -67,6 +67,9 @@ class ObjectTable:
         """Give an object its value, once; wake what waits for it."""
         if record.kind != PENDING:
             return
+        place = record.payload
+        if place is not None and (kind != ARENA or payload[0] != place[0]):  # an attempt that failed had begun to write it
+            self._release(place[0])
         record.kind = kind
         record.payload = payload
         record.held = held
@@ -125,7 +128,7 @@ class ObjectTable:
             return
         if self.records.pop(record.oid, None) is None:
             return
-        if record.kind == ARENA:
+        if record.kind == ARENA or (record.kind == PENDING and record.payload is not None):
             self._release(record.payload[0])
         record.producer = None
         held, record.held = record.held, ()

@@ -208,6 +208,10 @@ class PlacementTable:
             return None
         return (f"{what}UnschedulableError", {"message": infeasible_message(request, bundles, task.template.name)})
 
+    def will_settle(self, oid: bytes) -> bool:
+        """True if an object waits for a group."""
+        return any(oid in group.ready for group in self.groups.values())
+
     def forget_owner(self, cid: int) -> None:
         """The process that made groups is gone: those that are not detached go too."""
         for group in list(self.groups.values()):

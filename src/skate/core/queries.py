@@ -63,11 +63,10 @@ class Queries:
         actor = self.node.actors.named(namespace, name)
         if actor is None:
             return None
-        actor.holders[cid] = actor.holders.get(cid, 0) + 1
         return actor.actor_id, actor.public
 
     def get_actor(self, cid: int, namespace: str, name: str) -> tuple[bytes, bytes]:
-        """The actor of that name; the asker holds it from now on."""
+        """The actor of that name; the handle made of it does not keep the actor alive."""
         found = self.reserve_name(cid, namespace, name)
         if found is None:
             others = sorted(space for space, known in self.node.actors.names if known == name)

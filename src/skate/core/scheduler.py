@@ -21,6 +21,7 @@ AHEAD_SECONDS = 0.004
 AHEAD_MAX = 100
 STALL_SECONDS = 0.008
 IDLE_SECONDS_MAX = 2.0
+LEASE_SECONDS_MAX = 0.25
 
 Emit = Callable[[int, tuple[Any, ...]], None]
 
@@ -67,7 +68,10 @@ class Scheduler:
         template = task.template
         found: SchedClass | None = template.sched_class
         if found is None:
-            key = (tuple(sorted(template.request.items())), template.env_key, template.strategy, task.kind == CREATION)
+            # A function whose workers are worn out by calls has them for itself, one task at a time.
+            worn = template.function if template.max_calls else b""
+            request = tuple(sorted(template.request.items()))
+            key = (request, template.env_key, template.strategy, task.kind == CREATION, worn)
             found = self.classes.get(key)
             if found is None:
                 found = self.classes[key] = SchedClass(
@@ -122,7 +126,8 @@ class Scheduler:
             worker = idle.pop() if idle else self.spawn(group.env_key, group.environment)
             worker.lease = lease
             worker.sched_class = group
-            worker.stalled = False
+            worker.stalled = worker.asked_back = False
+            worker.leased_at = self.now
             group.workers[worker.cid] = worker
             self.lend(worker, task)
             self._send(worker, task)
@@ -137,7 +142,7 @@ class Scheduler:
         if depth <= 1:
             return
         # Evenly, so that the last tasks of a batch do not all wait behind one worker.
-        room = [w for w in group.workers.values() if not w.stalled and len(w.outstanding) < depth]
+        room = [w for w in group.workers.values() if not (w.stalled or w.leaving) and len(w.outstanding) < depth]
         while queue and room:
             still = []
             for worker in room:
@@ -151,7 +156,7 @@ class Scheduler:
     def depth(self, task: Task) -> int:
         """How many tasks a worker may hold, by how short they are."""
         seconds = task.template.seconds
-        if seconds < 0:
+        if seconds < 0 or task.template.max_calls:
             return 1
         return min(AHEAD_MAX, max(1, int(AHEAD_SECONDS / (seconds + 1e-5))))
 
@@ -185,13 +190,19 @@ class Scheduler:
     def finished(self, worker: Worker, task: Task) -> None:
         """A worker answered for a task: give it the next ones, or let it go."""
         worker.progress = self.now
-        worker.stalled = False
         worker.asked_back = False
+        if worker.blocked:
+            self.unblocked(worker, task.task_id)
         group = worker.sched_class
         if group is None:
             return
         queue = group.queue
-        if queue and not worker.leaving:
+        # A class that has a worker for long lets the others have a turn.
+        over = len(self.waiting) > 1 and self.now - worker.leased_at > LEASE_SECONDS_MAX
+        worker.stalled = over or bool(worker.blocked)
+        if over and group.key in self.waiting:
+            self.waiting[group.key] = self.waiting.pop(group.key)
+        elif queue and not worker.leaving and not worker.blocked:
             depth = self.depth(queue[0]) if worker.outstanding else 1
             while queue and len(worker.outstanding) < depth:
                 self._send(worker, queue.popleft())
@@ -269,7 +280,7 @@ class Scheduler:
         again = None
         for group in self.classes.values():
             for worker in group.workers.values():
-                if len(worker.outstanding) < 2 or worker.asked_back:
+                if len(worker.outstanding) < 2 or worker.asked_back or worker.actor is not None:
                     continue
                 if now - worker.progress >= STALL_SECONDS:
                     worker.stalled = True
@@ -313,13 +324,16 @@ class Scheduler:
                 assert task.state == QUEUED, task
                 assert task.worker is None, task
             for worker in group.workers.values():
-                assert worker.sched_class is group and worker.lease is not None and worker.outstanding, worker
+                assert worker.sched_class is group and worker.lease is not None, worker
+                assert worker.outstanding or worker.actor is not None, f"{worker} holds resources for nothing"
         for worker in self.workers.values():
+            assert worker.lease is not None or not worker.outstanding, f"{worker} works without resources"
             for task_id, task in worker.outstanding.items():
                 assert task.task_id == task_id and task.state == SENT and task.worker is worker, (worker, task)
         for idle in self.idle.values():
             for worker in idle:
                 assert not worker.outstanding and worker.lease is None and worker.cid in self.workers, worker
+                assert not worker.leaving and worker.actor is None, worker
 
 
 EXIT_MESSAGE = (EXIT, "retired")

@@ -12,7 +12,7 @@ class Worker:
 
     __slots__ = (
         "cid", "env_key", "pid", "sched_class", "lease", "outstanding", "sent", "known", "actor", "blocked", "stalled",
-        "progress", "asked_back", "calls", "idle_since", "leaving", "kill_reason", "generation",
+        "progress", "asked_back", "calls", "idle_since", "leaving", "kill_reason", "leased_at",
     )  # fmt: skip
 
     def __init__(self, cid: int, env_key: str) -> None:
@@ -32,6 +32,7 @@ class Worker:
         self.asked_back = False
         self.calls: dict[bytes, int] = {}
         self.idle_since = 0.0
+        self.leased_at = 0.0
         self.leaving = False
         self.kill_reason: tuple[str, dict[str, Any]] | None = None
 

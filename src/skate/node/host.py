@@ -329,6 +329,10 @@ class NodeHost:
 
     # -- the end
 
+    def forked(self) -> None:
+        """In a forked child: leave everything to the parent, whose node this is."""
+        self.control_c.give_back()
+
     def shutdown(self) -> None:
         """End everything: workers are killed, threads stop, memory and descriptors are given back."""
         with self.control_c.put_off():

@@ -95,6 +95,7 @@ def zygote_config(sys_path: list[str], preload: tuple[str, ...], extra: dict[str
         directory = "/"
     return {
         "sys_path": [path or directory for path in sys_path],
+        "stdlib": os.path.dirname(os.__file__),
         "environ": {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")},
         "cwd": directory,
         "preload": list(preload),

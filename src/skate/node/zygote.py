@@ -79,7 +79,7 @@ class Zygote:
 
     def configure(self) -> None:
         """Take over the driver's view of the world, and import what workers will need."""
-        sys.path[:] = self.config["sys_path"]
+        sys.path[:] = merged_path(sys.path, self.config["sys_path"], self.config["stdlib"])
         os.environ.clear()
         os.environ.update(self.config["environ"])
         try:
@@ -167,6 +167,18 @@ def become_worker(zygote: Zygote, request: dict[str, Any], fds: list[int]) -> No
             # The node reads no more.
             pass
         os._exit(status)
+
+
+def merged_path(own: list[str], drivers: list[str], stdlib: str) -> list[str]:
+    """Where workers import from: what the driver put in front, then the interpreter's own, then the rest of the driver's.
+
+    In a virtual environment of a runtime environment its packages so come before the driver's.
+    """
+    front = drivers[: drivers.index(stdlib)] if stdlib in drivers else drivers
+    merged = dict.fromkeys(front)
+    merged.update(dict.fromkeys(path for path in own if path))
+    merged.update(dict.fromkeys(drivers))
+    return list(merged)
 
 
 def _die_with_parent() -> None:

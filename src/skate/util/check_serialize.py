@@ -45,6 +45,8 @@ def inspect_serializability(
         Whether the value can be serialized, and the values inside it that cannot.
     """
     shown = name or own_name(base_obj)
+    if shown == type(base_obj).__name__:
+        shown = f"{shown} {base_obj!r:.60}"
     culprits = find_culprits(base_obj, shown, depth=depth)
     print(describe(culprits, shown), file=print_file)
     return not culprits, {FailureTuple(each.obj, each.names, each.parent) for each in culprits}

@@ -64,6 +64,16 @@ class WorkerContext:
         running = self.current()
         return None if running is None else running.template.fields
 
+    def environment(self) -> dict[str, Any] | None:
+        """The runtime environment that tasks started from here inherit."""
+        text = self.actor_environment or (self.template() or {}).get("environment")
+        if not text:
+            return None
+        import json  # only programs with runtime environments pay for it
+
+        found: dict[str, Any] = json.loads(text)
+        return found
+
     def resources(self) -> dict[str, int]:
         """What the worker holds, in units."""
         held: dict[str, int] = self.lease.get("resources", {})

@@ -9,15 +9,12 @@ from collections import deque
 from typing import Any
 
 from skate.client.process import Process
-from skate.client.refs import ObjectRef
-from skate.client.submission import WHOLE
 from skate.core import messages as m
-from skate.core.messages import ARENA
-from skate.wire import values
 from skate.wire.channel import Channel
 from skate.wire.interrupts import Interrupts
 from skate.wire.status import STATUS_SLOT, status_slot
 from skate.worker import output
+from skate.worker.arguments import unpack_arguments
 from skate.worker.context import ActorExit, Running, WorkerContext
 from skate.worker.returns import pack_failure, pack_returns, pack_value
 from skate.worker.templates import WorkerTemplate
@@ -232,6 +229,8 @@ class Executor:
             else:
                 value = method()
             given = named = None
+            if running.cancelled:  # the method was not interrupted, but its caller no longer wants the result
+                raise KeyboardInterrupt
             returns = self.results(running, value)
             value = None
         except ActorExit:
@@ -317,34 +316,7 @@ class Executor:
 
     def arguments(self, blob: bytes, deps: tuple[Any, ...]) -> tuple[Any, dict[str, Any]]:
         """Positional and keyword arguments, with the values of refs in their places."""
-        if not deps:
-            return values.unpack(blob) if blob else ((), {})
-        found = {}
-        for place, oid, kind, payload in deps:
-            found[place] = self.dependency(oid, kind, payload)
-        if WHOLE in found:
-            given, named = found.pop(WHOLE)
-        else:
-            given, named = values.unpack(blob)
-        if found:
-            given = list(given)
-            for place, value in found.items():
-                if type(place) is int:
-                    given[place] = value
-                else:
-                    named[place] = value
-        return given, named
-
-    def dependency(self, oid: bytes, kind: int, payload: Any) -> Any:
-        """The value of an argument that was a ref."""
-        process = self.process
-        if kind != ARENA:
-            return values.unpack(payload)
-        with process.lock:
-            ref: ObjectRef[Any] = process._adopt(oid, 1)
-            ref._kind = ARENA
-            ref._value = payload
-        return process.load(ref)
+        return unpack_arguments(self.process, blob, deps)
 
     def results(self, running: Running, value: Any) -> Any:
         """What a task returned, packed; a generator is run to its end first."""

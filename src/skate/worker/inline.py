@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from skate.worker.async_calls import AsyncCalls
     from skate.worker.local_mode import LocalHost
 
+DRIVER = 0
 WORK = frozenset({m.EXECUTE, m.INVOKE, m.CONSTRUCT})
 
 
@@ -54,6 +55,7 @@ class InlineWorker:
         """Take one message of the node; what is to be run is queued."""
         word = message[0]
         if word in WORK:
+            self._take_over(message[4])
             self.queue.append(message)
         elif word == m.FUNCTION:
             self.functions[message[1]] = message[2]
@@ -67,6 +69,13 @@ class InlineWorker:
             self.give_back()
         elif word == m.EXIT:
             self.host.lose(self, "left")
+
+    def _take_over(self, deps: tuple[Any, ...]) -> None:
+        """What was granted to this worker is held by the one process that there is."""
+        for _, oid, kind, _ in deps:
+            if kind == m.ARENA:
+                self.host.step(DRIVER, (m.HOLD, oid))
+                self.host.step(self.cid, (m.FREE, oid, 1))
 
     def runnable(self) -> bool:
         """True if the next message can be run now."""

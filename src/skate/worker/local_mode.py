@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 from skate.client.process import Process
 from skate.core import messages as m
 from skate.core.node import SHELL, NodeCore
-from skate.worker.inline import InlineWorker
+from skate.worker.inline import DRIVER, InlineWorker
 from skate.worker.local_memory import LocalMemory
 from skate.worker.local_pump import LocalPump
 
 if TYPE_CHECKING:
     from skate.client.settings import Settings
 
-DRIVER = 0
 STARTS_WORK = frozenset({m.SUBMIT, m.CALL, m.CREATE_ACTOR})
 WAITING_TASKS_SHOWN = 5
 
@@ -203,6 +202,9 @@ class LocalHost:
         """It goes on."""
         if blocked is not None:
             self.tell(blocked[0], (m.UNBLOCKED, blocked[1]))
+
+    def forked(self) -> None:
+        """In a forked child: nothing here reaches beyond this process."""
 
     def shutdown(self) -> None:
         """End everything: what still waits is dropped."""

@@ -17,7 +17,7 @@ from skate.core import messages as m
 from skate.wire.channel import Channel, ChannelClosed
 from skate.wire.pump import Pump
 from skate.wire.status import STATUS_BYTES
-from skate.worker import environment, output
+from skate.worker import environment, forks, output
 from skate.worker.context import WorkerContext
 from skate.worker.executor import Executor
 
@@ -90,6 +90,7 @@ def run(channel_fd: int, arena_fd: int, config: dict[str, Any]) -> int:
 
         run_hook(config["setup_hook"])
     pump.start()
+    forks.guard(executor)
     executor.run()
     return _leave(channel)
 
