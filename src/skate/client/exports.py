@@ -185,4 +185,4 @@ def environment_of(process: Process, given: Any, where: str) -> tuple[str, str] 
     whole = prepare.merge(job or {}, own)
     if not whole:
         return None
-    return json.dumps(whole, sort_keys=True), env_key(whole)
+    return json.dumps(whole), env_key(whole)

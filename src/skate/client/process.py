@@ -428,8 +428,13 @@ class Process:
         offset = self.allocate(oid, packed.size)
         if offset is None:
             return (0, 0)
-        with self.pump.aside():
-            self.mapping.write(offset, packed.parts())
+        try:
+            with self.pump.aside():
+                self.mapping.write(offset, packed.parts())
+        except OSError as error:
+            text = f"a value of {packed.size} bytes cannot be stored: {error}; free space on the disk or in memory"
+            self.send((m.PUBLISH, oid, ERROR, ("OutOfDiskError", {"message": text}), (), False))
+            raise failures.to_exception(("OutOfDiskError", {"message": text}), None, self) from error
         return (offset, packed.size)
 
     # -- asyncio

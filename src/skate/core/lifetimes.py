@@ -102,11 +102,11 @@ class Lifetimes:
         record = node.objects.ensure(oid)
         if record.kind != m.PENDING:  # a second attempt of a task whose first value is still there
             record = node.objects.records[oid]
-            node.allocator.free(offset)
+            node._release(offset)
             node.emit(cid, (m.REPLY, number, True, None))
             return
         if record.payload is not None:
-            node.allocator.free(record.payload[0])
+            node._release(record.payload[0])
         record.writer = cid
         record.payload = (offset, size)
         node.emit(cid, (m.REPLY, number, True, offset))

@@ -13,11 +13,11 @@ from typing import Any
 
 from skate.core import messages as m
 from skate.core.actors import ActorTable
-from skate.core.arena import Allocator
 from skate.core.calls import Calls
 from skate.core.capacity import Capacity
 from skate.core.execution import Execution
 from skate.core.lifetimes import Lifetimes, owner_of
+from skate.core.memory import MemoryPlan
 from skate.core.objects import ObjectRecord, ObjectTable
 from skate.core.placement import PlacementTable
 from skate.core.queries import Queries
@@ -54,6 +54,7 @@ class NodeCore:
         gpus: Iterable[Any] = (),
         arena_bytes: int = 1 << 30,
         arena_reserved: int = 0,
+        overflow_bytes: int = 0,
         node_id: bytes = b"\0" * 28,
         labels: dict[str, str] | None = None,
     ) -> None:
@@ -61,7 +62,7 @@ class NodeCore:
         self.effects: list[Effect] = []
         self.now = 0.0
         self.capacity = Capacity("node", total, [(gpu, UNIT) for gpu in gpus], labels)
-        self.allocator = Allocator(arena_bytes)
+        self.allocator = MemoryPlan(arena_bytes, overflow_bytes)
         if arena_reserved:
             self.allocator.allocate(arena_reserved)
         self.clients: dict[int, Client] = {}
@@ -180,7 +181,9 @@ class NodeCore:
             worker.pid = message[1]
 
     def _release(self, offset: int) -> None:
-        self.allocator.free(offset)
+        on_disk = self.allocator.free(offset)
+        if on_disk is not None:
+            self.shell("punch", *on_disk)
 
     def _pin_actor(self, actor_id: bytes, change: int) -> None:
         actor = self.actors.actors.get(actor_id)

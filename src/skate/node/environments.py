@@ -18,18 +18,14 @@ class Environments:
 
     def __init__(self, host: NodeHost) -> None:
         self._host = host
-        self._ready: dict[str, Any] = {}
-        self._closed = False
+        self._prepared: list[Any] = []
+        self._cancelled = threading.Event()
 
     def prepare(self, worker: _WorkerProcess, theirs: socket.socket, text: str) -> None:
         """Start a worker once its environment is there; the lock is held."""
-        ready = self._ready.get(text)
-        if ready is not None:
-            self._start(worker, theirs, ready)
-            return
         env = json.loads(text)
-        if set(env) <= {"env_vars"}:
-            # Nothing to install: no thread is needed.
+        if set(env) <= {"env_vars"} and "${" not in text:
+            # Nothing to install or to expand: no thread is needed.
             self._start(worker, theirs, _Plain(env.get("env_vars", {})))
             return
         thread = threading.Thread(
@@ -43,19 +39,20 @@ class Environments:
         failure = ""
         prepared: Any = None
         try:
-            prepared = prepare(env)
+            prepared = prepare(env, cancelled=self._cancelled)
         except Exception as error:  # installers fail in many ways; the task gets the text
-            failure = str(error) or type(error).__name__
+            failure = getattr(error, "error_message", None) or str(error) or type(error).__name__
         host = self._host
         with host.lock:
-            if self._closed:
+            if prepared is not None:
+                self._prepared.append(prepared)
+            if self._cancelled.is_set():
                 theirs.close()
                 return
             if failure:
                 theirs.close()
                 self._fail(worker, failure)
                 return
-            self._ready[text] = prepared
             self._start(worker, theirs, prepared)
 
     def _fail(self, worker: _WorkerProcess, failure: str) -> None:
@@ -79,8 +76,13 @@ class Environments:
 
     def close(self) -> None:
         """The node ends: what is still being prepared starts nothing."""
-        self._closed = True
-        self._ready.clear()
+        self._cancelled.set()
+        if self._prepared:
+            from skate.runtime_env.prepare import release  # loaded when they were prepared
+
+            for prepared in self._prepared:
+                release(prepared)
+            self._prepared.clear()
 
 
 class _Plain:

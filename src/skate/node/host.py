@@ -14,12 +14,13 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from skate.client.mapping import Mapping
+from skate.client.memory import Memory
 from skate.client.process import Process
 from skate.core.node import SHELL, NodeCore
 from skate.node.arena import ArenaFile
 from skate.node.control_c import ControlC
 from skate.node.environments import Environments
+from skate.node.overflow import OverflowFile
 from skate.node.launcher import PYTHON, Launcher, how_it_ended, zygote_config
 from skate.node.logs import WorkerOutput
 from skate.wire.channel import Channel, ChannelClosed
@@ -56,7 +57,8 @@ class NodeHost:
         self.pump = pump
         self.lock = pump.lock
         self.arena = ArenaFile(settings.object_store_memory)
-        self.mapping = Mapping(self.arena.fd, settings.object_store_memory)
+        self.overflow = OverflowFile()
+        self.mapping = Memory(self.arena.fd, settings.object_store_memory, self.overflow.fd, self.overflow.capacity)
         self.status = mmap.mmap(self.arena.fd, STATUS_BYTES)
         node_id = os.urandom(28)
         self.core = NodeCore(
@@ -64,6 +66,7 @@ class NodeHost:
             gpus=settings.gpu_ids,
             arena_bytes=settings.object_store_memory,
             arena_reserved=STATUS_BYTES,
+            overflow_bytes=self.overflow.capacity,
             node_id=node_id,
             labels=settings.labels,
         )
@@ -86,6 +89,7 @@ class NodeHost:
             sys.path,
             settings.preload,
             {"namespace": settings.namespace, "node_id": node_id, "job": job, "arena_bytes": settings.object_store_memory,
+             "overflow_bytes": self.overflow.capacity,
              "main": _main_path()},
         )  # fmt: skip
         self._applying = False
@@ -175,6 +179,8 @@ class NodeHost:
             self.spawn(action[1], action[2])
         elif verb == "kill":
             self.kill(action[1])
+        elif verb == "punch":
+            self.overflow.release(action[1], action[2])
 
     # -- time
 
@@ -194,7 +200,7 @@ class NodeHost:
         key = "\0".join(python)
         launcher = self.launchers.get(key)
         if launcher is None:
-            launcher = self.launchers[key] = Launcher(python, self._config, self.arena.fd)
+            launcher = self.launchers[key] = Launcher(python, self._config, [self.arena.fd, self.overflow.fd])
             self.pump.add(launcher.control.fileno(), lambda _: self._hear(key, launcher))
         return launcher
 
@@ -350,6 +356,7 @@ class NodeHost:
             self.status.close()
             self.mapping.close()
             self.arena.close()
+            self.overflow.close()
             self.control_c.give_back()
 
 

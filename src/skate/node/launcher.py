@@ -20,7 +20,7 @@ SOURCE = str(Path(__file__).resolve().parents[2])
 class Launcher:
     """One zygote process of the node, and the control socket to it."""
 
-    def __init__(self, python: list[str], config: dict[str, Any], arena_fd: int) -> None:
+    def __init__(self, python: list[str], config: dict[str, Any], memory_fds: list[int]) -> None:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         code = f"import sys; sys.path.insert(0, {SOURCE!r}); from skate.node.zygote import main; main()"
         argv = [*python, "-c", code]
@@ -32,7 +32,7 @@ class Launcher:
             )
         finally:
             theirs.close()
-        self._ask({"verb": "configure", **config}, [arena_fd])
+        self._ask({"verb": "configure", **config}, [fd for fd in memory_fds if fd >= 0])
 
     def _ask(self, request: dict[str, Any], fds: list[int]) -> None:
         socket.send_fds(self.control, [msgpack.packb(request)], fds)

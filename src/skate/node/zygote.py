@@ -30,7 +30,7 @@ class Zygote:
         self.control = control
         self.children: set[int] = set()
         self.config: dict[str, Any] = {}
-        self.arena_fd = -1
+        self.memory_fds: list[int] = []
 
     def run(self) -> None:
         """Serve until the node goes away."""
@@ -71,7 +71,7 @@ class Zygote:
                 os.kill(request["pid"], request["signal"])
         elif verb == "configure":
             self.config = request
-            self.arena_fd = fds[0]
+            self.memory_fds = list(fds)
             self.configure()
         elif verb == "end":
             return False
@@ -154,7 +154,7 @@ def become_worker(zygote: Zygote, request: dict[str, Any], fds: list[int]) -> No
         zygote.control.close()
         from skate.worker.main import run  # imported by the zygote before it forks
 
-        status = run(channel, zygote.arena_fd, {**zygote.config, **request})
+        status = run(channel, zygote.memory_fds, {**zygote.config, **request})
     except BaseException:  # nothing may get back into the zygote's loop
         import traceback  # the worker is lost anyway
 

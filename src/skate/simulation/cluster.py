@@ -12,6 +12,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
+from skate.core.lifetimes import owner_of
 from skate.core.node import SHELL, NodeCore
 from skate.simulation.process import Process
 from skate.simulation.programs import CPU, Spec
@@ -254,28 +255,30 @@ class Cluster:
         """
         self.faults = Faults()
         self.settle()
+        drivers = [process for process in self.processes.values() if not process.is_worker]
+        self.close(drivers[0], every_actor=False)
         if not patient:
             self.impatient = True
             self.settle()
-        drivers = [process for process in self.processes.values() if not process.is_worker]
+            self.close(drivers[0], every_actor=True)
         for process in drivers:
             assert process.thread is None and not process.todo, f"{process} still waits; {self.why()}"
-        for actor in list(self.core.actors.actors.values()):
-            if actor.detached:
-                drivers[0].send((m.KILL, actor.actor_id, True))
-        self.close_groups(drivers[0])
-        self.settle()
-        for process in drivers:
             assert not process.pending, f"{process} never got {process.pending}; {self.why()}"
             assert not process.streams, f"{process} never got the end of {list(process.streams)}; {self.why()}"
             process.frame.clear()
         self.settle()
+        self.close(drivers[0], every_actor=False)
         self.gone()
 
-    def close_groups(self, driver: Process) -> None:
-        """Remove what placement groups there are."""
+    def close(self, driver: Process, every_actor: bool) -> None:
+        """Remove the placement groups, and kill the actors that live on by themselves, or all."""
         for group_id in self.core.placement.groups:
             driver.todo.append(("request", "remove_group", group_id))
+        self.settle()
+        for actor in self.core.actors.actors.values():
+            if actor.detached or every_actor:
+                driver.send((m.KILL, actor.actor_id, True))
+        self.settle()
 
     def why(self) -> str:
         """What the core waits for."""
@@ -295,7 +298,7 @@ class Cluster:
         busy = [worker for worker in core.scheduler.workers.values() if worker.outstanding or worker.lease]
         assert not busy, busy
         for task_id, outcome in self.outcomes.items():
-            assert outcome, f"the caller of {self.specs[task_id]} lives and never got an answer"
+            assert outcome or owner_of(task_id) not in self.processes, f"the caller of {self.specs[task_id]} lives and never got an answer"
 
     # -- what an onlooker sees
 

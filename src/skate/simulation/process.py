@@ -433,7 +433,7 @@ class Process:
 
     def load(self, ref: Ref) -> list[Any]:
         """What is inside a value."""
-        if ref.kind == m.INLINE:
+        if ref.kind == m.INLINE and isinstance(ref.value, tuple):
             return [self.adopt(each, 0) for each in ref.value[1]]
         if ref.kind == m.ARENA:
             oid, inner = self.cluster.memory[ref.value[0]]

@@ -201,7 +201,7 @@ class Author:
         """An actor class and how the actor is to live."""
         rng = self.rng
         life = {
-            "actor_name": rng.choice("abc") if rng.random() < 0.3 else "",
+            "actor_name": rng.choice("abc") if rng.random() < 0.3 and self.failures else "",
             "namespace": "",
             "detached": False,
             "max_restarts": rng.choice((0, 0, 1, -1)) if self.failures else 0,

@@ -11,7 +11,7 @@ import threading
 from typing import Any
 
 from skate.client import session
-from skate.client.mapping import Mapping
+from skate.client.memory import Memory
 from skate.client.process import Process
 from skate.core import messages as m
 from skate.wire.channel import Channel, ChannelClosed
@@ -55,7 +55,7 @@ class WorkerLink:
         self._channel.push((m.UNBLOCKED, self._context.task_id()))
 
 
-def run(channel_fd: int, arena_fd: int, config: dict[str, Any]) -> int:
+def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
     """Serve the node at the other end of `channel_fd` until it has no more use for this process; returns the exit code."""
     environ = config.get("env_vars") or {}
     os.environ.update(environ)
@@ -72,7 +72,8 @@ def run(channel_fd: int, arena_fd: int, config: dict[str, Any]) -> int:
     process = Process(config["cid"], pump, config["node_id"], config["job"])
     process.namespace = config["namespace"]
     process.node_id = config["node_id"]
-    process.mapping = Mapping(arena_fd, config["arena_bytes"])
+    arena_fd, overflow_fd = [*memory_fds, -1][:2]
+    process.mapping = Memory(arena_fd, config["arena_bytes"], overflow_fd, config["overflow_bytes"])
     context = WorkerContext(process)
     process.context = context
     link = WorkerLink(channel, context)
