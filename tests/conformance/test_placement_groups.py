@@ -206,14 +206,14 @@ def test_core_35_assigned_resources_name_no_group() -> None:
     assert ray.get(assigned.options(scheduling_strategy=in_group(group)).remote()) == {"CPU": 1.0}
 
 
-@pytest.mark.filterwarnings("ignore:placement_group is deprecated")
+@pytest.mark.filterwarnings("ignore:placement_group.* is deprecated")
 def test_core_35_the_old_option_still_works() -> None:
     group = ready([{"CPU": 1}])
     ref = where_task().options(placement_group=group, placement_group_bundle_index=0).remote()
     assert ray.get(ref, timeout=60) == group_id(group)
 
 
-@pytest.mark.filterwarnings("ignore:placement_group is deprecated")
+@pytest.mark.filterwarnings("ignore:placement_group.* is deprecated")
 def test_core_35_the_old_option_beside_a_strategy_is_refused() -> None:
     group = ready([{"CPU": 1}])
     with pytest.raises(ValueError, match="scheduling_strategy"):

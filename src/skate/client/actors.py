@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from skate.client import exports, options, session, signatures, submission
 from skate.client.generators import open_stream
+from skate.client.process import ActorHold
 from skate.client.remote_function import is_generator, parameter_names, return_fields
 from skate.core import messages as m
 from skate.wire import values
 
 if TYPE_CHECKING:
-    from skate.client.process import ActorHold, Process
+    from skate.client.process import Process
 
 CO_COROUTINE = 0x80
 CO_ASYNC_GENERATOR = 0x200
@@ -448,8 +449,7 @@ def _rebuild_handle(actor_id: bytes, descriptor: ActorDescriptor, max_pending: i
 
 def handle_from(process: Process, actor_id: bytes, public: bytes) -> ActorHandle:
     """A handle to a named actor; it does not keep the actor alive, the handles of its maker do."""
-    with process.lock:
-        hold = process.know_actor(actor_id)
+    hold = ActorHold(actor_id, process)
     descriptor, max_pending = values.unpack(public)
     return ActorHandle(actor_id, descriptor, hold, max_pending)
 

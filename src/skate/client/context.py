@@ -163,7 +163,7 @@ class RuntimeContext:
 
         from skate.runtime_env import RuntimeEnv
 
-        return RuntimeEnv(**json.loads(self.get_runtime_env_string()))
+        return RuntimeEnv.deserialize(self.get_runtime_env_string())
 
     def get_runtime_env_string(self) -> str:
         """The runtime environment of the running code as JSON."""

@@ -170,8 +170,7 @@ class _Call:
 
 def parameter_names(signature: Any) -> list[str]:
     """Names of positional parameters, in order; nothing if they are not known."""
-    spec = getattr(signature, "_spec", None)
-    return [] if spec is None else [p.name for p in spec.parameters.values() if p.kind < p.VAR_POSITIONAL]
+    return [] if signature is None else signature.positional_names()
 
 
 def return_fields(returns: Any) -> dict[str, Any]:

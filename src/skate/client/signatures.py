@@ -61,6 +61,10 @@ class Signature:
     def __str__(self) -> str:
         return "(...)" if self._parameters is None else _as_text(self._parameters)
 
+    def positional_names(self) -> list[str]:
+        """Names of the parameters that can be given by position, in order; none if they are not known."""
+        return [name for name, kind, _ in self._parameters or () if kind <= _EITHER]
+
     def check(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> None:
         """Raise TypeError when a call with these arguments could not be made; look at none of their
         values."""

@@ -339,6 +339,8 @@ class Cluster:
         """A process gets the result of a call."""
         task_id = oid[:24]
         if task_id in self.outcomes:
+            if kind == m.ERROR and "init_error" in payload[1]:
+                payload = payload[1]["init_error"]
             self.outcomes[task_id] = payload[0] if kind == m.ERROR else "ok"
 
     def leased(self, worker: Worker, lease: dict[str, Any]) -> None:

@@ -224,9 +224,9 @@ class Author:
             if streaming and rng.random() < 0.7:
                 operations.append(("item", rng.random() < 0.2, self.picks()))
         if self.failures and rng.random() < 0.12:
-            operations.append(("fail", rng.random() < 0.7, rng.choice((1, 2, 100))))
+            operations.append(("fail", rng.random() < 0.7, rng.choice((1, 2, 5))))
         if self.failures and rng.random() < 0.04:
-            operations.append(("crash", rng.choice((1, 2, 100))))
+            operations.append(("crash", rng.choice((1, 2))))
         if in_actor and self.failures and rng.random() < 0.03:
             operations.append(("exit",))
         if rng.random() < 0.3:

@@ -167,7 +167,7 @@ class Worker(Process):
         self.begun = max(self.begun, sequence)
         if word == m.CONSTRUCT:
             self.actor_id, self.life = task_id, last
-        running = Running(task_id, spec, 0 if word == m.CONSTRUCT else last)
+        running = Running(task_id, spec, last["restarts"] if word == m.CONSTRUCT else last)
         self.cluster.began(self, running, word)
         running.thread = self.run(running, inner, deps)
         if word == m.INVOKE and self.life.get("concurrent"):
@@ -223,7 +223,7 @@ class Worker(Process):
                 frame.refs.append(ref)
                 for each in self.load(ref):
                     frame.take(each)
-            else:
+            elif isinstance(payload, tuple):
                 for each in payload[1]:
                     frame.take(self.adopt(each, 0))
         yield None

@@ -1,0 +1,33 @@
+"""Lazy graphs: calls that are written down with `bind` and made by `execute`.
+
+    node.py            DAGNode: arguments, walking the graph, execute
+    function_node.py   FunctionNode: one task
+    class_node.py      ClassNode, ClassMethodNode: one actor, one call of a method
+    input_node.py      InputNode, InputAttributeNode: what `execute` is given
+    output_node.py     MultiOutputNode: several results at once
+    compiled.py        CompiledDAG: the same graph executed again and again, through ordinary actor calls
+"""
+
+from __future__ import annotations
+
+from skate.dag.class_node import ClassMethodNode, ClassNode
+from skate.dag.compiled import CompiledDAG, CompiledDAGFuture, CompiledDAGRef, DAGContext
+from skate.dag.function_node import FunctionNode
+from skate.dag.input_node import DAGInputData, InputAttributeNode, InputNode
+from skate.dag.node import DAGNode
+from skate.dag.output_node import MultiOutputNode
+
+__all__ = [
+    "ClassMethodNode",
+    "ClassNode",
+    "CompiledDAG",
+    "CompiledDAGFuture",
+    "CompiledDAGRef",
+    "DAGContext",
+    "DAGInputData",
+    "DAGNode",
+    "FunctionNode",
+    "InputAttributeNode",
+    "InputNode",
+    "MultiOutputNode",
+]

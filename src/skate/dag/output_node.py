@@ -1,0 +1,22 @@
+"""Several results of a graph at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.dag.node import DAGNode, Results
+
+
+class MultiOutputNode(DAGNode):
+    """The end of a graph with several results: `execute` gives the list of their refs."""
+
+    kind = "an output"
+
+    def __init__(self, args: Any) -> None:
+        if not isinstance(args, (list, tuple)):
+            raise ValueError(f"MultiOutputNode takes a list of nodes, not a {type(args).__name__}")
+        super().__init__(args)
+
+    def call(self, results: Results) -> list[Any]:
+        """The results."""
+        return list(self.resolved(results)[0])
