@@ -105,7 +105,7 @@ def test_what_is_pushed_between_flushes_goes_out_as_one_batch(sent: list, every:
                 got += carry(writer, reader)
         got += carry(writer, reader)
         assert got == sent
-        assert writer.queued == 0
+        assert not writer.queued
         assert writer.backlog == b""
 
 
@@ -113,7 +113,7 @@ def test_nothing_goes_out_before_flush() -> None:
     with pair() as (writer, reader):
         writer.push((1, b"x"))
         assert reader.read() == []
-        assert writer.queued == 1
+        assert len(writer.queued) == 1
         assert writer.flush()
         assert reader.read() == [(1, b"x")]
 

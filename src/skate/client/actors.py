@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate.client import exports, options, session, signatures, submission
+from skate.client import exports, graphs, options, session, signatures, submission
 from skate.client.generators import open_stream
 from skate.client.process import ActorHold
 from skate.client.remote_function import is_generator, parameter_names, return_fields
@@ -67,9 +67,7 @@ class ActorClass:
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """A node of a lazy graph that starts this actor."""
-        from skate.dag import ClassNode  # graphs are their own package
-
-        return ClassNode(self, args, kwargs, self._options)
+        return graphs.bind_class(self, args, kwargs, self._options, self._cls)
 
     def descriptor(self) -> ActorDescriptor:
         """What a handle knows of the class."""
@@ -169,9 +167,7 @@ class _ActorCall:
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """A node of a lazy graph that starts this actor with these options."""
-        from skate.dag import ClassNode  # graphs are their own package
-
-        return ClassNode(self._actor_class, args, kwargs, self._options)
+        return graphs.bind_class(self, args, kwargs, self._options, self._actor_class._cls)
 
 
 class ActorDescriptor:
@@ -379,9 +375,7 @@ class ActorMethod:
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """A node of a lazy graph that calls this method."""
-        from skate.dag import ClassMethodNode  # graphs are their own package
-
-        return ClassMethodNode(self, args, kwargs, self._state.options)
+        return graphs.bind_method(self._handle, self, self._state.name, args, kwargs, self._state.options)
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
         """Call the method; returns a ref of its result, at once."""

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate.client import exports, options, session, signatures, submission
+from skate.client import exports, graphs, options, session, signatures, submission
 from skate.client.generators import ObjectRefGenerator, open_stream
 from skate.core import messages as m
 
@@ -50,9 +50,7 @@ class RemoteFunction:
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """A node of a lazy task graph that calls this function."""
-        from skate.dag import FunctionNode  # graphs are their own package
-
-        return FunctionNode(self, args, kwargs, self._options)
+        return graphs.bind_function(self, args, kwargs, self._options)
 
     def definition(self) -> tuple[bytes, list[Any], bytes]:
         """The function by value, packed at the first call: later changes of what it captures are not seen."""
@@ -111,9 +109,7 @@ class _Call:
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """A node of a lazy task graph that calls this function with these options."""
-        from skate.dag import FunctionNode  # graphs are their own package
-
-        return FunctionNode(self._remote_function, args, kwargs, self._options)
+        return graphs.bind_function(self, args, kwargs, self._options)
 
     @property
     def name(self) -> str:

@@ -90,11 +90,12 @@ class ActorTable:
         if actor.name and self.names.get((actor.namespace, actor.name)) is actor:
             del self.names[(actor.namespace, actor.name)]
 
-    def check(self) -> None:
-        """Raise AssertionError if an invariant is broken."""
+    def check(self, pins: dict[bytes, int]) -> None:
+        """Raise AssertionError if an invariant is broken; `pins` are those that tasks, actors and values account for."""
         for (namespace, name), actor in self.names.items():
             assert actor.state != DEAD and (actor.namespace, actor.name) == (namespace, name), actor
-        for actor in self.actors.values():
+        for actor_id, actor in self.actors.items():
+            assert actor.pins == pins.get(actor_id, 0), f"{actor}: {actor.pins} pins, but {pins.get(actor_id, 0)} accounted for"
             if actor.state == DEAD:
                 assert not actor.queue and not actor.lanes and actor.worker is None, actor
             if actor.state == ALIVE:

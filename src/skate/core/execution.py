@@ -31,9 +31,11 @@ class Execution:
         node.tasks[task_id] = task
         if deps or held:
             self.take_arguments(task)
-        refused = refusal(node, task)
-        if refused is None and deps and not task.missing:
-            refused = self.failed_argument(task)
+            refused = refusal(node, task)
+            if refused is None and not task.missing:
+                refused = self.failed_argument(task)
+        else:
+            refused = refusal(node, task)
         if refused is not None:
             self.fail(task, refused)
         elif not task.missing:
@@ -82,12 +84,16 @@ class Execution:
     def lend(self, worker: Worker, task: Task) -> None:
         """Tell a worker what it runs with from now on."""
         lease = worker.lease
+        client = self.node.clients.get(task.client)
+        lent = (worker.sched_class, lease.gpus, client)
+        if lent == worker.lent:
+            return
+        worker.lent = lent
         fields: dict[str, Any] = {"resources": lease.request, "gpus": [gpu for gpu, _ in lease.gpus]}
         strategy = task.template.strategy
         if strategy is not None and strategy[0] == "bundle":
             fields["group"] = strategy[1]
             fields["capture"] = strategy[3] if len(strategy) > 3 else False
-        client = self.node.clients.get(task.client)
         if client is not None:
             fields["job"] = client.job
             fields["namespace"] = client.namespace

@@ -242,8 +242,9 @@ class NodeCore:
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
         self.scheduler.check()
-        self.actors.check()
-        self.objects.check(self._counted_pins())
+        pins = self._counted_pins()
+        self.objects.check(pins)
+        self.actors.check(pins)
         self.allocator.check()
         for task_id, task in self.tasks.items():
             assert task.task_id == task_id and task.state != 3, task
@@ -282,12 +283,12 @@ class NodeCore:
         tasks += [a.creation for a in self.actors.actors.values() if a.creation.task_id not in self.tasks and a.state != 3]
         for task in tasks:
             for oid in (*(oid for _, oid in task.deps), *task.held):
-                if len(oid) == 28:
-                    counted[oid] = counted.get(oid, 0) + 1
-        for _, held in self.functions.values():
+                counted[oid] = counted.get(oid, 0) + 1
+        inside = [held for _, held in self.functions.values()]
+        inside += [record.held for record in self.objects.records.values()]
+        for held in inside:
             for oid in held:
-                if len(oid) == 28:
-                    counted[oid] = counted.get(oid, 0) + 1
+                counted[oid] = counted.get(oid, 0) + 1
         return counted
 
     def __repr__(self) -> str:

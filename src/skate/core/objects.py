@@ -148,20 +148,14 @@ class ObjectTable:
             if record.holders.pop(cid, None) is not None or not record.holders:
                 self.drop_if_unused(record)
 
-    def check(self, pins: dict[bytes, int] | None = None) -> None:
-        """Raise AssertionError if an invariant is broken; `pins` are the pins that tasks and actors account for."""
-        counted: dict[bytes, int] = dict(pins or {})
-        for record in self.records.values():
-            for other in record.held:
-                if len(other) == 28:
-                    counted[other] = counted.get(other, 0) + 1
+    def check(self, pins: dict[bytes, int]) -> None:
+        """Raise AssertionError if an invariant is broken; `pins` are those that tasks, actors and values account for."""
         for oid, record in self.records.items():
             assert record.oid == oid
             assert all(grants > 0 for grants in record.holders.values()), record
             assert record.kind == PENDING or not record.waiters, record
             assert record.kind == PENDING or not record.fetchers, record
-            if pins is not None:
-                assert record.pins == counted.get(oid, 0), (record, counted.get(oid, 0))
+            assert record.pins == pins.get(oid, 0), f"{record}, but {pins.get(oid, 0)} pins are accounted for"
             kept = record.holders or record.pins or record.writer is not None or record.waiters or record.fetchers
             assert kept, f"{record} is kept by nobody"
 

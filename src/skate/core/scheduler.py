@@ -55,10 +55,11 @@ class Scheduler:
         self.classes: dict[Any, SchedClass] = {}
         self.workers: dict[int, Worker] = {}
         self.idle: dict[str, list[Worker]] = {}
-        self.waiting: dict[Any, SchedClass] = {}  # classes with a queue, in the order they began to wait
+        self.waiting: dict[SchedClass, SchedClass] = {}  # classes with a queue, in the order they began to wait
         self.now = 0.0
         self.spawn: Callable[[str, str | None], Worker]
         self.lend: Callable[[Worker, Task], None]
+        self.watchful = False  # something may have to be done after some time
         self.version = 0  # counts changes of what the node has
         #: Set while placement groups wait for resources: tries to place them.
         self.place: Callable[[], None] | None = None
@@ -84,14 +85,19 @@ class Scheduler:
 
     def enqueue(self, task: Task, front: bool = False) -> None:
         """A task whose arguments are there waits for a worker; it may get one at once."""
+        group = task.template.sched_class or self.class_of(task)
+        if group not in self.waiting:
+            lease = self._acquire(group, task)
+            if lease is not None:
+                self._launch(group, task, lease)
+                return
         task.state = QUEUED
-        group = self.class_of(task)
         if front:
             group.queue.appendleft(task)
         else:
             group.queue.append(task)
-        if group.key not in self.waiting:
-            self.waiting[group.key] = group
+        if group not in self.waiting:
+            self.waiting[group] = group
             self.dispatch(group)
         elif len(group.queue) == 1 or group.workers:
             self.dispatch(group)
@@ -104,7 +110,7 @@ class Scheduler:
         except ValueError:
             return False
         if not group.queue:
-            self.waiting.pop(group.key, None)
+            self.waiting.pop(group, None)
         return True
 
     def dispatch_all(self) -> None:
@@ -121,20 +127,23 @@ class Scheduler:
             lease = self._acquire(group, queue[0])
             if lease is None:
                 break
-            task = queue.popleft()
-            idle = self.idle.get(group.env_key)
-            worker = idle.pop() if idle else self.spawn(group.env_key, group.environment)
-            worker.lease = lease
-            worker.sched_class = group
-            worker.stalled = worker.asked_back = False
-            worker.leased_at = self.now
-            group.workers[worker.cid] = worker
-            self.lend(worker, task)
-            self._send(worker, task)
+            self._launch(group, queue.popleft(), lease)
         if queue and group.workers and queue[0].kind != CREATION:
             self._send_ahead(group)
         if not queue:
-            self.waiting.pop(group.key, None)
+            self.waiting.pop(group, None)
+
+    def _launch(self, group: SchedClass, task: Task, lease: Any) -> None:
+        """Give a task a worker of its own, with the resources taken for it."""
+        idle = self.idle.get(group.env_key)
+        worker = idle.pop() if idle else self.spawn(group.env_key, group.environment)
+        worker.lease = lease
+        worker.sched_class = group
+        worker.stalled = worker.asked_back = False
+        worker.leased_at = self.now
+        group.workers[worker.cid] = worker
+        self.lend(worker, task)
+        self._send(worker, task)
 
     def _send_ahead(self, group: SchedClass) -> None:
         queue = group.queue
@@ -180,7 +189,9 @@ class Scheduler:
         task.worker = worker
         worker.sent += 1
         task.sequence = worker.sent
-        if not worker.outstanding:
+        if worker.outstanding:
+            self.watchful = True
+        else:
             worker.progress = self.now
         worker.outstanding[task.task_id] = task
         self._start(task)
@@ -200,14 +211,14 @@ class Scheduler:
         # A class that has a worker for long lets the others have a turn.
         over = len(self.waiting) > 1 and self.now - worker.leased_at > LEASE_SECONDS_MAX
         worker.stalled = over or bool(worker.blocked)
-        if over and group.key in self.waiting:
-            self.waiting[group.key] = self.waiting.pop(group.key)
+        if over and group in self.waiting:
+            self.waiting[group] = self.waiting.pop(group)
         elif queue and not worker.leaving and not worker.blocked:
             depth = self.depth(queue[0]) if worker.outstanding else 1
             while queue and len(worker.outstanding) < depth:
                 self._send(worker, queue.popleft())
             if not queue:
-                self.waiting.pop(group.key, None)
+                self.waiting.pop(group, None)
         if not worker.outstanding:
             self.let_go(worker)
 
@@ -216,7 +227,10 @@ class Scheduler:
         self.end_lease(worker)
         if not worker.leaving:
             worker.idle_since = self.now
-            self.idle.setdefault(worker.env_key, []).append(worker)
+            idle = self.idle.setdefault(worker.env_key, [])
+            idle.append(worker)
+            if len(idle) > 1 or worker.env_key:
+                self.watchful = True
         if self.waiting or self.place is not None:
             self.dispatch_all()
 
@@ -248,7 +262,7 @@ class Scheduler:
         task.state = QUEUED
         group = self.class_of(task)
         group.queue.appendleft(task)
-        self.waiting.setdefault(group.key, group)
+        self.waiting.setdefault(group, group)
 
     def blocked(self, worker: Worker, task_id: bytes) -> None:
         """A worker's task waits in `get`: others may have its CPUs."""
@@ -277,6 +291,8 @@ class Scheduler:
 
     def tick(self, now: float) -> float | None:
         """Ask back what waits behind long tasks, retire idle workers; returns seconds until this is wanted again."""
+        if not self.watchful:
+            return None
         again = None
         for group in self.classes.values():
             for worker in group.workers.values():
@@ -292,6 +308,7 @@ class Scheduler:
         retire = self._retire(now)
         if retire is not None and again is None:
             again = retire
+        self.watchful = again is not None
         return again
 
     def _could_use(self, group: SchedClass) -> bool:
@@ -319,7 +336,7 @@ class Scheduler:
         for pool in self.pools.values():
             pool.check()
         for group in self.classes.values():
-            assert bool(group.queue) == (group.key in self.waiting), group
+            assert bool(group.queue) == (group in self.waiting), group
             for task in group.queue:
                 assert task.state == QUEUED, task
                 assert task.worker is None, task

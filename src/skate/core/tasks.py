@@ -59,11 +59,17 @@ class Template:
 class Task:
     """One call: who asked, what with, how far it is."""
 
-    __slots__ = (
-        "task_id", "kind", "client", "template", "args", "deps", "held", "parent", "state", "missing", "worker",
-        "retries", "attempt", "cancelled", "actor", "sequence", "submitted", "items", "error", "started", "pool",
-        "consumed", "node",
-    )  # fmt: skip
+    # What most tasks never change stands here rather than in each of them: a task is made on every call.
+    state = WAITING
+    missing = 0
+    worker: Any = None
+    attempt = 0
+    cancelled = False
+    actor: Any = None
+    sequence = 0
+    items = 0
+    consumed = 0
+    error: tuple[str, dict[str, Any]] | None = None
 
     def __init__(
         self,
@@ -84,21 +90,7 @@ class Task:
         self.deps = deps
         self.held = held
         self.parent = parent
-        self.state = WAITING
-        self.missing = 0
-        self.worker: Any = None
         self.retries = template.max_retries
-        self.attempt = 0
-        self.cancelled = False
-        self.actor: Any = None
-        self.sequence = 0
-        self.submitted = 0.0
-        self.started = 0.0
-        self.items = 0
-        self.consumed = 0
-        self.error: tuple[str, dict[str, Any]] | None = None
-        self.pool: Any = None
-        self.node: Any = None
 
     def __repr__(self) -> str:
         return f"<Task {self.task_id.hex()[:16]} {self.template.name} {STATES[self.state]}>"

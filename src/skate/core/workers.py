@@ -12,7 +12,7 @@ class Worker:
 
     __slots__ = (
         "cid", "env_key", "pid", "sched_class", "lease", "outstanding", "sent", "known", "actor", "blocked", "stalled",
-        "progress", "asked_back", "calls", "idle_since", "leaving", "kill_reason", "leased_at",
+        "progress", "lent", "asked_back", "calls", "idle_since", "leaving", "kill_reason", "leased_at",
     )  # fmt: skip
 
     def __init__(self, cid: int, env_key: str) -> None:
@@ -29,6 +29,7 @@ class Worker:
         self.blocked: set[bytes] = set()
         self.stalled = False  # its task runs long: put nothing behind it
         self.progress = 0.0
+        self.lent: Any = None  # what it was last told it runs with
         self.asked_back = False
         self.calls: dict[bytes, int] = {}
         self.idle_since = 0.0

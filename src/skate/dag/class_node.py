@@ -76,6 +76,8 @@ class ClassMethodNode(DAGNode):
     def __init__(self, actor: Any, name: str, args: Any, kwargs: dict[str, Any], options: dict[str, Any]) -> None:
         super().__init__(args, kwargs, options)
         self._actor = actor
+        #: The method of a living actor, with its options.
+        self._method: Any = None
         self._method_name = name
         self._previous = actor._last_call if isinstance(actor, ClassNode) else None
 
@@ -91,10 +93,11 @@ class ClassMethodNode(DAGNode):
     def call(self, results: Results) -> Any:
         """Submit the call."""
         args, kwargs = self.resolved(results)
-        actor = results[self._actor] if isinstance(self._actor, ClassNode) else self._actor
-        method = getattr(actor, self._method_name)
-        if self._bound_options:
-            method = method.options(**self._bound_options)
+        method = self._method
+        if method is None:
+            method = getattr(results[self._actor], self._method_name)
+            if self._bound_options:
+                method = method.options(**self._bound_options)
         return method.remote(*args, **kwargs)
 
     def get_method_name(self) -> str:
@@ -167,9 +170,15 @@ class ClassMethodOutput(ClassMethodNode):
         return self._call
 
 
-def bind_method(actor: Any, name: str, args: Any, kwargs: dict[str, Any], options: dict[str, Any]) -> Any:
-    """The node of a method call, or the nodes of its results if there are several."""
+def bind_method(
+    actor: Any, name: str, args: Any, kwargs: dict[str, Any], options: dict[str, Any], method: Any = None
+) -> Any:
+    """The node of a method call, or the nodes of its results if there are several.
+
+    `actor` is a ClassNode, or a handle whose `method` has its options already.
+    """
     call = ClassMethodNode(actor, name, args, kwargs, options)
+    call._method = method
     if call.num_returns > 1:
         return tuple(ClassMethodOutput(call, index) for index in range(call.num_returns))
     return call

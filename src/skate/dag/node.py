@@ -113,9 +113,6 @@ class DAGNode:
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(f"{self.kind} of a graph cannot be called; call .execute() to run it")
-
     def label(self) -> str:
         """What it does, in a word or two."""
         return type(self).__name__

@@ -25,7 +25,7 @@ from skate.node.launcher import PYTHON, Launcher, how_it_ended, zygote_config
 from skate.node.logs import WorkerOutput
 from skate.wire.channel import Channel, ChannelClosed
 from skate.wire.pump import Pump
-from skate.wire.status import STATUS_BYTES, STATUS_SLOT, status_slot
+from skate.wire.status import BOARD_BYTES, Board
 
 if TYPE_CHECKING:
     from skate.client.settings import Settings
@@ -35,7 +35,7 @@ QUEUED_MAX = 24
 
 
 class _WorkerProcess:
-    __slots__ = ("cid", "channel", "launcher", "pid", "status", "closed", "kill_wanted", "exited")
+    __slots__ = ("cid", "channel", "launcher", "pid", "status", "closed", "kill_wanted", "exited", "slot")
 
     def __init__(self, cid: int, channel: Channel) -> None:
         self.cid = cid
@@ -46,6 +46,7 @@ class _WorkerProcess:
         self.closed = False
         self.exited = False
         self.kill_wanted = False
+        self.slot = -1  # on the board; none before it is forked
 
 
 class NodeHost:
@@ -56,16 +57,16 @@ class NodeHost:
         self.control_c = control_c
         self.pump = pump
         self.lock = pump.lock
-        self.arena = ArenaFile(settings.object_store_memory)
+        board_at = -(-settings.object_store_memory // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+        self.arena = ArenaFile(board_at + BOARD_BYTES)
         self.overflow = OverflowFile()
         self.mapping = Memory(self.arena.fd, settings.object_store_memory, self.overflow.fd, self.overflow.capacity)
-        self.status = mmap.mmap(self.arena.fd, STATUS_BYTES)
+        self.board = Board(self.arena.fd, board_at)
         node_id = os.urandom(28)
         self.core = NodeCore(
             settings.totals(),
             gpus=settings.gpu_ids,
             arena_bytes=settings.object_store_memory,
-            arena_reserved=STATUS_BYTES,
             overflow_bytes=self.overflow.capacity,
             node_id=node_id,
             labels=settings.labels,
@@ -88,7 +89,7 @@ class NodeHost:
         self._config = zygote_config(
             sys.path,
             settings.preload,
-            {"namespace": settings.namespace, "node_id": node_id, "job": job, "arena_bytes": settings.object_store_memory,
+            {"namespace": settings.namespace, "node_id": node_id, "job": job, "arena_bytes": settings.object_store_memory, "board_at": board_at,
              "overflow_bytes": self.overflow.capacity,
              "main": _main_path()},
         )  # fmt: skip
@@ -219,10 +220,10 @@ class NodeHost:
     def fork(self, worker: _WorkerProcess, theirs: socket.socket, python: list[str], request: dict[str, Any]) -> None:
         """Have the zygote fork the process of a worker; the lock is held."""
         out, err = self.output.pipes(worker.cid)
-        STATUS_SLOT.pack_into(self.status, status_slot(worker.cid), 0)
         try:
+            worker.slot = self.board.take()
             worker.launcher = self.launcher_for(python)
-            worker.launcher.fork({"cid": worker.cid, **request}, [theirs.fileno(), out, err])
+            worker.launcher.fork({"cid": worker.cid, "slot": worker.slot, **request}, [theirs.fileno(), out, err])
         except OSError as error:
             self._lost(worker, f"could not be started: {error}")
         finally:
@@ -324,7 +325,11 @@ class NodeHost:
             self.pump.remove(worker.channel.fd)
         worker.channel.close()
         self.by_pid.pop(worker.pid, None)
-        (begun,) = STATUS_SLOT.unpack_from(self.status, status_slot(worker.cid))
+        begun = 0
+        if worker.slot >= 0:
+            begun, answers = self.board.give_back(worker.slot)
+            for answer in answers:
+                self.core.step(worker.cid, answer, time.monotonic())
         lines = self.output.last_lines.pop(worker.cid, None)
         if lines and not os.WIFEXITED(worker.status or 0):
             reason += "; last lines of its stderr:\n    " + "\n    ".join(lines[-5:])
@@ -353,7 +358,7 @@ class NodeHost:
                 worker.channel.close()
             self.workers.clear()
             self.output.close()
-            self.status.close()
+            self.board.close()
             self.mapping.close()
             self.arena.close()
             self.overflow.close()

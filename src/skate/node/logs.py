@@ -1,7 +1,8 @@
 """What workers print, brought to the driver's stdout and stderr line by line, with the worker's name in front.
 
-One thread reads all pipes, so that nothing here can hold up the loop of the node, and a worker that prints faster than the
-driver's terminal takes only waits for its own pipe. No line is dropped, joined or left out as a repetition.
+One thread reads all pipes and another prints, so that neither the loop of the node nor a task waits for a terminal that
+has stopped scrolling or a pipe that nobody reads: up to `HELD_BYTES_MAX` wait in memory, and only then do workers wait for
+their own pipes. No line is dropped, joined or left out as a repetition.
 """
 
 from __future__ import annotations
@@ -10,20 +11,38 @@ import os
 import select
 import sys
 import threading
+from collections import deque
+
+from skate.wire.output import MARK
 
 READ_BYTES = 1 << 16
 LINE_BYTES_MAX = 1 << 20
-MARK = b"\0"
+HELD_BYTES_MAX = 1 << 26
+# A stream that takes nothing for so long at the end takes nothing any more.
+PATIENCE_SECONDS = 2.0
+RECENT_LINES = 20
+
+
+class _Worker:
+    """What the two pipes of one worker have in common."""
+
+    __slots__ = ("cid", "pid", "open")
+
+    def __init__(self, cid: int) -> None:
+        self.cid = cid
+        self.pid = 0
+        self.open = 2
 
 
 class _Source:
-    __slots__ = ("fd", "pid", "name", "is_error", "rest")
+    __slots__ = ("fd", "worker", "name", "pid", "is_error", "rest")
 
-    def __init__(self, fd: int, is_error: bool) -> None:
+    def __init__(self, fd: int, worker: _Worker, is_error: bool) -> None:
         self.fd = fd
+        self.worker = worker
         self.is_error = is_error
-        self.pid = 0
         self.name = "worker"
+        self.pid = 0
         self.rest = b""
 
 
@@ -33,36 +52,46 @@ class WorkerOutput:
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
         self._sources: dict[int, _Source] = {}
-        self._pids: dict[int, int] = {}
+        self._workers: dict[int, _Worker] = {}
         self._poller = select.epoll()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poller.register(self._wake, select.EPOLLIN)
         self._closing = False
-        self._thread: threading.Thread | None = None
+        self._reader: threading.Thread | None = None
+        self._printer: threading.Thread | None = None
+        #: What is to be printed, (is_error, text); the condition guards it, its size and its end.
+        self._held: deque[tuple[bool, str]] = deque()
+        self._held_size = 0
+        self._changed = threading.Condition()
+        self._printed = 0
+        self._ended = False
         #: Last lines of stderr by worker, for the message when it dies.
         self.last_lines: dict[int, list[str]] = {}
 
     def pipes(self, cid: int) -> tuple[int, int]:
         """Two pipe ends for a new worker to write to; the reading ends are watched here."""
         ends = []
+        worker = self._workers[cid] = _Worker(cid)
         for is_error in (False, True):
             read_end, write_end = os.pipe()
             os.set_blocking(read_end, False)
-            source = _Source(read_end, is_error)
-            source.pid = -cid
-            self._sources[read_end] = source
+            self._sources[read_end] = _Source(read_end, worker, is_error)
             self._poller.register(read_end, select.EPOLLIN)
             ends.append(write_end)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="skate-output", daemon=True)
-            self._thread.start()
+        if self._reader is None:
+            self._reader = threading.Thread(target=self._read_all, name="skate-output", daemon=True)
+            self._reader.start()
         return ends[0], ends[1]
 
     def started(self, cid: int, pid: int) -> None:
         """The worker has a pid now."""
-        self._pids[cid] = pid
+        worker = self._workers.get(cid)
+        if worker is not None:
+            worker.pid = pid
 
-    def _run(self) -> None:
+    # -- reading
+
+    def _read_all(self) -> None:
         while True:
             events = self._poller.poll(0.2 if self._closing else -1)
             if self._closing and not events:
@@ -85,10 +114,8 @@ class WorkerOutput:
             return
         if not data:
             if source.rest:
-                self._print(source, [source.rest])
-            self._poller.unregister(source.fd)
-            del self._sources[source.fd]
-            os.close(source.fd)
+                self._take(source, [source.rest])
+            self._forget(source)
             return
         lines = (source.rest + data).split(b"\n")
         source.rest = lines.pop()
@@ -96,39 +123,101 @@ class WorkerOutput:
             lines.append(source.rest)
             source.rest = b""
         if lines:
-            self._print(source, lines)
+            self._take(source, lines)
 
-    def _print(self, source: _Source, lines: list[bytes]) -> None:
+    def _forget(self, source: _Source) -> None:
+        self._poller.unregister(source.fd)
+        del self._sources[source.fd]
+        os.close(source.fd)
+        source.worker.open -= 1
+        if not source.worker.open:
+            self._workers.pop(source.worker.cid, None)
+
+    def _take(self, source: _Source, lines: list[bytes]) -> None:
         texts = []
-        pid = self._pids.get(-source.pid, 0)
         for line in lines:
-            if line.startswith(MARK):
-                source.name = line[1:].decode("utf-8", "replace")
-                continue
-            text = line.decode("utf-8", "replace").rstrip("\r")
-            texts.append(f"({source.name} pid={pid}) {text}\n")
-            if source.is_error:
-                recent = self.last_lines.setdefault(-source.pid, [])
-                recent.append(text)
-                del recent[:-20]
-        if not self.enabled or not texts:
+            if MARK in line:
+                # What C code has left unfinished may stand in front of the mark.
+                line, _, named = line.partition(MARK)
+                self._print_one(source, line, texts)
+                pid, _, name = named.decode("utf-8", "replace").partition(" ")
+                source.pid, source.name = int(pid), name
+            else:
+                self._print_one(source, line, texts, empty=True)
+        if self.enabled and texts:
+            self._hold(source.is_error, "".join(texts))
+
+    def _print_one(self, source: _Source, line: bytes, texts: list[str], empty: bool = False) -> None:
+        if not line and not empty:
             return
-        stream = sys.stderr if source.is_error else sys.stdout
-        try:
-            stream.write("".join(texts))
-            stream.flush()
-        except (OSError, ValueError, AttributeError):
-            # The driver's stream is closed or gone: there is nobody to read it.
-            return
+        text = line.decode("utf-8", "replace").rstrip("\r")
+        texts.append(f"({source.name} pid={source.pid or source.worker.pid}) {text}\n")
+        if source.is_error:
+            recent = self.last_lines.setdefault(source.worker.cid, [])
+            recent.append(text)
+            del recent[:-RECENT_LINES]
+
+    # -- printing
+
+    def _hold(self, is_error: bool, text: str) -> None:
+        with self._changed:
+            while self._held_size > HELD_BYTES_MAX and not self._ended:
+                self._changed.wait()
+            self._held.append((is_error, text))
+            self._held_size += len(text)
+            if self._printer is None:
+                self._printer = threading.Thread(target=self._print_all, name="skate-print", daemon=True)
+                self._printer.start()
+            self._changed.notify_all()
+
+    def _print_all(self) -> None:
+        while True:
+            with self._changed:
+                while not self._held:
+                    if self._ended:
+                        return
+                    self._changed.wait()
+                is_error, text = self._held.popleft()
+                self._held_size -= len(text)
+                self._changed.notify_all()
+            _write(sys.stderr if is_error else sys.stdout, text)
+            self._printed += 1
+
+    # -- the end
 
     def close(self) -> None:
         """Print what is left and stop; the workers have ended, so their pipes do."""
         self._closing = True
         os.eventfd_write(self._wake, 1)
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout=2)
+        self._wait_for(self._reader)
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        self._wait_for(self._printer)
         for fd in list(self._sources):
             os.close(fd)
         self._sources.clear()
         self._poller.close()
         os.close(self._wake)
+
+    def _wait_for(self, thread: threading.Thread | None) -> None:
+        """Wait for a thread to end, as long as anything still gets printed."""
+        if thread is None or thread is threading.current_thread():
+            return
+        printed = -1
+        while thread.is_alive() and printed != self._printed:
+            printed = self._printed
+            thread.join(PATIENCE_SECONDS)
+
+
+def _write(stream: object, text: str) -> None:
+    """Print to whatever the program has made its stdout or stderr."""
+    try:
+        try:
+            stream.write(text)  # type: ignore[attr-defined]
+        except UnicodeEncodeError:
+            encoding = getattr(stream, "encoding", None) or "ascii"
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))  # type: ignore[attr-defined]
+        stream.flush()  # type: ignore[attr-defined]
+    except Exception:  # the stream is the program's: closed, None, or an object of its own that raises anything
+        return

@@ -267,14 +267,27 @@ class Cluster:
             assert not process.streams, f"{process} never got the end of {list(process.streams)}; {self.why()}"
             process.frame.clear()
         self.settle()
-        self.close(drivers[0], every_actor=False)
+        self.reconcile()
+        # What is left by now are actors that hold handles to themselves.
+        self.close(drivers[0], every_actor=True)
         self.gone()
+
+    def reconcile(self) -> None:
+        """Nothing is under way: what the core thinks each process holds must be what it holds."""
+        for process in self.processes.values():
+            holds = {oid: weak() for table in (process.known, process.actors) for oid, weak in table.items()}  # type: ignore[attr-defined]
+            grants = {oid: thing.grants for oid, thing in holds.items() if thing is not None and thing.grants}
+            things: dict[bytes, Any] = {**self.core.objects.records, **self.core.actors.actors}
+            counted = {oid: thing.holders[process.cid] for oid, thing in things.items() if process.cid in thing.holders}
+            assert counted == grants, f"{process} holds {grants}, but the core counts {counted}"
 
     def close(self, driver: Process, every_actor: bool) -> None:
         """Remove the placement groups, and kill the actors that live on by themselves, or all."""
-        for group_id in self.core.placement.groups:
-            driver.todo.append(("request", "remove_group", group_id))
-        self.settle()
+        groups = self.core.placement.groups
+        while open_groups := [group_id for group_id, group in groups.items() if group.state != "REMOVED"]:
+            for group_id in open_groups:
+                driver.ask((m.REQUEST, "remove_group", (group_id,)))
+            self.settle()  # which may lead a driver to make more of them
         for actor in self.core.actors.actors.values():
             if actor.detached or every_actor:
                 driver.send((m.KILL, actor.actor_id, True))

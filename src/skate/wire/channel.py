@@ -12,7 +12,9 @@ from typing import Any
 
 import msgpack
 
-READ_BYTES = 1 << 18
+READ_BYTES = 1 << 16
+#: Full buffers taken in at once, so that one busy peer does not keep the others waiting.
+READS_MAX = 64
 FRAME_BYTES_MAX = 1 << 30
 
 
@@ -23,7 +25,7 @@ class ChannelClosed(ConnectionError):
 class Channel:
     """One end of a connection; not thread-safe, the owner's lock guards it."""
 
-    __slots__ = ("sock", "fd", "closed", "backlog", "queued", "_pack", "_unpacker", "_recv", "_send")
+    __slots__ = ("sock", "fd", "closed", "backlog", "queued", "_pack", "_unpacker", "_recv", "_send", "_buffer")
 
     def __init__(self, sock: socket.socket, *, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         sock.setblocking(False)
@@ -36,7 +38,9 @@ class Channel:
         self._unpacker = msgpack.Unpacker(
             use_list=False, max_buffer_size=frame_bytes_max, strict_map_key=False, raw=False
         )
-        self._recv = sock.recv
+        self._recv = sock.recv_into
+        # One buffer for good: a fresh one of this size costs three system calls each time.
+        self._buffer = memoryview(bytearray(READ_BYTES))
         self._send = sock.send
 
     def push(self, message: tuple[Any, ...]) -> None:
@@ -73,20 +77,27 @@ class Channel:
 
     def read(self) -> list[tuple[Any, ...]]:
         """All whole messages that have arrived; raises ChannelClosed at the end of the stream."""
-        try:
-            data = self._recv(READ_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return []
-        except OSError as error:
-            raise ChannelClosed(str(error)) from None
-        if not data:
-            raise ChannelClosed("the peer closed the connection")
         unpacker = self._unpacker
-        try:
-            unpacker.feed(data)
-            messages = list(unpacker)
-        except (ValueError, TypeError, MemoryError, msgpack.exceptions.UnpackException) as error:
-            raise ChannelClosed(f"what arrived is no message: {error}") from None
+        buffer = self._buffer
+        messages: list[tuple[Any, ...]] = []
+        for _ in range(READS_MAX):
+            try:
+                count = self._recv(buffer)
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError as error:
+                raise ChannelClosed(str(error)) from None
+            if not count:
+                if messages:
+                    break  # the next read finds the end again
+                raise ChannelClosed("the peer closed the connection")
+            try:
+                unpacker.feed(buffer[:count])
+                messages += unpacker
+            except (ValueError, TypeError, MemoryError, msgpack.exceptions.UnpackException) as error:
+                raise ChannelClosed(f"what arrived is no message: {error}") from None
+            if count < READ_BYTES:
+                break
         for message in messages:
             if type(message) is not tuple or not message or type(message[0]) is not int:
                 raise ChannelClosed(f"what arrived is no message: {message!r:.80}")

@@ -16,6 +16,7 @@ import select
 import threading
 import time
 from collections.abc import Callable, Iterator
+from threading import get_ident
 from typing import Any
 
 TICK_S = 0.005
@@ -61,7 +62,7 @@ class Pump:
         self._resting = False
         self._wanted = False
         self._thread: threading.Thread | None = None
-        self._main = threading.main_thread()
+        self._main_ident = threading.main_thread().ident
         self._main_gate: Any = None
         self.poller.register(self._wake, select.EPOLLIN)
 
@@ -94,7 +95,7 @@ class Pump:
         if ready():
             return True
         deadline = None if timeout is None else time.monotonic() + timeout
-        is_main = threading.current_thread() is self._main
+        is_main = get_ident() == self._main_ident
         try:
             while not self.closed:
                 if is_main and self.interrupted:
@@ -134,7 +135,7 @@ class Pump:
 
     def drain(self) -> None:
         """Handle what has already arrived, without waiting; the lock is held."""
-        is_main = threading.get_ident() == self._main.ident
+        is_main = get_ident() == self._main_ident
         if is_main:
             self.main_aside = True
         try:
@@ -212,14 +213,14 @@ class Pump:
 
     def interruption_point(self) -> None:
         """Raise KeyboardInterrupt here if it was put off until the main thread is between two steps; the lock is held."""
-        if self.interrupt_due and threading.get_ident() == self._main.ident:
+        if self.interrupt_due and get_ident() == self._main_ident:
             self.interrupt_due = False
             raise KeyboardInterrupt
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
         """Let go of the lock in the middle of a step, for a long copy; no KeyboardInterrupt is raised inside."""
-        is_main = threading.get_ident() == self._main.ident
+        is_main = get_ident() == self._main_ident
         if is_main:
             self.main_aside = True
         self.lock.release()

@@ -114,7 +114,7 @@ class AsyncioMode:
         running = Running(message[1], executor.templates[message[2]], message[5])
         with executor.lock:
             executor.side[message[1]] = running
-            STATUS_SLOT.pack_into(executor._status, executor._slot, sequence)
+            STATUS_SLOT.pack_into(executor.slot.memory, 0, sequence)
         task = self.loop.create_task(self._run(group, running, message))
         running.future = task
         self._tasks.add(task)

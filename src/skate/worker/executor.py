@@ -12,7 +12,7 @@ from skate.client.process import Process
 from skate.core import messages as m
 from skate.wire.channel import Channel
 from skate.wire.interrupts import Interrupts
-from skate.wire.status import STATUS_SLOT, status_slot
+from skate.wire.status import STATUS_SLOT, Slot
 from skate.worker import output
 from skate.worker.arguments import unpack_arguments
 from skate.worker.context import ActorExit, Running, WorkerContext
@@ -26,7 +26,7 @@ SHORT_SECONDS = 0.0005
 class Executor:
     """The worker's queue of what it was sent, and the loop that works it off."""
 
-    def __init__(self, process: Process, channel: Channel, context: WorkerContext, status: Any) -> None:
+    def __init__(self, process: Process, channel: Channel, context: WorkerContext, slot: Slot) -> None:
         self.process = process
         self.channel = channel
         self.context = context
@@ -43,8 +43,8 @@ class Executor:
         self.actor: Any = None
         self.mode: Any = None  # how an actor runs calls side by side, if it does
         self.received = 0
-        self._status = status
-        self._slot = status_slot(process.cid)
+        self.slot = slot
+        self._status = slot.memory
         self._flushed = 0.0
         self._interrupt: bytes | None = None
         self._interrupts = Interrupts(self.pump)
@@ -180,7 +180,7 @@ class Executor:
 
     def begin(self, sequence: int, running: Running) -> None:
         """The task is about to run in the main thread."""
-        STATUS_SLOT.pack_into(self._status, self._slot, sequence)
+        STATUS_SLOT.pack_into(self._status, 0, sequence)
         self.running = running
         self.context.main = running
         self.context.enter(running)
@@ -363,6 +363,8 @@ class Executor:
 
     def answer(self, running: Running, status: int, returns: Any, started: float, retriable: bool) -> None:
         """Say how a task ended; small answers to quick tasks go out together."""
+        if output.unfinished[0]:
+            output.flush()
         now = time.perf_counter()
         seconds = now - started
         with self.lock:
@@ -374,9 +376,17 @@ class Executor:
             running.kept.clear()
             if self.mode is not None and self.mode.flush_later():
                 return
-            if not self.queue or seconds > SHORT_SECONDS or now - self._flushed > FLUSH_SECONDS:
+            late = not self.queue or seconds > SHORT_SECONDS or now - self._flushed > FLUSH_SECONDS
+            # What goes out later is kept where it survives this process, if it says all that is queued.
+            if late or retriable or not self._plain(status, returns) or not self.slot.keep(self.channel.queued):
                 self._flushed = now
-                self.channel.flush()
+                if self.channel.flush():
+                    self.slot.forget()
+
+    @staticmethod
+    def _plain(status: int, returns: Any) -> bool:
+        """True for an answer that needs no other message before it."""
+        return status != m.OK or all(not held for _, _, held in returns)
 
     def failed(self, running: Running, error: BaseException, started: float) -> None:
         """Say that a task failed, or was cancelled."""

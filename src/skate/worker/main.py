@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import signal
 import socket
@@ -16,7 +15,7 @@ from skate.client.process import Process
 from skate.core import messages as m
 from skate.wire.channel import Channel, ChannelClosed
 from skate.wire.pump import Pump
-from skate.wire.status import STATUS_BYTES
+from skate.wire.status import SLOT_BYTES, Slot
 from skate.worker import environment, forks, output
 from skate.worker.context import WorkerContext
 from skate.worker.executor import Executor
@@ -78,8 +77,8 @@ def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
     process.context = context
     link = WorkerLink(channel, context)
     process.link = link
-    status = mmap.mmap(arena_fd, STATUS_BYTES)
-    executor = Executor(process, channel, context, status)
+    slot = Slot(arena_fd, config["board_at"] + config["slot"] * SLOT_BYTES)
+    executor = Executor(process, channel, context, slot)
     link.executor = executor
     signal.signal(signal.SIGINT, executor.on_interrupt)
     pump.add(channel.fd, lambda events: _readable(channel, process, pump, events))

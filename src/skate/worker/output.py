@@ -7,7 +7,12 @@ import os
 import sys
 from typing import Any
 
+from skate.wire.output import MARK
+
 current_name = ["worker"]
+#: True while the line that was printed last has no end, so that it waits in the stream's buffer.
+unfinished = [False]
+_MARK = MARK.decode()
 
 
 class NamedOutput(io.TextIOWrapper):
@@ -21,12 +26,15 @@ class NamedOutput(io.TextIOWrapper):
             line_buffering=True,
         )
         self._named: str | None = None
+        # A child that is forked keeps the worker's.
+        self._pid = os.getpid()
 
     def write(self, text: str) -> int:
         name = current_name[0]
         if name != self._named:
             self._named = name
-            super().write(f"\0{name}\n")
+            super().write(f"{_MARK}{self._pid} {name}\n")
+        unfinished[0] = text[-1:] != "\n"
         return super().write(text)
 
 
@@ -39,6 +47,7 @@ def take_over() -> None:
 
 def flush() -> None:
     """Write out what is left of an unfinished line."""
+    unfinished[0] = False
     stream: Any
     for stream in (sys.stdout, sys.stderr):
         try:

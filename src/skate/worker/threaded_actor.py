@@ -97,7 +97,7 @@ class ThreadedMode:
                 return
             running = Running(task_id, executor.templates[key], attempt)
             executor.side[task_id] = running
-            STATUS_SLOT.pack_into(executor._status, executor._slot, sequence)
+            STATUS_SLOT.pack_into(executor.slot.memory, 0, sequence)
         executor.context.enter(running)
         started = time.perf_counter()
         try:

@@ -1,0 +1,26 @@
+"""Where objects are, and how large."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.client import inquiries
+from skate.client.refs import ObjectRef
+
+
+def get_object_locations(obj_refs: list[ObjectRef[Any]], timeout_ms: int = -1) -> dict[ObjectRef[Any], dict[str, Any]]:
+    """For each ref the ids of the nodes that have its value, its size in bytes, and whether it was spilled.
+
+    A value that is not there yet has no nodes; one that never left this process counts as here, its size unknown.
+    Raises ValueError for an empty list, TypeError for what is not a list of refs.
+    """
+    if not isinstance(obj_refs, list) or not all(isinstance(ref, ObjectRef) for ref in obj_refs):
+        raise TypeError(f"get_object_locations takes a list of ObjectRefs, not {obj_refs!r:.80}")
+    if not obj_refs:
+        raise ValueError("get_object_locations takes at least one ref")
+    return {ref: inquiries.object_location(ref) for ref in obj_refs}
+
+
+def get_local_object_locations(obj_refs: list[ObjectRef[Any]]) -> dict[ObjectRef[Any], dict[str, Any]]:
+    """The same, as far as this process knows it; here that is all there is to know."""
+    return get_object_locations(obj_refs)

@@ -1,0 +1,86 @@
+"""The settings of a job: `init(job_config=JobConfig(...))`."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from skate.client.logging_config import LoggingConfig
+
+LIFETIMES = ("detached", "non_detached")
+
+
+class JobConfig:
+    """Settings that hold for a whole job.
+
+    Args:
+        jvm_options: for Java workers, which there are none of here.
+        code_search_path: folders from which workers import modules.
+        runtime_env: the runtime environment of the job's tasks and actors.
+        metadata: texts by name, for the program's own use.
+        ray_namespace: the namespace of the job's named actors; a random one if not given.
+        default_actor_lifetime: "non_detached" or "detached".
+
+    Raises ValueError for a lifetime that does not exist, TypeError for metadata that is not text.
+    """
+
+    def __init__(
+        self,
+        jvm_options: list[str] | None = None,
+        code_search_path: list[str] | None = None,
+        runtime_env: dict[str, Any] | None = None,
+        _client_job: bool = False,
+        metadata: dict[str, str] | None = None,
+        ray_namespace: str | None = None,
+        default_actor_lifetime: str = "non_detached",
+        _disable_job_level_lineage_reconstruction: bool = False,
+        _py_driver_sys_path: list[str] | None = None,
+    ) -> None:
+        self.jvm_options = jvm_options or []
+        self.code_search_path = code_search_path or []
+        if isinstance(self.code_search_path, str):
+            raise TypeError(f"code_search_path is a list of folders, not {code_search_path!r}")
+        self.metadata: dict[str, str] = {}
+        self.py_logging_config: LoggingConfig | None = None
+        self._py_driver_sys_path = _py_driver_sys_path or []
+        for key, value in (metadata or {}).items():
+            self.set_metadata(key, value)
+        self.set_ray_namespace(ray_namespace or str(uuid.uuid4()))
+        self.set_runtime_env(runtime_env)
+        self.set_default_actor_lifetime(default_actor_lifetime)
+
+    def set_metadata(self, key: str, value: str) -> None:
+        """Add a text under a name."""
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"the metadata of a job are texts, not {key!r}: {value!r}")
+        self.metadata[key] = value
+
+    def set_runtime_env(self, runtime_env: dict[str, Any] | None, validate: bool = False) -> None:
+        """Set the runtime environment; it is checked when the job starts."""
+        self.runtime_env = dict(runtime_env) if runtime_env is not None else {}
+
+    def set_py_logging_config(self, logging_config: LoggingConfig | None) -> None:
+        """Set how log lines look."""
+        self.py_logging_config = logging_config
+
+    def set_ray_namespace(self, ray_namespace: str) -> None:
+        """Set the namespace."""
+        self.ray_namespace = ray_namespace
+
+    def set_default_actor_lifetime(self, default_actor_lifetime: str) -> None:
+        """Set how long actors live that do not say so themselves."""
+        if default_actor_lifetime not in LIFETIMES:
+            raise ValueError(f"default_actor_lifetime={default_actor_lifetime!r} is unknown; there are {', '.join(LIFETIMES)}")
+        self.default_actor_lifetime = default_actor_lifetime
+
+    @classmethod
+    def from_json(cls, job_config_json: dict[str, Any]) -> JobConfig:
+        """A config from a dict with the keys of the constructor; it may say `namespace` for `ray_namespace`."""
+        given = dict(job_config_json)
+        return cls(
+            jvm_options=given.get("jvm_options"),
+            code_search_path=given.get("code_search_path"),
+            runtime_env=given.get("runtime_env"),
+            metadata=given.get("metadata"),
+            ray_namespace=given.get("ray_namespace") or given.get("namespace"),
+        )

@@ -1,0 +1,7 @@
+"""Types for annotations: `ray.types.ObjectRef[int]` is the type of a ref to an int."""
+
+from __future__ import annotations
+
+from skate.client.refs import ObjectRef
+
+__all__ = ["ObjectRef"]

@@ -1,0 +1,154 @@
+"""Compiled graphs: checked once, executed many times, each result fetched once."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import pickle
+from typing import Any
+
+import pytest
+
+import skate as ray
+from skate.dag import CompiledDAG, InputNode, MultiOutputNode
+from skate.exceptions import (
+    ActorDiedError,
+    RayCgraphCapacityExceeded,
+    RayChannelError,
+    RayChannelTimeoutError,
+    RayTaskError,
+)
+
+
+@ray.remote
+class Stage:
+    def __init__(self, factor: int) -> None:
+        self.factor = factor
+
+    def times(self, value: int) -> int:
+        return value * self.factor
+
+    def sum(self, left: int, right: int) -> int:
+        return left + right
+
+    def fail(self, value: int) -> int:
+        raise ValueError(f"cannot take {value}")
+
+    async def never(self, value: int) -> int:
+        await asyncio.Event().wait()
+        return value
+
+
+def pipeline(**options: Any) -> CompiledDAG:
+    with InputNode() as given:
+        output = Stage.remote(10).times.bind(Stage.remote(2).times.bind(given))
+    compiled: CompiledDAG = output.experimental_compile(**options)
+    return compiled
+
+
+def test_executed_many_times() -> None:
+    compiled = pipeline()
+    refs = [compiled.execute(n) for n in range(4)]
+    assert ray.get(refs) == [0, 20, 40, 60]
+
+
+def test_several_outputs_and_parts_of_the_input() -> None:
+    stage = Stage.remote(3)
+    with InputNode() as given:
+        output = MultiOutputNode([stage.times.bind(given[0]), stage.sum.bind(given[0], given.right)])
+    compiled = output.experimental_compile()
+    assert ray.get(compiled.execute(2, right=5)) == [6, 7]
+    with pytest.raises(ValueError, match="1 positional"):
+        compiled.execute(1, 2, right=3)
+    with pytest.raises(ValueError, match="right"):
+        compiled.execute(1)
+
+
+def test_a_result_is_fetched_once_and_stays_here() -> None:
+    ref = pipeline().execute(1)
+    assert ref.get() == 20
+    with pytest.raises(ValueError, match="already"):
+        ray.get(ref)
+    for act in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(ValueError, match="cannot be"):
+            act(ref)
+
+
+def test_errors_come_through() -> None:
+    with InputNode() as given:
+        output = Stage.remote(1).times.bind(Stage.remote(1).fail.bind(given))
+    with pytest.raises(ValueError, match="cannot take 5") as caught:
+        ray.get(output.experimental_compile().execute(5))
+    assert isinstance(caught.value, RayTaskError)
+
+
+def test_a_timeout() -> None:
+    with InputNode() as given:
+        output = Stage.remote(1).never.bind(given)
+    ref = output.experimental_compile().execute(5)
+    with pytest.raises(RayChannelTimeoutError):
+        ray.get(ref, timeout=0.01)
+
+
+def test_awaited() -> None:
+    compiled = pipeline(enable_asyncio=True)
+
+    async def main() -> Any:
+        future = await compiled.execute_async(1)
+        value = await future
+        with pytest.raises(ValueError, match="already"):
+            await future
+        return value
+
+    assert asyncio.run(main()) == 20
+    with pytest.raises(ValueError, match="execute_async"):
+        compiled.execute(1)
+    with pytest.raises(ValueError, match="enable_asyncio"):
+        asyncio.run(pipeline().execute_async(1))
+
+
+def test_a_limit_of_unfetched_results() -> None:
+    compiled = pipeline(_max_inflight_executions=2)
+    refs = [compiled.execute(1), compiled.execute(2)]
+    with pytest.raises(RayCgraphCapacityExceeded, match="2"):
+        compiled.execute(3)
+    ray.get(refs[0])
+    assert ray.get(compiled.execute(3)) == 60
+
+
+def test_teardown() -> None:
+    stage = Stage.remote(2)
+    with InputNode() as given:
+        compiled = stage.times.bind(given).experimental_compile()
+    compiled.teardown()
+    with pytest.raises(RayChannelError, match="torn down"):
+        compiled.execute(1)
+    assert ray.get(stage.times.remote(1)) == 2
+    compiled.teardown(kill_actors=True)
+    with pytest.raises(ActorDiedError):
+        ray.get(stage.times.remote(1))
+
+
+def test_what_cannot_be_compiled() -> None:
+    function = ray.remote(lambda x: x)
+    stage = Stage.remote(1)
+    with InputNode() as given, InputNode() as other:
+        with pytest.raises(NotImplementedError, match="function"):
+            function.bind(given).experimental_compile()
+        with pytest.raises(ValueError, match=r"Stage\.remote"):
+            Stage.bind(1).times.bind(given).experimental_compile()
+        with pytest.raises(NotImplementedError, match="one InputNode"):
+            stage.sum.bind(given, other).experimental_compile()
+        with pytest.raises(ValueError, match="either whole or in parts"):
+            stage.sum.bind(given, given[0]).experimental_compile()
+        with pytest.raises(ValueError, match="depends on nothing"):
+            stage.sum.bind(given, stage.times.bind(1)).experimental_compile()
+    with pytest.raises(ValueError, match="no InputNode"):
+        stage.times.bind(1).experimental_compile()
+
+
+def test_drawings_are_refused_and_lists_are_not() -> None:
+    compiled = pipeline()
+    with pytest.raises(NotImplementedError, match="ascii"):
+        compiled.visualize()
+    assert compiled.visualize(format="ascii").splitlines()[0] == "0: InputNode <- nothing"
