@@ -26,7 +26,6 @@ _HOMES = {
     "LoggingConfig": "skate.client.logging_config",
     "available_resources": "skate.client.inquiries",
     "cancel": "skate.client.retrieval",
-    "client": "skate.client.remote_client",
     "ClientBuilder": "skate.client.remote_client",
     "cluster_resources": "skate.client.inquiries",
     "get": "skate.client.retrieval",
@@ -55,7 +54,7 @@ _HOMES = {
     ),  # fmt: skip
 }
 _PACKAGES = {
-    "actor", "autoscaler", "cluster_utils", "compat", "dag", "data", "exceptions", "experimental", "job_submission",
+    "actor", "autoscaler", "client", "cluster_utils", "compat", "dag", "data", "exceptions", "experimental", "job_submission",
     "runtime_context", "runtime_env", "serve", "train", "tune", "util", "widgets", "types",
 }  # fmt: skip
 
@@ -63,7 +62,7 @@ SCRIPT_MODE = 0
 WORKER_MODE = 1
 LOCAL_MODE = 2
 
-__all__ = ["LOCAL_MODE", "SCRIPT_MODE", "WORKER_MODE", "__version__", *_HOMES]
+__all__ = ["LOCAL_MODE", "SCRIPT_MODE", "WORKER_MODE", "__version__", "client", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:

@@ -27,14 +27,17 @@ def run(seed: int, log: list[str] | None = None) -> Cluster:
     faults = Faults() if calm else Faults(worker=rng.choice((0, 0.002, 0.02)), driver=rng.choice((0, 0.001)), environment=0.3)
     cpus = rng.choice((1, 2, 4))
     gpus = rng.choice((0, 2))
-    cluster = Cluster(rng, cpus, gpus=gpus, faults=faults, log=log)
+    arena_bytes = 1 << 23 if calm else rng.choice((1 << 20, 1 << 23))
+    cluster = Cluster(rng, cpus, gpus=gpus, arena_bytes=arena_bytes, faults=faults, log=log)
+    cluster.pace = {what: rng.choice((1, 1, 0.3, 0.1)) for what in ("arrive", "deliver", "act", "tidy", "strike")}
+    haste = rng.choice((3, 8, 24))
     author = Author(rng, free=free, failures=not calm, most_cpus=cpus, gpus=bool(gpus))
     drivers = [cluster.driver() for _ in range(rng.choice((1, 1, 2, 3)))]
     for _ in range(OPERATIONS):
         driver = rng.choice(drivers)
         if driver.alive:
             driver.todo.append(author.driver_operation())
-        for _ in range(rng.randrange(12)):
+        for _ in range(rng.randrange(haste)):
             cluster.step()
     cluster.drain(patient=not free)
     if calm and not free:

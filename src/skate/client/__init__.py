@@ -1,0 +1,19 @@
+"""What one process holds: refs, remote functions, actor handles; and `ray.client(...)`, which shares the package's name."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from typing import Any
+
+
+class _Package(types.ModuleType):
+    """Ray has a function where this package stands, so the package can be called."""
+
+    def __call__(self, address: str | None = None, _deprecation_warn_enabled: bool = True) -> Any:
+        """A builder of a session; see `remote_client.client`."""
+        return importlib.import_module("skate.client.remote_client").client(address, _deprecation_warn_enabled)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -219,3 +219,9 @@ def get_gpu_ids() -> list[Any]:
 def node_ip_address() -> str:
     """The address of this machine as other nodes see it; loopback while there are none."""
     return "127.0.0.1"
+
+
+def in_worker() -> bool:
+    """True where a task or an actor runs; false in a driver, and where no session runs."""
+    process = session.current_or_none()
+    return process is not None and process.context is not None

@@ -64,7 +64,7 @@ def init(
         local_mode=local_mode,
         ignore_reinit_error=ignore_reinit_error,
         log_to_driver=log_to_driver,
-        namespace=namespace,
+        namespace=namespace if namespace is not None else getattr(job_config, "ray_namespace", None),
         runtime_env=runtime_env if runtime_env is not None else getattr(job_config, "runtime_env", None),
         **kwargs,
     )

@@ -105,7 +105,7 @@ def strategy_of(process: Process, options: dict[str, Any], kind: str, name: str)
         group, index, capture = placed
         if group is None:
             return None
-        if not hasattr(group, "bundle_specs"):
+        if not hasattr(group, "is_empty"):
             raise TypeError(
                 f"placement_group={group!r:.80} is no placement group; give what placement_group() returned, or None for none"
             )

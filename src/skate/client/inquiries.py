@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from skate.client import session
+from skate.client.refs import ObjectRef
+from skate.core.messages import ARENA, INLINE
 
 
 def _ask(verb: str) -> Any:
@@ -81,3 +83,14 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
     with open(filename, "w") as file:
         json.dump(events, file)
     return None
+
+
+def object_location(ref: ObjectRef[Any]) -> dict[str, Any]:
+    """Where a ref's value is: the ids of nodes, its size in bytes (None if unknown), whether it was spilled."""
+    process = session.current()
+    state = process.request("object_state", ref._id)
+    if state is None:
+        state = {"kind": ref._kind, "size": 0}
+    there = state["kind"] in (ARENA, INLINE)
+    size = state["size"] or (len(ref._value) if ref._kind == INLINE else None)
+    return {"node_ids": [process.node_id.hex()] if there else [], "object_size": size, "did_spill": False}

@@ -66,6 +66,9 @@ class ObjectRef(Generic[T]):
     def __deepcopy__(self, memo: Any) -> ObjectRef[T]:
         return self
 
+    def _is_ready(self) -> bool:
+        return self._kind != PENDING
+
     # -- public face
 
     def binary(self) -> bytes:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from skate.client.process import Process
 
 CO_GENERATOR = 0x20
+CO_COROUTINE = 0x80
 CO_ASYNC_GENERATOR = 0x200
 
 
@@ -23,6 +24,7 @@ class RemoteFunction:
     def __init__(self, function: Callable[..., Any], given: dict[str, Any]) -> None:
         self._function = function
         self._name: str = getattr(function, "__qualname__", None) or type(function).__name__
+        _refuse_coroutine(function, self._name)
         self._is_generator = is_generator(function)
         self._options = options.task_options(given, decorator=True, generator=self._is_generator)
         self._signature: Any = None
@@ -180,12 +182,24 @@ def return_fields(returns: Any) -> dict[str, Any]:
 
 def is_generator(function: Any) -> bool:
     """True for generator functions, async ones too."""
+    return bool(_code_flags(function) & (CO_GENERATOR | CO_ASYNC_GENERATOR))
+
+
+def _code_flags(function: Any) -> int:
+    """What the compiler noted about a function, under whatever wraps it."""
     while isinstance(function, functools.partial):
         function = function.func
     function = getattr(function, "__func__", function)
     code = getattr(getattr(function, "__wrapped__", function), "__code__", None) or getattr(function, "__code__", None)
-    flags = getattr(code, "co_flags", 0)
-    return bool(flags & (CO_GENERATOR | CO_ASYNC_GENERATOR))
+    return getattr(code, "co_flags", 0)
+
+
+def _refuse_coroutine(function: Any, name: str) -> None:
+    if _code_flags(function) & CO_COROUTINE:
+        raise ValueError(
+            f"{name} is an `async def`, which cannot be a task: tasks run to their end one after the other; make it the method "
+            f"of an actor, or wrap it: `def task(*args): return asyncio.run({name}(*args))`"
+        )
 
 
 def _rebuild_function(function: Callable[..., Any], given: dict[str, Any]) -> RemoteFunction:

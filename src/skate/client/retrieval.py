@@ -23,9 +23,15 @@ def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bo
     """
     if type(object_refs) is ObjectRef:
         process = object_refs._process
-        if process is not None and object_refs._kind not in (PENDING, UNKNOWN) and not process.closed:
-            return process.load(object_refs)
-        return _get_all([object_refs], timeout)[0]
+        if process is None or process.closed:
+            return _get_all([object_refs], timeout)[0]
+        if object_refs._kind == PENDING and process is session.current_or_none():
+            with process.lock:
+                if object_refs._kind == PENDING and not _wait_told(process, object_refs._is_ready, timeout):
+                    raise _not_there(process, [object_refs], timeout)
+        elif object_refs._kind in (PENDING, UNKNOWN):
+            return _get_all([object_refs], timeout)[0]
+        return process.load(object_refs)
     if isinstance(object_refs, list):
         if not object_refs:
             return []
@@ -98,6 +104,12 @@ def _wait_told(process: Any, ready: Any, timeout: float | None) -> bool:
     if process.closed and not arrived:
         raise process.ended()
     return arrived
+
+
+def _not_there(process: Any, refs: list[ObjectRef[Any]], timeout: float | None) -> Exception:
+    if process.closed:
+        return RuntimeError("the session was shut down while a get waited")
+    return _timed_out(process, refs, timeout)
 
 
 def _timed_out(process: Any, refs: list[ObjectRef[Any]], timeout: float | None) -> Exception:

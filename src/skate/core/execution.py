@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from skate.core.node import NodeCore
 
 ErrorValue = tuple[str, dict[str, Any]]
+FIRST = b"\x01\x00\x00\x00"  # index of a task's first result
 
 
 class Execution:
@@ -193,6 +194,9 @@ class Execution:
     def _complete(self, task: Task, returns: tuple[Any, ...]) -> None:
         if task.template.streaming:
             self._end_stream(task, task.items)
+        elif len(returns) == 1:
+            kind, payload, held = returns[0]
+            self.give(task, task.task_id + FIRST, kind, payload, held, None)
         elif returns:
             for oid, (kind, payload, held) in zip(return_ids(task.task_id, len(returns)), returns, strict=True):
                 self.give(task, oid, kind, payload, held, None)

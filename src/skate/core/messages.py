@@ -15,6 +15,7 @@ INLINE = 1  # payload: bytes
 ARENA = 2  # payload: (offset, size) in the arena of this node
 ERROR = 3  # payload: (exception class name, fields)
 UNKNOWN = 4  # a borrowed ref: ask the node
+REMOTE = 5  # it is there, but on another node; payload: size in bytes
 
 # client -> node: tasks
 FUNCTION = 1  # key, blob, held ids
@@ -64,6 +65,18 @@ TAKE_BACK = 54  # give back what is not begun
 STOP_TASK = 55  # task_id, recursive: cancel it
 EXIT = 56  # leave; graceful or not
 ACK = 57  # task_id, items consumed so far
+
+# node -> node, beside the words of clients and nodes: a node is a client of its peers
+FORWARD = 60  # kind of task, task_id, template_key, args, deps, held ids, parent task id, fields
+FINISHED = 61  # task_id, microseconds: nothing more is said of a task that was forwarded
+REPORT = 62  # resources free, those of bundles, tasks taken in from the receiver so far
+SEEK = 63  # actor_id: say where it is, now and when that changes
+ACTOR_AT = 64  # actor_id, state, node id, fields
+ACTOR_STATE = 65  # actor_id, state, restarts, pid, death: of an actor that the head has put on the sender
+RESERVE = 66  # group_id, index, resources: set a bundle apart
+RESERVED = 67  # group_id, index, whether it was done
+UNRESERVE = 68  # group_id, index
+GROUP = 69  # group_id, fields: a placement group as the head knows it
 
 # status of DONE
 OK = 0

@@ -8,7 +8,7 @@ from skate.core import messages as m
 from skate.core.capacity import Capacity, Lease
 from skate.core.feasibility import matches
 from skate.core.shortage import infeasible_message
-from skate.core.tasks import PLAIN, Task
+from skate.core.tasks import ENDED, PLAIN, Task
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -172,7 +172,7 @@ class PlacementTable:
             strategy = task.template.strategy
             if not strategy or strategy[0] != "bundle" or strategy[1] != group.group_id:
                 continue
-            if task.kind == PLAIN:
+            if task.kind == PLAIN and task.state != ENDED:  # not ended with another one, whose result it was to take
                 self._end_task(task, text)
         for actor in list(node.actors.actors.values()):
             strategy = actor.template.strategy

@@ -70,6 +70,9 @@ class Task:
     items = 0
     consumed = 0
     error: tuple[str, dict[str, Any]] | None = None
+    node: Any = None  # the peer that it was forwarded to
+    origin: dict[str, Any] | None = None  # what the peer that forwarded it here said about it
+    heirs = 0  # values that it could make again, if they were lost
 
     def __init__(
         self,

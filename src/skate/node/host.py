@@ -186,8 +186,13 @@ class NodeHost:
     # -- time
 
     def _before_poll(self) -> float | None:
-        self.process.tidy()
-        self.flush()
+        process = self.process
+        if process.graves or process.unhandled:
+            process.tidy()
+        if self.dirty:
+            self.flush()
+        if not self.core.scheduler.watchful:
+            return None
         wanted = self.core.tick(time.monotonic())
         if self.core.effects and not self._applying:
             self.apply()

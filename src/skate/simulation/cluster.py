@@ -65,6 +65,7 @@ class Cluster:
         self.processes: dict[int, Process] = {}
         self.memory: dict[int, tuple[bytes, tuple[bytes, ...]]] = {}
         self.gates: set[str] = set()
+        self.pace: dict[str, float] = {}  # how readily "arrive", "deliver", "act" and the like happen: 0 to 1
         self.impatient = False  # a wait in `get` may time out
         self.doomed: list[int] = []
         #: What became of each call, by task id: "" while it runs, a class name for an error, "ok".
@@ -92,6 +93,8 @@ class Cluster:
         if not events:
             return False
         what, process = events[self.rng.randrange(len(events))]
+        if self.rng.random() > self.pace.get(what.__name__, 1.0):
+            what, process = events[self.rng.randrange(len(events))]
         self.now += self.rng.choice((1e-5, 1e-4, 2e-3))
         what(process)
         if self.rng.random() < 0.05:

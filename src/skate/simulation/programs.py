@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Callable
 
 Operation = tuple[Any, ...]
 
@@ -99,34 +100,50 @@ class Author:
         self.most_cpus = most_cpus
         self.gpus = gpus
         self.count = 0
+        # Every run has its own mix, with much of one thing and nothing of another.
+        kinds = {
+            self._submit: 10, self._call: 6, self._create: 2, self._put: 2, self._drop: 4, self._drop_actor: 1,
+            self._look: 1, self._name: 0.5, self.group_operation: 2,
+        }  # fmt: skip
+        if failures:
+            kinds |= {self._cancel: 2, self._kill: 0.5}
+        self.kinds = list(kinds)
+        self.weights = [weight * rng.choice((0.1, 1, 1, 4)) for weight in kinds.values()]
 
     def driver_operation(self) -> Operation:
         """Something that a driver does next."""
-        rng = self.rng
-        kind = rng.random()
-        if kind < 0.38:
-            return ("submit", self.task(2), self.picks(), self.picks())
-        if kind < 0.56:
-            return ("call", self.number(), self.call(2), self.picks(), self.picks())
-        if kind < 0.62:
-            return ("create", *self.actor(), self.picks(), self.picks())
-        if kind < 0.70:
-            return ("put", rng.random() < 0.5, self.picks())
-        if kind < 0.82:
-            return ("drop", self.number())
-        if kind < 0.86:
-            return ("drop_actor", self.number())
-        if kind < 0.90:
-            return ("get", self.number()) if self.free else ("next", self.number())
-        if kind < 0.94:
-            return self.group_operation()
-        if kind < 0.95:
-            return ("name", rng.choice("abc"))
-        if not self.failures:
-            return ("submit", self.task(1), self.picks(), ())
-        if kind < 0.985:
-            return ("cancel", self.number(), rng.random() < 0.4, rng.random() < 0.7)
-        return ("kill", self.number(), rng.random() < 0.6)
+        kind: Callable[[], Operation] = self.rng.choices(self.kinds, self.weights)[0]
+        return kind()
+
+    def _submit(self) -> Operation:
+        return ("submit", self.task(2), self.picks(), self.picks())
+
+    def _call(self) -> Operation:
+        return ("call", self.number(), self.call(2), self.picks(), self.picks())
+
+    def _create(self) -> Operation:
+        return ("create", *self.actor(), self.picks(), self.picks())
+
+    def _put(self) -> Operation:
+        return ("put", self.rng.random() < 0.5, self.picks())
+
+    def _drop(self) -> Operation:
+        return ("drop", self.number())
+
+    def _drop_actor(self) -> Operation:
+        return ("drop_actor", self.number())
+
+    def _look(self) -> Operation:
+        return ("get", self.number()) if self.free else ("next", self.number())
+
+    def _name(self) -> Operation:
+        return ("name", self.rng.choice("abc"))
+
+    def _cancel(self) -> Operation:
+        return ("cancel", self.number(), self.rng.random() < 0.4, self.rng.random() < 0.7)
+
+    def _kill(self) -> Operation:
+        return ("kill", self.number(), self.rng.random() < 0.6)
 
     def group_operation(self) -> Operation:
         """Something about placement groups."""

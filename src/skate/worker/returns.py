@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from typing import TYPE_CHECKING, Any
 
 from skate.core.messages import ARENA, INLINE
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from skate.client.process import Process
     from skate.worker.context import Running
     from skate.worker.templates import WorkerTemplate
+
+_SMALL = frozenset({int, float, bool, type(None)})
 
 Value = tuple[int, Any, tuple[bytes, ...]]
 

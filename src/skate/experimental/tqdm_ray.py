@@ -1,0 +1,135 @@
+"""Progress bars that stay legible when many workers have one.
+
+A worker prints a whole line now and then, which reaches the driver's terminal with the worker's name in front; the
+driver's own bar is drawn in place on a terminal. Bars of several processes so never write over each other.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from skate.client.context import in_worker
+
+BAR_WIDTH = 20
+
+
+def safe_print(*args: Any, **kwargs: Any) -> None:
+    """`print`, on a line of its own even while a bar is being drawn."""
+    if _drawn and kwargs.get("file") in (None, sys.stdout, sys.stderr):
+        _erase()
+    builtins.print(*args, **kwargs)
+
+
+class tqdm:
+    """A progress bar, usable in drivers, tasks and actors; it knows the part of tqdm's arguments given here.
+
+    Args:
+        iterable: what is iterated over; the bar moves by one for each item.
+        desc: what stands in front of the bar.
+        total: the number of steps; the length of the iterable if not given.
+        unit: what a step is called, "it" if not given.
+        position: accepted, as positions are found by themselves.
+        flush_interval_s: seconds between two lines, 1 if not given.
+    """
+
+    DEFAULT_FLUSH_INTERVAL_SECONDS = 1.0
+
+    def __init__(
+        self,
+        iterable: Iterable[Any] | None = None,
+        desc: str | None = None,
+        total: int | None = None,
+        unit: str | None = None,
+        position: int | None = None,
+        flush_interval_s: float | None = None,
+    ) -> None:
+        if total is None and iterable is not None:
+            try:
+                total = len(iterable)  # type: ignore[arg-type]
+            except (TypeError, AttributeError):
+                total = None
+        self._iterable = iterable
+        self._desc = desc or ""
+        self._unit = unit or "it"
+        self._interval_s = self.DEFAULT_FLUSH_INTERVAL_SECONDS if flush_interval_s is None else flush_interval_s
+        self._began = time.monotonic()
+        self._shown = float("-inf")
+        self._closed = False
+        self.total = total
+        self.n = 0
+
+    def set_description(self, desc: str) -> None:
+        """Change what stands in front of the bar."""
+        self._desc = desc
+        self._show()
+
+    def update(self, n: int = 1) -> None:
+        """Move the bar by `n` steps."""
+        self.n += n
+        self._show()
+
+    def refresh(self) -> None:
+        """Show the bar again, if it is time."""
+        self._show()
+
+    def close(self) -> None:
+        """Show the bar a last time."""
+        if not self._closed:
+            self._closed = True
+            self._show(last=True)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._iterable is None:
+            raise ValueError("this tqdm was made without an iterable: call update() by hand, or give it one")
+        for item in self._iterable:
+            self.update(1)
+            yield item
+        self.close()
+
+    def __enter__(self) -> tqdm:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def line(self) -> str:
+        """The bar as text: `load:  40%|########            | 4/10 [2 s, 2 it/s]`."""
+        seconds = time.monotonic() - self._began
+        rate = f"{self.n / seconds:.3g} {self._unit}/s" if seconds > 0 else "?"
+        front = f"{self._desc}: " if self._desc else ""
+        if not self.total:
+            return f"{front}{self.n} {self._unit} [{seconds:.0f} s, {rate}]"
+        part = min(self.n / self.total, 1.0)
+        bar = ("#" * round(part * BAR_WIDTH)).ljust(BAR_WIDTH)
+        return f"{front}{part:4.0%}|{bar}| {self.n}/{self.total} [{seconds:.0f} s, {rate}]"
+
+    def _show(self, last: bool = False) -> None:
+        now = time.monotonic()
+        if not last and now - self._shown < self._interval_s:
+            return
+        self._shown = now
+        if in_worker():
+            builtins.print(self.line(), flush=True)
+        elif sys.stderr.isatty():
+            _erase()
+            sys.stderr.write(self.line() + ("\n" if last else ""))
+            sys.stderr.flush()
+            if not last:
+                _drawn.append(self)
+        else:
+            sys.stderr.write(self.line() + "\n")
+
+
+#: The bar that stands on the terminal's last line, if one does.
+_drawn: list[tqdm] = []
+
+
+def _erase() -> None:
+    if _drawn:
+        _drawn.clear()
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
