@@ -276,7 +276,7 @@ def raised(exc):
     """`exc` as it is after having been raised."""
     try:
         raise exc
-    except BaseException as caught:
+    except BaseException as caught:  # whatever was raised comes back
         return caught
 
 

@@ -33,7 +33,7 @@ def raised(exc, *, cause=None):
         if cause is not None:
             raise exc from cause
         raise exc
-    except BaseException as caught:
+    except BaseException as caught:  # whatever was raised comes back
         return caught
 
 

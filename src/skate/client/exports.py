@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -50,8 +51,6 @@ def stamp_of(definition: Any) -> bytes:
     path = getattr(module, "__file__", None)
     if not path or getattr(module, "__name__", "") == "__main__" or "site-packages" in path:
         return b""
-    import os  # resolved by now: os is always loaded
-
     try:
         status = os.stat(path)
     except OSError:

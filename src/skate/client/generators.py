@@ -155,10 +155,11 @@ class ObjectRefGenerator:
 
     def close(self) -> None:
         """Cancel the task and drop what has not been taken."""
-        from skate.client.retrieval import cancel  # retrieval waits on generators, so it imports this file
-
-        cancel(self)
-        with self._stream.process.lock:
+        process = self._stream.process
+        with process.lock:
+            if not process.closed:
+                process.send((m.CANCEL, self._stream.task_id, False, True))
+                process.link.flush()
             self._stream.ready.clear()
 
     def task_id(self) -> Any:

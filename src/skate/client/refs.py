@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-
+import os
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -96,8 +96,6 @@ class ObjectRef(Generic[T]):
     @classmethod
     def from_random(cls) -> ObjectRef[Any]:
         """A ref with a random id, known to nobody."""
-        import os  # only tests of ids need it
-
         return cls(os.urandom(28))
 
     def task_id(self) -> Any:

@@ -242,7 +242,7 @@ def put(value: Any, *, _owner: Any = None, _tensor_transport: Any = None) -> Obj
 
 
 def _cannot_put(value: Any, error: Exception) -> Exception:
-    from skate.wire.culprit import explain
+    from skate.wire.culprit import explain  # only errors need it
 
     return TypeError(f"the value cannot be put: {explain(value, 'value')}\n({type(error).__name__}: {error})")
 

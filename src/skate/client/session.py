@@ -60,7 +60,7 @@ def init(address: str | None = None, **settings: Any) -> RayContext:
     Args are checked by `client.settings.Settings`; see the public `skate.init` for what they are. Raises RuntimeError if
     one runs already (unless `ignore_reinit_error`), ValueError for settings that cannot be.
     """
-    from skate.client.settings import Settings
+    from skate.client.settings import Settings  # needed once, and not by workers
 
     with _starting:
         if _process is not None:

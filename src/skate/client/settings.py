@@ -134,7 +134,7 @@ def _bytes(name: str, value: Any) -> int | None:
 
 
 def _resources(given: Any) -> dict[str, float]:
-    from skate.client import option_values
+    from skate.client import option_values  # 3 ms, and most sessions have no resources of their own
 
     found = option_values.resources("resources", given) or {}
     for name, amount in found.items():
@@ -146,7 +146,7 @@ def _resources(given: Any) -> dict[str, float]:
 def _environment(given: Any) -> dict[str, Any] | None:
     if not given:
         return None
-    from skate.runtime_env import prepare
+    from skate.runtime_env import prepare  # only sessions with an environment pay for it
 
     return prepare.validate(given, where="init()")
 

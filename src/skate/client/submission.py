@@ -68,7 +68,7 @@ def pack_arguments(process: Process, args: tuple[Any, ...], kwargs: dict[str, An
 
 def unpicklable(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any], callee: Callee) -> TypeError:
     """The error that names the argument that cannot be sent, and the path to what is wrong in it."""
-    from skate.wire.culprit import explain
+    from skate.wire.culprit import explain  # only errors need it
 
     name = callee.name
     known = callee.parameters()

@@ -53,7 +53,7 @@ class Execution:
             record = objects.ensure(oid)
             if record.kind == m.PENDING:
                 task.missing += 1
-                record.waiters.append(lambda task=task: self.argument_arrived(task))  # type: ignore[misc]
+                record.waiters.append(task)
 
     def argument_arrived(self, task: Task) -> None:
         """One of the values that a task waited for is there."""
@@ -271,11 +271,17 @@ class Execution:
             self.drop_arguments(task)
 
     def drop_arguments(self, task: Task) -> None:
-        """Unpin what a task was given."""
+        """Unpin what a task was given, and wait for it no more."""
+        objects = self.node.objects
+        if task.missing > 0:
+            for _, oid in task.deps:
+                record = objects.records[oid]
+                if record.kind == m.PENDING and task in record.waiters:
+                    record.waiters.remove(task)
         for _, oid in task.deps:
-            self.node.objects.unpin(oid)
+            objects.unpin(oid)
         for oid in task.held:
-            self.node.objects.unpin(oid)
+            objects.unpin(oid)
 
     # -- the worker's side of scheduling
 

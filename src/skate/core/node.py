@@ -71,8 +71,8 @@ class NodeCore:
         self.tasks: dict[bytes, Task] = {}
         self.history: deque[tuple[Any, ...]] = deque(maxlen=HISTORY_MAX)
         self.actors = ActorTable()
-        self.objects = ObjectTable(self._release, self._pin_actor, self._deliver)
         self.execution = Execution(self)
+        self.objects = ObjectTable(self._release, self._pin_actor, self._deliver, self.execution.argument_arrived)
         self.calls = Calls(self)
         self.lifetimes = Lifetimes(self)
         self.scheduler = Scheduler(self.capacity, self.emit, self.execution.start)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from skate.core.messages import ARENA, ERROR, PENDING
+from skate.core.tasks import Task
 
 Value = tuple[int, Any, tuple[bytes, ...]]
 
@@ -27,7 +28,7 @@ class ObjectRecord:
         self.held: tuple[bytes, ...] = ()
         self.holders: dict[int, int] = {}
         self.pins = 0
-        self.waiters: list[Callable[[], None]] = []
+        self.waiters: list[Task] = []  # whose argument it is; once for each time
         self.fetchers: list[int] = []
         self.writer: int | None = None  # who is writing the value into the arena just now
         self.producer: Any = None  # the task that can make the value again
@@ -46,11 +47,13 @@ class ObjectTable:
         release: Callable[[int], None],
         pin_other: Callable[[bytes, int], None],
         deliver: Callable[[int, ObjectRecord], None],
+        arrived: Callable[[Task], None],
     ) -> None:
         self.records: dict[bytes, ObjectRecord] = {}
         self._release = release
         self._pin_other = pin_other
         self._deliver = deliver
+        self._arrived = arrived
 
     def get(self, oid: bytes) -> ObjectRecord | None:
         """The record of an object, or None if it is not (or no longer) known here."""
@@ -83,7 +86,7 @@ class ObjectTable:
         for cid in fetchers:
             self._deliver(cid, record)
         for waiter in waiters:
-            waiter()
+            self._arrived(waiter)
 
     def fail(self, record: ObjectRecord, name: str, **fields: Any) -> None:
         """Give an object an error for its value."""

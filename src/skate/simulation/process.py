@@ -388,7 +388,7 @@ class Process:
         kept = [ref for ref in map(frame.pick, inner) if ref is not None]
         oid = self.next_object_id()
         if not large:
-            ref = Ref(oid, self, m.INLINE, (oid[-4:], tuple(each.oid for each in kept)))
+            ref = Ref(oid, self, m.INLINE, (oid[-4:], tuple(self.escape(each) for each in kept)))
             ref.held = kept  # type: ignore[assignment]
         else:
             ref = Ref(oid, self, m.PENDING)

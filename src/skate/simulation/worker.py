@@ -106,16 +106,26 @@ class Worker(Process):
         """Return the tasks that were not begun."""
         if self.actor_id or not self.queue:
             return
-        ids = tuple(message[1] for _, message in self.queue if message[0] == m.EXECUTE)
+        back = [message for _, message in self.queue if message[0] == m.EXECUTE]
+        ids = tuple(message[1] for message in back)
+        for message in back:
+            self._give_up(message)
         self.queue = deque(entry for entry in self.queue if entry[1][0] != m.EXECUTE)
         if ids:
             self.outbox.append((m.RETURNED, ids))
+
+    def _give_up(self, message: tuple[Any, ...]) -> None:
+        """A task does not run here: what was granted with its arguments is given back."""
+        for _, oid, kind, _ in message[4]:
+            if kind == m.ARENA:
+                self.graves.append((oid, 1))
 
     def _stop_task(self, message: tuple[Any, ...]) -> None:
         task_id = message[1]
         for entry in self.queue:
             if entry[1][1] == task_id:
                 self.queue.remove(entry)
+                self._give_up(entry[1])
                 self.outbox.append((m.DONE, task_id, m.CANCELLED, (), 0, False))
                 return
         running = self.running if self.running and self.running.task_id == task_id else self.side.get(task_id)
@@ -170,6 +180,7 @@ class Worker(Process):
         running = Running(task_id, spec, last["restarts"] if word == m.CONSTRUCT else last)
         self.cluster.began(self, running, word)
         running.thread = self.run(running, inner, deps)
+        next(running.thread)
         if word == m.INVOKE and self.life.get("concurrent"):
             self.side[task_id] = running
         else:
@@ -213,12 +224,14 @@ class Worker(Process):
     def run(self, running: Running, inner: tuple[bytes, ...], deps: tuple[Any, ...]) -> Thread:
         """The whole life of a task; ends with what DONE carries."""
         frame = running.frame
+        granted = [self.adopt(oid, 1) for _, oid, kind, _ in deps if kind == m.ARENA]
+        yield None
         for each in inner:
             frame.take(self.adopt(each, 0))
         for _place, oid, kind, payload in deps:
             assert kind in (m.INLINE, m.ARENA), f"{running.spec} was sent an argument that is no value: {kind}"
             if kind == m.ARENA:
-                ref = self.adopt(oid, 1)
+                ref = self.adopt(oid, 0)
                 ref.kind, ref.value = kind, payload
                 frame.refs.append(ref)
                 for each in self.load(ref):
@@ -226,6 +239,7 @@ class Worker(Process):
             elif isinstance(payload, tuple):
                 for each in payload[1]:
                     frame.take(self.adopt(each, 0))
+        granted.clear()
         yield None
         for operation in running.spec.program:
             if operation[0] in ("fail", "crash", "exit", "item", "give", "work", "gate", "stash"):

@@ -16,11 +16,15 @@ import select
 import threading
 import time
 from collections.abc import Callable, Iterator
+from os import sched_yield
 from threading import get_ident
+from time import perf_counter
 from typing import Any
 
 TICK_S = 0.005
 TICKS_BEFORE_SLEEP = 20
+SPIN_SECONDS = 60e-6
+SPIN_CREDIT_MAX = 16
 
 Ready = Callable[[], bool]
 
@@ -61,6 +65,7 @@ class Pump:
         self._asleep = False
         self._resting = False
         self._wanted = False
+        self._spin_credit = 0
         self._thread: threading.Thread | None = None
         self._main_ident = threading.main_thread().ident
         self._main_gate: Any = None
@@ -154,7 +159,10 @@ class Pump:
             self.main_waits = True
         lock.release()
         try:
-            events = self.poller.poll(-1 if timeout is None else timeout)
+            if self._spin_credit > 0 and is_main and timeout != 0:
+                events = self._spin() or self._poll(timeout)
+            else:
+                events = self._poll(timeout)
         finally:
             lock.acquire()
             if is_main:
@@ -170,6 +178,27 @@ class Pump:
                 self._drain_wake()
         if self._waiters:
             self.wake_ready()
+
+    def _poll(self, timeout: float | None) -> list[tuple[int, int]]:
+        started = perf_counter()
+        events = self.poller.poll(-1 if timeout is None else timeout)
+        if perf_counter() - started < SPIN_SECONDS and self._spin_credit < SPIN_CREDIT_MAX:
+            self._spin_credit += 1
+        return events
+
+    def _spin(self) -> list[tuple[int, int]]:
+        poll = self.poller.poll
+        end = perf_counter() + SPIN_SECONDS
+        while True:
+            events = poll(0)
+            if events:
+                if self._spin_credit < SPIN_CREDIT_MAX:
+                    self._spin_credit += 1
+                return events
+            if perf_counter() > end:
+                self._spin_credit -= 4
+                return events
+            sched_yield()
 
     def _drain_wake(self) -> None:
         try:

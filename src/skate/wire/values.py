@@ -12,6 +12,7 @@ import pickle
 import struct
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -175,8 +176,6 @@ def _reduce_tensor(tensor: Any) -> Any:
 
 
 def _tensor_from(array: Any, dtype: str | None) -> Any:
-    import warnings
-
     import torch  # the value is a tensor: its reader has torch
 
     with warnings.catch_warnings():

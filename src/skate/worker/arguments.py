@@ -10,6 +10,7 @@ from skate.wire import values
 
 if TYPE_CHECKING:
     from skate.client.process import Process
+    from skate.client.refs import ObjectRef
 
 Arguments = tuple[Any, dict[str, Any]]
 
@@ -18,7 +19,9 @@ def unpack_arguments(process: Process, blob: bytes, deps: tuple[Any, ...]) -> Ar
     """Positional and keyword arguments of a call; `deps` are the refs among them as (place, id, kind, payload)."""
     if not deps:
         return values.unpack(blob) if blob else ((), {})
-    found = {place: _value(process, oid, kind, payload) for place, oid, kind, payload in deps}
+    with process.lock:  # their grants came with the message, so all are taken over before anything can go wrong
+        refs = [process.adopt_any(oid) if kind == ARENA else None for _, oid, kind, _ in deps]
+    found = {place: _value(process, ref, payload) for ref, (place, _, _, payload) in zip(refs, deps, strict=True)}
     if WHOLE in found:
         given, named = found.pop(WHOLE)
     else:
@@ -33,11 +36,16 @@ def unpack_arguments(process: Process, blob: bytes, deps: tuple[Any, ...]) -> Ar
     return given, named
 
 
-def _value(process: Process, oid: bytes, kind: int, payload: Any) -> Any:
-    if kind != ARENA:
+def give_up(process: Process, deps: tuple[Any, ...]) -> None:
+    """The arguments of a call that does not run here: what was granted with them is given back. The lock is held."""
+    for _, oid, kind, _ in deps:
+        if kind == ARENA:
+            process.bury(oid, 1)
+
+
+def _value(process: Process, ref: ObjectRef[Any] | None, payload: Any) -> Any:
+    if ref is None:
         return values.unpack(payload)
-    with process.lock:
-        ref = process.adopt_any(oid)  # its grant came with the message
-        ref._kind = ARENA
-        ref._value = payload
+    ref._kind = ARENA
+    ref._value = payload
     return process.load(ref)

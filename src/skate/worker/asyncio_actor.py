@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
 from skate.wire.status import STATUS_SLOT
+from skate.worker.arguments import give_up
 from skate.worker.context import ActorExit, Running
 from skate.worker.threaded_actor import DEFAULT_GROUP, unknown_group
 
@@ -126,6 +127,7 @@ class AsyncioMode:
             for entry in group.waiting:
                 if entry[1][1] == task_id:
                     group.waiting.remove(entry)
+                    give_up(self.executor.process, entry[1][4])
                     return True
         return False
 

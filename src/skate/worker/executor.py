@@ -14,8 +14,9 @@ from skate.wire.channel import Channel
 from skate.wire.interrupts import Interrupts
 from skate.wire.status import STATUS_SLOT, Slot
 from skate.worker import output
-from skate.worker.arguments import unpack_arguments
+from skate.worker.arguments import give_up, unpack_arguments
 from skate.worker.context import ActorExit, Running, WorkerContext
+from skate.worker.environment import apply_lease
 from skate.worker.returns import pack_failure, pack_returns, pack_value
 from skate.worker.templates import WorkerTemplate
 
@@ -89,9 +90,12 @@ class Executor:
         if self.actor is not None or not self.queue:
             return
         kept = [entry for entry in self.queue if entry[1][0] != m.EXECUTE]
-        ids = tuple(entry[1][1] for entry in self.queue if entry[1][0] == m.EXECUTE)
+        back = [message for _, message in self.queue if message[0] == m.EXECUTE]
+        ids = tuple(message[1] for message in back)
         self.queue.clear()
         self.queue.extend(kept)
+        for message in back:
+            give_up(self.process, message[4])
         if ids:
             self.channel.push((m.RETURNED, ids))
 
@@ -100,6 +104,7 @@ class Executor:
         for entry in self.queue:
             if entry[1][1] == task_id:
                 self.queue.remove(entry)
+                give_up(self.process, entry[1][4])
                 self.channel.push((m.DONE, task_id, m.CANCELLED, (), 0, False))
                 return
         running = self.running
@@ -173,8 +178,6 @@ class Executor:
 
     def take_lease(self, lease: dict[str, Any]) -> None:
         """Resources for what follows: shown to user code, and in the environment variables that libraries read."""
-        from skate.worker.environment import apply_lease
-
         self.context.take_lease(lease)
         apply_lease(lease)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import socket
@@ -120,8 +121,6 @@ def _before_poll(process: Process, channel: Channel, pump: Pump) -> None:
 
 def _leave(channel: Channel) -> int:
     """Run what user code registered for the end, and say what is still to be said."""
-    import atexit  # once, at the end
-
     try:
         atexit._run_exitfuncs()
     finally:

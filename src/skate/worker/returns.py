@@ -24,6 +24,8 @@ def pack_value(process: Process, running: Running, oid: bytes, value: Any) -> Va
 
     The refs are kept until the result is sent: let go earlier, the last hold on what they name would be given back first.
     """
+    if type(value) in _SMALL:
+        return INLINE, pickle.dumps(value, 5), ()
     name = running.template.name
     try:
         packed = values.pack(value)

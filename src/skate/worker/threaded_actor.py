@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
 from skate.wire.status import STATUS_SLOT
+from skate.worker.arguments import give_up
 from skate.worker.context import ActorExit, Running
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class ThreadedMode:
             self.waiting.discard(task_id)
             if task_id in self.dropped:
                 self.dropped.discard(task_id)
+                give_up(executor.process, deps)
                 return
             running = Running(task_id, executor.templates[key], attempt)
             executor.side[task_id] = running

@@ -1,0 +1,294 @@
+"""Placement groups: bundles of resources set apart together, for tasks and actors that belong together."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from skate.client import option_values, session
+from skate.client.exports import selector_conditions
+from skate.core.ids import PLACEMENT_GROUP_UNIQUE_BYTES, NodeID, PlacementGroupID
+from skate.core.resources import to_amounts, to_units
+from skate.wire import values
+
+STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
+NODE_LABEL = "ray.io/node-id"
+
+Bundle = dict[str, float]
+
+
+class PlacementGroup:
+    """A handle to a placement group; it can be passed on to tasks and actors.
+
+    `id` is its PlacementGroupID. The resources are given back by `remove_placement_group`, or when the program that
+    made the group ends.
+    """
+
+    def __init__(self, id: PlacementGroupID, bundle_cache: list[Bundle] | None = None) -> None:
+        self.id = id
+        self.bundle_cache = bundle_cache
+
+    @staticmethod
+    def empty() -> PlacementGroup:
+        """The group that stands for none."""
+        return PlacementGroup(PlacementGroupID.nil())
+
+    @property
+    def is_empty(self) -> bool:
+        """True for the group that stands for none."""
+        return self.id.is_nil()
+
+    @property
+    def bundle_specs(self) -> list[Bundle]:
+        """What each bundle sets apart, by resource. Raises ValueError if the group is not known (any more)."""
+        if not self.bundle_cache:
+            self.bundle_cache = _bundles_of(self.id.binary())
+        return self.bundle_cache
+
+    @property
+    def bundle_count(self) -> int:
+        """The number of bundles."""
+        return len(self.bundle_specs)
+
+    def ready(self) -> Any:
+        """A ref whose value is this group, there as soon as all bundles are set apart.
+
+        Its `get` raises TaskUnschedulableError if the cluster can never hold the group, and TaskPlacementGroupRemoved
+        if the group is removed first.
+        """
+        process = session.current()
+        if self.is_empty:
+            return process.store(self)
+        with process.lock:
+            oid = process.next_object_id()
+        process.request("group_ready", self.id.binary(), oid)
+        with process.lock:
+            return process.adopt_any(oid)
+
+    def wait(self, timeout_seconds: float = 30) -> bool:
+        """Wait until all bundles are set apart; False after `timeout_seconds`, or at once if that can never be.
+
+        Raises TaskPlacementGroupRemoved if the group is removed.
+        """
+        from skate.client.retrieval import get, wait  # `wait` here is the method's name, there the function's
+        from skate.exceptions import TaskUnschedulableError  # only those who wait need the tree
+
+        if self.is_empty:
+            return False
+        ref = self.ready()
+        timeout = None if timeout_seconds is None or timeout_seconds < 0 else timeout_seconds
+        if not wait([ref], timeout=timeout)[0]:
+            return False
+        try:
+            get(ref)
+        except TaskUnschedulableError as error:
+            import logging  # 5 ms, only for a group that cannot be
+
+            logging.getLogger("skate").warning("%s", error)
+            return False
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PlacementGroup) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"PlacementGroup({self.id.hex()})"
+
+
+def placement_group(
+    bundles: list[Bundle],
+    strategy: str | None = None,
+    name: str = "",
+    lifetime: str | None = None,
+    _soft_target_node_id: str | None = None,
+    bundle_label_selector: list[dict[str, str]] | None = None,
+    topology_strategy: dict[str, str] | None = None,
+) -> PlacementGroup:
+    """Ask for bundles of resources, all or none of them; returns at once, see `ready` and `wait` of what is returned.
+
+    Args:
+        bundles: what each bundle sets apart, such as `[{"CPU": 1}, {"GPU": 1}]`.
+        strategy: "PACK" (default) on as few nodes as possible, "SPREAD" over as many as possible, "STRICT_PACK" on
+            one, "STRICT_SPREAD" each on another.
+        name: a name by which `get_placement_group` finds it.
+        lifetime: None to end with the program that made it, "detached" to stay until removed.
+        bundle_label_selector: for each bundle the labels that its node must have.
+        topology_strategy: strategies by topology label; says with "ray.io/node-id" what `strategy` says.
+
+    Raises ValueError for bundles, a strategy or a lifetime that cannot be and for a name that is taken, TypeError for a
+    name that is not text.
+    """
+    chosen = _strategy(strategy, topology_strategy)
+    units = _bundle_units(bundles)
+    fields: dict[str, Any] = {"strategy": chosen, "name": _name(name), "detached": _detached(lifetime)}
+    if _soft_target_node_id:
+        _check_target(_soft_target_node_id, chosen)
+    if bundle_label_selector is not None:
+        fields["selectors"] = _selectors(bundle_label_selector, len(bundles))
+    process = session.current()
+    fields["namespace"] = process.namespace
+    group_id = os.urandom(PLACEMENT_GROUP_UNIQUE_BYTES) + process.job
+    amounts = [{key: float(value) for key, value in bundle.items()} for bundle in bundles]
+    group = PlacementGroup(PlacementGroupID(group_id), amounts)
+    fields["value"] = values.pack(group).joined()
+    process.request("create_group", group_id, units, fields)
+    return group
+
+
+def remove_placement_group(placement_group: PlacementGroup) -> None:
+    """Give a group's resources back; tasks and actors that run in it are ended. Removing it again is no error."""
+    if not isinstance(placement_group, PlacementGroup):
+        raise TypeError(f"remove_placement_group takes a placement group, not {placement_group!r:.80}")
+    session.current().request("remove_group", placement_group.id.binary())
+
+
+def get_placement_group(placement_group_name: str) -> PlacementGroup:
+    """The group of that name. Raises ValueError if there is none."""
+    if not isinstance(placement_group_name, str) or not placement_group_name:
+        raise ValueError(f"the name of a placement group is a text that is not empty, not {placement_group_name!r}")
+    process = session.current()
+    found = process.request("find_group", placement_group_name)
+    if found is None:
+        known = sorted(entry["name"] for entry in process.request("group_table") if entry["name"])
+        raise ValueError(
+            f"there is no placement group named {placement_group_name!r}; "
+            + (f"groups that were given names: {', '.join(known)}" if known else "no group has been given a name")
+        )
+    group_id, bundles = found
+    return PlacementGroup(PlacementGroupID(group_id), [to_amounts(bundle) for bundle in bundles])
+
+
+def placement_group_table(placement_group: PlacementGroup | None = None) -> dict[str, Any]:
+    """How a group stands, as a dict; of all groups, by id, if none is given. Empty for a group that is not known."""
+    entries = {entry["placement_group_id"]: _described(entry) for entry in session.current().request("group_table")}
+    if placement_group is None:
+        return entries
+    return entries.get(placement_group.id.hex(), {})
+
+
+def get_current_placement_group() -> PlacementGroup | None:
+    """The group that the current task or actor runs in; None outside of groups and in a driver."""
+    process = session.current()
+    group: bytes | None = None if process.context is None else process.context.group
+    return None if group is None else PlacementGroup(PlacementGroupID(group))
+
+
+def _described(entry: dict[str, Any]) -> dict[str, Any]:
+    placed = entry["state"] == "CREATED"
+    return {
+        "placement_group_id": entry["placement_group_id"],
+        "name": entry["name"],
+        "bundles": {index: to_amounts(bundle) for index, bundle in entry["bundles"].items()},
+        "bundles_to_node_id": {index: entry["nodes"].get(index, "") for index in entry["bundles"]},
+        "strategy": entry["strategy"],
+        "state": entry["state"],
+        "stats": {
+            "end_to_end_creation_latency_ms": 0.0,
+            "scheduling_latency_ms": 0.0,
+            "scheduling_attempt": 1 if placed else 0,
+            "highest_retry_delay_ms": 0.0,
+            "scheduling_state": "FINISHED" if placed else "INFEASIBLE" if entry["why"] else entry["state"],
+        },
+    }
+
+
+def _bundles_of(group_id: bytes) -> list[Bundle]:
+    for entry in session.current().request("group_table"):
+        if entry["placement_group_id"] == group_id.hex():
+            return [to_amounts(bundle) for _, bundle in sorted(entry["bundles"].items())]
+    raise ValueError(f"there is no placement group {group_id.hex()} in this cluster")
+
+
+# -- what is asked for, checked
+
+
+def _strategy(strategy: Any, topology: Any) -> str:
+    if topology is not None:
+        if strategy is not None:
+            raise ValueError(
+                f"strategy and topology_strategy both say how bundles are placed; keep one, as topology_strategy="
+                f"{{{NODE_LABEL!r}: {strategy!r}}}"
+            )
+        return _topology(topology)
+    if strategy is None:
+        return "PACK"
+    if strategy not in STRATEGIES:
+        raise ValueError(f"strategy={strategy!r} is unknown; placement groups know {', '.join(STRATEGIES)}")
+    return str(strategy)
+
+
+def _topology(topology: Any) -> str:
+    if not isinstance(topology, dict):
+        raise ValueError(f"topology_strategy is a dict of label to strategy, not a {type(topology).__name__}")
+    others = [key for key in topology if key != NODE_LABEL]
+    for key, wanted in topology.items():
+        if not isinstance(key, str) or not key:
+            raise ValueError(f"topology_strategy has the key {key!r}; labels are texts that are not empty")
+        if wanted not in STRATEGIES:
+            raise ValueError(f"topology_strategy: {key!r} cannot be {wanted!r}; strategies are {', '.join(STRATEGIES)}")
+        if key != NODE_LABEL and wanted != "STRICT_PACK":
+            raise ValueError(
+                f"topology_strategy: {key!r} cannot be {wanted!r}; labels other than {NODE_LABEL!r} take 'STRICT_PACK'"
+            )
+    if len(others) > 1:
+        raise ValueError(f"topology_strategy takes one label beside {NODE_LABEL!r}, not {len(others)}: {others}")
+    return str(topology.get(NODE_LABEL, "PACK"))
+
+
+def _bundle_units(bundles: Any) -> list[dict[str, int]]:
+    example = 'a list such as [{"CPU": 1}, {"GPU": 1}]'
+    if not isinstance(bundles, list):
+        raise ValueError(f"bundles is {example}, not a {type(bundles).__name__}")
+    if not bundles:
+        raise ValueError(f"bundles is empty; give {example}")
+    found = []
+    for index, bundle in enumerate(bundles):
+        if not isinstance(bundle, dict) or not all(isinstance(key, str) for key in bundle):
+            raise ValueError(f"bundle {index} is {bundle!r:.80}; bundles are dicts of resource to amount: give {example}")
+        for key, amount in bundle.items():
+            if isinstance(amount, bool) or not isinstance(amount, (int, float)):
+                raise ValueError(f"bundle {index}: {key} is {amount!r}, which is no amount; give a number")
+        units = {key: to_units(amount, f"bundle {index}: {key}") for key, amount in bundle.items()}
+        kept = {key: each for key, each in units.items() if each}
+        if not kept:
+            raise ValueError(f"bundle {index} is {bundle!r}, which sets nothing apart; leave it out or give an amount")
+        found.append(kept)
+    return found
+
+
+def _name(name: Any) -> str:
+    if name is None:
+        return ""
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a placement group is a text, not {name!r}")
+    return name
+
+
+def _detached(lifetime: Any) -> bool:
+    if lifetime not in (None, "detached"):
+        raise ValueError(f"lifetime={lifetime!r} is unknown; a placement group's is None or 'detached'")
+    return lifetime == "detached"
+
+
+def _check_target(node_id: Any, strategy: str) -> None:
+    if strategy != "STRICT_PACK":
+        raise ValueError(f"_soft_target_node_id goes with strategy='STRICT_PACK', not {strategy!r}")
+    if NodeID.from_hex(node_id).is_nil():
+        raise ValueError(f"_soft_target_node_id={node_id!r} is the id of no node")
+
+
+def _selectors(selectors: Any, count: int) -> list[Any]:
+    if not isinstance(selectors, list):
+        raise ValueError(f"bundle_label_selector is a list with one dict a bundle, not a {type(selectors).__name__}")
+    if len(selectors) != count:
+        raise ValueError(
+            f"bundle_label_selector has {len(selectors)} entries for {count} bundles; give one a bundle, {{}} for any node"
+        )
+    try:
+        checked = [option_values.label_selector("bundle_label_selector", each) for each in selectors]
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    return [selector_conditions(each or {}) for each in checked]
