@@ -13,6 +13,7 @@ from skate.core import messages as m
 from skate.core.messages import ERROR, PENDING, UNKNOWN
 
 _kind_of = attrgetter("_kind")
+_WAITABLE = {ObjectRef, ObjectRefGenerator}
 
 
 def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bool = False) -> Any:
@@ -132,7 +133,8 @@ def wait(
 
     Raises TypeError unless given a list of refs or generators, ValueError for duplicates or a `num_returns` out of range.
     """
-    refs = _checked_waitables(ray_waitables, num_returns)
+    refs = ray_waitables
+    kinds = _checked_waitables(refs, num_returns)
     if not refs:
         return [], []
     process = session.current()
@@ -140,16 +142,17 @@ def wait(
         raise ValueError(f"the timeout of ray.wait is 0 or more seconds, not {timeout}")
     with process.lock:
         process._check_open()
-        plain = len(set(map(type, refs))) == 1 and type(refs[0]) is ObjectRef
-        if not plain:
+        if ObjectRefGenerator in kinds:
             return _wait_mixed(process, refs, num_returns, timeout)
         for ref in refs:
             if ref._kind:
                 if ref._kind == UNKNOWN:
                     process.ask_for(ref)
                 elif num_returns == 1:
-                    at = refs.index(ref)
-                    return [ref], refs[:at] + refs[at + 1 :]
+                    rest = refs.copy()
+                    del rest[refs.index(ref)]
+                    _unique[0] = (id(rest), len(rest))
+                    return [ref], rest
         found = sum(map(bool, map(_kind_of, refs)))
         if found < num_returns:
             found = _wait_for_some(process, refs, num_returns - found, timeout)
@@ -204,15 +207,20 @@ def _wait_mixed(process: Any, refs: list[Any], num_returns: int, timeout: float 
     return _split(refs, [state(ref) for ref in refs], num_returns)
 
 
-def _checked_waitables(refs: Any, num_returns: int) -> list[Any]:
+#: Identity and length of the list that `wait` returned last, which the next `wait` of a loop need not check again.
+_unique: list[tuple[int, int]] = [(0, 0)]
+
+
+def _checked_waitables(refs: Any, num_returns: int) -> set[type]:
     if isinstance(refs, (ObjectRef, ObjectRefGenerator)):
         raise TypeError("ray.wait takes a list of refs, not a single one; write ray.wait([ref])")
     if not isinstance(refs, list):
         raise TypeError(f"ray.wait takes a list of refs, not a {type(refs).__name__}: {refs!r:.80}")
-    if not {ObjectRef, ObjectRefGenerator}.issuperset(map(type, refs)):
+    kinds = set(map(type, refs))
+    if not kinds <= _WAITABLE:
         bad = next(ref for ref in refs if type(ref) not in (ObjectRef, ObjectRefGenerator))
         raise _not_a_ref(bad, "wait")
-    if len(set(map(id, refs))) != len(refs):
+    if (id(refs), len(refs)) != _unique[0] and len(set(map(id, refs))) != len(refs):
         raise ValueError("ray.wait takes each ref once, but the list has duplicates; make it unique, as by list(dict.fromkeys(refs))")
     if isinstance(num_returns, bool) or not isinstance(num_returns, int):
         raise TypeError(f"num_returns of ray.wait is a whole number, not {num_returns!r}")
@@ -220,7 +228,7 @@ def _checked_waitables(refs: Any, num_returns: int) -> list[Any]:
         raise ValueError(f"num_returns of ray.wait is 1 or more, not {num_returns}")
     if refs and num_returns > len(refs):
         raise ValueError(f"num_returns={num_returns} of ray.wait is more than the {len(refs)} refs given")
-    return refs
+    return kinds
 
 
 def put(value: Any, *, _owner: Any = None, _tensor_transport: Any = None) -> ObjectRef[Any]:

@@ -60,8 +60,6 @@ def init(address: str | None = None, **settings: Any) -> RayContext:
     Args are checked by `client.settings.Settings`; see the public `skate.init` for what they are. Raises RuntimeError if
     one runs already (unless `ignore_reinit_error`), ValueError for settings that cannot be.
     """
-    from skate.client.settings import Settings  # needed once, and not by workers
-
     with _starting:
         if _process is not None:
             if settings.get("ignore_reinit_error") or _in_worker:
@@ -69,17 +67,29 @@ def init(address: str | None = None, **settings: Any) -> RayContext:
             raise RuntimeError(
                 "init() was called twice: a session runs already; call shutdown() first, or pass ignore_reinit_error=True"
             )
-        checked = Settings.of(address, settings)
-        if checked.local_mode:
-            from skate.worker.local_mode import LocalHost  # only local mode runs tasks in the driver
-
-            started: Any = LocalHost(checked)
-        else:
-            from skate.node.host import NodeHost  # the one place where the client starts a node
-
-            started = NodeHost.start(checked)
+        started = _start_local(address, settings) if settings.get("local_mode") else _start_node(address, settings)
         attach(started.process, started)
         return RayContext(started.process)
+
+
+def _start_local(address: str | None, settings: dict[str, Any]) -> Any:
+    from skate.client.settings import Settings  # needed once, and not by workers
+    from skate.worker.local_mode import LocalHost  # only local mode runs tasks in the driver
+
+    return LocalHost(Settings.of(address, settings))
+
+
+def _start_node(address: str | None, settings: dict[str, Any]) -> Any:
+    from skate.node import birth  # before all else: the zygote starts up while the rest is loaded
+
+    birth.start_early()
+    try:
+        from skate.client.settings import Settings  # needed once, and not by workers
+        from skate.node.host import NodeHost  # the one place where the client starts a node
+
+        return NodeHost.start(Settings.of(address, settings))
+    finally:
+        birth.discard()
 
 
 def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = False) -> None:

@@ -5,33 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgpack
 
-from skate.node.zygote import CONTROL_FD
-
-SOURCE = str(Path(__file__).resolve().parents[2])
+from skate.node import birth
+from skate.node.birth import PYTHON as PYTHON
 
 
 class Launcher:
     """One zygote process of the node, and the control socket to it."""
 
     def __init__(self, python: list[str], config: dict[str, Any], memory_fds: list[int]) -> None:
-        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        code = f"import sys; sys.path.insert(0, {SOURCE!r}); from skate.node.zygote import main; main()"
-        argv = [*python, "-c", code]
-        environment = dict(config["environ"])
-        environment.setdefault("PYTHONUNBUFFERED", "")
-        try:
-            self.pid = os.posix_spawnp(
-                argv[0], argv, environment, file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), CONTROL_FD)], setpgroup=0
-            )
-        finally:
-            theirs.close()
+        self.control, self.pid = birth.take(python, config["environ"])
         self._ask({"verb": "configure", **config}, [fd for fd in memory_fds if fd >= 0])
 
     def _ask(self, request: dict[str, Any], fds: list[int]) -> None:
@@ -119,4 +106,3 @@ def how_it_ended(status: int | None) -> str:
 
 
 Spawn = Callable[[int, dict[str, Any]], None]
-PYTHON = [sys.executable]

@@ -14,11 +14,13 @@ import select
 import signal
 import socket
 import sys
+from collections import deque
 from typing import Any
 
 import msgpack
 
-CONTROL_FD = 63
+from skate.node.birth import CONTROL_FD
+
 REQUEST_BYTES_MAX = 1 << 17
 PR_SET_PDEATHSIG = 1
 
@@ -29,6 +31,8 @@ class Zygote:
     def __init__(self, control: socket.socket) -> None:
         self.control = control
         self.children: set[int] = set()
+        #: Events that the node has not taken yet.
+        self.told: deque[bytes] = deque()
         self.config: dict[str, Any] = {}
         self.memory_fds: list[int] = []
 
@@ -45,12 +49,17 @@ class Zygote:
         poller.register(wake_read, select.POLLIN)
         try:
             while True:
-                for fd, _ in poller.poll():
+                for fd, happened in poller.poll():
                     if fd == wake_read:
                         os.read(wake_read, 4096)
                         self.reap()
-                    elif not self.serve():
+                        continue
+                    if happened & select.POLLOUT:
+                        self.report()
+                    if happened & ~select.POLLOUT and not self.serve():
                         return
+                wanted = select.POLLIN | (select.POLLOUT if self.told else 0)
+                poller.modify(self.control.fileno(), wanted)
         finally:
             self.kill_all()
 
@@ -107,11 +116,21 @@ class Zygote:
 
     def tell(self, event: dict[str, Any]) -> None:
         """Report to the node."""
-        try:
-            self.control.send(msgpack.packb(event))
-        except OSError:
-            # The node is gone; the loop sees that next.
-            return
+        self.told.append(msgpack.packb(event))
+        self.report()
+
+    def report(self) -> None:
+        """Send what is to be reported, as far as the node takes it: it may itself wait for room in its own direction."""
+        while self.told:
+            try:
+                self.control.send(self.told[0], socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return
+            except OSError:
+                # The node is gone; the loop sees that next.
+                self.told.clear()
+                return
+            self.told.popleft()
 
     def reap(self) -> None:
         """Report the children that have ended."""
@@ -190,6 +209,9 @@ def _die_with_parent() -> None:
 
 def main() -> None:
     """Entry point of the zygote process; the control socket is descriptor 63."""
+    import cloudpickle  # noqa: F401  for the children: nearly every worker needs it, and it takes 15 ms
+
+    import skate.worker.environment
     import skate.worker.main  # noqa: F401  for the children
 
     control = socket.socket(fileno=CONTROL_FD)

@@ -1,0 +1,63 @@
+"""The birth of a zygote: one process started, with a socket to it.
+
+It is apart from what then uses it, and imports little, because `init` starts the zygote before anything else: while the driver
+loads the rest of the node, the zygote loads what workers need, on another CPU.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+
+CONTROL_FD = 63
+PYTHON = [sys.executable]
+
+_early: list[tuple[socket.socket, int]] = []
+
+
+def start(python: list[str], environment: dict[str, str]) -> tuple[socket.socket, int]:
+    """Start a zygote with an interpreter: our end of its control socket, and its pid."""
+    source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    code = f"import sys; sys.path.insert(0, {source!r}); from skate.node.zygote import main; main()"
+    argv = [*python, "-c", code]
+    # Forked workers would otherwise repeat what an interpreter started unbuffered does to its own output.
+    environment = {"PYTHONUNBUFFERED": "", **environment}
+    try:
+        pid = os.posix_spawnp(
+            argv[0], argv, environment, file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), CONTROL_FD)], setpgroup=0
+        )
+    except OSError:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    return ours, pid
+
+
+def start_early() -> None:
+    """Start the zygote that the node about to be made will take."""
+    if not _early:
+        _early.append(start(PYTHON, dict(os.environ)))
+
+
+def take(python: list[str], environment: dict[str, str]) -> tuple[socket.socket, int]:
+    """The zygote that was started early, if it is of that interpreter, or else a new one."""
+    if python == PYTHON and _early:
+        return _early.pop()
+    return start(python, environment)
+
+
+def discard() -> None:
+    """End a zygote that was started early and that nobody took: the node was not made after all."""
+    while _early:
+        control, pid = _early.pop()
+        control.close()
+        try:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            # Somebody else has reaped it.
+            continue
