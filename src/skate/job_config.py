@@ -38,7 +38,7 @@ class JobConfig:
     ) -> None:
         self.jvm_options = jvm_options or []
         self.code_search_path = code_search_path or []
-        if isinstance(self.code_search_path, str):
+        if not isinstance(self.code_search_path, list):
             raise TypeError(f"code_search_path is a list of folders, not {code_search_path!r}")
         self.metadata: dict[str, str] = {}
         self.py_logging_config: LoggingConfig | None = None
@@ -70,12 +70,15 @@ class JobConfig:
     def set_default_actor_lifetime(self, default_actor_lifetime: str) -> None:
         """Set how long actors live that do not say so themselves."""
         if default_actor_lifetime not in LIFETIMES:
-            raise ValueError(f"default_actor_lifetime={default_actor_lifetime!r} is unknown; there are {', '.join(LIFETIMES)}")
+            raise ValueError(
+                f"default_actor_lifetime={default_actor_lifetime!r} is unknown; there are "
+                f"{', '.join(LIFETIMES)}"
+            )
         self.default_actor_lifetime = default_actor_lifetime
 
     @classmethod
     def from_json(cls, job_config_json: dict[str, Any]) -> JobConfig:
-        """A config from a dict with the keys of the constructor; it may say `namespace` for `ray_namespace`."""
+        """A config from a dict with the constructor's keys; it may say `namespace` for `ray_namespace`."""
         given = dict(job_config_json)
         return cls(
             jvm_options=given.get("jvm_options"),

@@ -41,7 +41,12 @@ def test_other_languages_are_refused() -> None:
 def test_the_client_builder_starts_here_and_nowhere_else() -> None:
     with pytest.raises(NotImplementedError, match="host:10001"):
         ray.client("host:10001").connect()
-    builder = ray.client("local").namespace("mine").env({"env_vars": {"A": "1"}})._init_args(local_mode=True, num_cpus=1)
+    builder = (
+        ray.client("local")
+        .namespace("mine")
+        .env({"env_vars": {"A": "1"}})
+        ._init_args(local_mode=True, num_cpus=1)
+    )
     with builder.connect():
         assert ray.get_runtime_context().namespace == "mine"
         assert ray.get(ray.remote(lambda: os.environ.get("A")).remote()) == "1"

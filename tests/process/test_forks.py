@@ -97,19 +97,23 @@ def test_refs_and_handles_of_the_parent_are_refused_in_the_child(run: Callable[.
     def child():
         refused(lambda: ray.get(big))
         refused(lambda: ray.get(small))
+        refused(lambda: ray.wait([pending]))
         refused(lambda: counter.add.remote())
         refused(lambda: ray.get(double.remote(big)))
         refused(lambda: ray.get(double.remote([counter])))
 
+    pending = ray.remote(num_cpus=0)(lambda: threading.Event().wait()).remote()
     assert in_child(child) == 0
     works()
     """
     )
-    assert len(done.lines) == 5
+    assert len(done.lines) == 6
     assert all("session" in line for line in done.lines), done.out
 
 
-def test_child_that_ends_by_itself_runs_exit_handlers_and_disturbs_nobody(run: Callable[..., Program]) -> None:
+def test_child_that_ends_by_itself_runs_exit_handlers_and_disturbs_nobody(
+    run: Callable[..., Program],
+) -> None:
     run(
         SETUP
         + """
@@ -248,7 +252,12 @@ def test_program_that_a_driver_starts_outlives_no_session_and_holds_none(run: Ca
         def f():
             return 1
         assert ray.get(f.remote()) == 1
-        listing = "import os; print(*(os.readlink(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd') if int(n) > 2 and os.path.exists(f'/proc/self/fd/{n}')))"
+        listing = '''if True:
+            import os
+            for n in os.listdir("/proc/self/fd"):
+                if int(n) > 2 and os.path.exists(f"/proc/self/fd/{n}"):
+                    print(os.readlink(f"/proc/self/fd/{n}"))
+        '''
         found = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True, close_fds=False).stdout
         assert "memfd" not in found and "socket" not in found and "event" not in found, found
         """

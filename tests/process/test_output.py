@@ -108,14 +108,23 @@ def test_everything_printed_before_the_end_arrives(run: Callable[..., Program]) 
         """
     )
     found = texts(done.lines)
-    wanted = ["raw line", "raw unfinished", "child", "before the end", "unfinished before the end", "last words"]
+    wanted = [
+        "raw line",
+        "raw unfinished",
+        "child",
+        "before the end",
+        "unfinished before the end",
+        "last words",
+    ]
     for text in [*wanted, "no newline"]:
         assert any(text in each for each in found), (text, done.story())
     assert {"raw error", "child error"} <= set(texts(done.err.splitlines()))
     assert all(LINE.match(line) for line in done.lines), done.out
 
 
-def test_unfinished_line_of_a_task_that_is_killed_with_the_driver_arrives(run: Callable[..., Program]) -> None:
+def test_unfinished_line_of_a_task_that_is_killed_with_the_driver_arrives(
+    run: Callable[..., Program],
+) -> None:
     done = run(
         """
         import os, sys, time
@@ -234,14 +243,14 @@ def test_pipe_that_nobody_reads_blocks_no_task(program: Callable[..., Program]) 
         ray.init(START)
         @ray.remote
         def noisy(x):
-            for n in range(100):
-                print("line", n)
+            for n in range(1000):
+                print("line", n, "x" * 100)
             return x
         @ray.remote
         def quiet(x):
             return x
-        # More than a pipe holds, less than what the pipes of the workers and the driver's hold together.
-        assert ray.get([noisy.remote(i) for i in range(150)], timeout=30) == list(range(150))
+        # Five megabytes: far more than all the pipes hold together.
+        assert ray.get([noisy.remote(i) for i in range(50)], timeout=30) == list(range(50))
         assert ray.get([quiet.remote(i) for i in range(100)], timeout=30) == list(range(100))
         sys.stderr.write("computed")
         sys.stderr.flush()

@@ -6,18 +6,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.client import exports, graphs, options, session, signatures, submission
+from skate.client.actor_descriptor import METHOD_OPTIONS, ActorDescriptor
 from skate.client.generators import open_stream
 from skate.client.process import ActorHold
-from skate.client.remote_function import is_generator, parameter_names, return_fields
+from skate.client.remote_function import parameter_names, return_fields
 from skate.core import messages as m
 from skate.wire import values
 
 if TYPE_CHECKING:
     from skate.client.process import Process
 
-CO_COROUTINE = 0x80
-CO_ASYNC_GENERATOR = 0x200
-METHOD_OPTIONS = "__ray_method_options__"
 BUILT_IN_METHODS = ("__ray_ready__", "__ray_terminate__", "__ray_call__")
 ASYNC_CONCURRENCY = 1000
 
@@ -168,52 +166,6 @@ class _ActorCall:
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """A node of a lazy graph that starts this actor with these options."""
         return graphs.bind_class(self, args, kwargs, self._options, self._actor_class._cls)
-
-
-class ActorDescriptor:
-    """What a handle knows of its class: name, methods with their options and signatures."""
-
-    __slots__ = ("class_name", "methods", "signatures", "is_async", "groups")
-
-    def __init__(
-        self,
-        class_name: str,
-        methods: dict[str, dict[str, Any]],
-        signs: dict[str, Any],
-        is_async: bool,
-        groups: tuple[str, ...],
-    ) -> None:
-        self.class_name = class_name
-        self.methods = methods
-        self.signatures = signs
-        self.is_async = is_async
-        self.groups = groups
-
-    @classmethod
-    def of(cls, target: type, given: dict[str, Any]) -> ActorDescriptor:
-        """Read a class."""
-        signs = signatures.of_methods(target)
-        methods: dict[str, dict[str, Any]] = {}
-        is_async = False
-        for name in signs:
-            function = getattr(target, name)
-            plain = getattr(function, "__func__", function)
-            said = dict(getattr(plain, METHOD_OPTIONS, {}))
-            flags = getattr(getattr(plain, "__code__", None), "co_flags", 0)
-            is_async = is_async or bool(flags & (CO_COROUTINE | CO_ASYNC_GENERATOR))
-            if said.get("num_returns") is None:
-                said["num_returns"] = "streaming" if is_generator(plain) else 1
-            methods[name] = said
-        return cls(target.__qualname__, methods, signs, is_async, tuple(given.get("concurrency_groups") or ()))
-
-    @property
-    def short_name(self) -> str:
-        """The class's own name, without where it was defined."""
-        return self.class_name.rpartition(".")[2]
-
-    def __reduce__(self) -> Any:
-        plain = {name: {k: v for k, v in said.items()} for name, said in self.methods.items()}
-        return ActorDescriptor, (self.class_name, plain, self.signatures, self.is_async, self.groups)
 
 
 class ActorHandle:

@@ -1,4 +1,4 @@
-"""Functions and classes of other languages: named here because programs name them, and refused, for Skate runs Python."""
+"""Functions and classes of other languages: programs name them, and are told that Skate runs Python."""
 
 from __future__ import annotations
 

@@ -41,8 +41,7 @@ def init(
         address: None or "local" to start here; other addresses are for clusters.
         num_cpus: CPUs to schedule by; default those this process may use.
         num_gpus: GPUs to schedule by; default those found; more than found are faked.
-        resources: amounts of custom resources by name.
-        labels: labels of the node, for label selectors.
+        resources, labels: amounts of custom resources by name; labels of the node, for label selectors.
         object_store_memory: bytes for large values; default 30 % of the memory.
         local_mode: run tasks and actors inline, in this process, for debugging.
         ignore_reinit_error: if a session runs already, return it instead of raising.

@@ -128,7 +128,11 @@ def strategy_of(process: Process, options: dict[str, Any], kind: str, name: str)
         return ("labels", _label_conditions(strategy.hard), _label_conditions(strategy.soft))
     selector = options.get("label_selector")
     if selector:
-        return ("labels", selector_conditions(selector), ())
+        wanted = selector_conditions(selector)
+        others = [selector_conditions(each["label_selector"] or {}) for each in options.get("fallback_strategy") or ()]
+        if others:  # any of them will do, the first is preferred
+            return ("labels", (("", "any", (wanted, *others)),), wanted)
+        return ("labels", wanted, ())
     return None
 
 
@@ -150,8 +154,8 @@ def _check_fits(group: Any, index: int, options: dict[str, Any], kind: str, name
 def _label_conditions(expressions: Any) -> tuple[Any, ...]:
     words = {"In": "in", "NotIn": "not_in", "Exists": "exists", "DoesNotExist": "absent"}
     found = []
-    for key, operator in (expressions or {}).items():
-        found.append((key, words[type(operator).__name__], tuple(getattr(operator, "values", ()))))
+    for each in expressions or ():
+        found.append((each.key, words[type(each.operator).__name__], tuple(getattr(each.operator, "values", ()))))
     return tuple(found)
 
 

@@ -1,6 +1,8 @@
-"""The one place where the client meets lazy graphs: `bind` makes nodes of `skate.dag`, which itself stands on the api.
+"""The one place where the client meets lazy graphs: `bind` makes nodes of `skate.dag`, which itself stands
+on the api.
 
-The package is looked up by its name when a graph is first bound, so that the client depends on nothing above it.
+The package is looked up by its name when a graph is first bound, so that the client depends on nothing above
+it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ def bind_class(body: Any, args: Any, kwargs: dict[str, Any], options: dict[str, 
     return importlib.import_module("skate.dag.class_node").ClassNode(body, args, kwargs, options, cls)
 
 
-def bind_method(handle: Any, method: Any, name: str, args: Any, kwargs: dict[str, Any], options: dict[str, Any]) -> Any:
+def bind_method(
+    handle: Any, method: Any, name: str, args: Any, kwargs: dict[str, Any], options: dict[str, Any]
+) -> Any:
     """A node that calls a method of a living actor; with several results a tuple of nodes."""
     nodes = importlib.import_module("skate.dag.class_node")
     return nodes.bind_method(handle, name, args, kwargs, options, method)

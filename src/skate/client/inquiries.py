@@ -92,5 +92,6 @@ def object_location(ref: ObjectRef[Any]) -> dict[str, Any]:
     if state is None:
         state = {"kind": ref._kind, "size": 0}
     there = state["kind"] in (ARENA, INLINE)
+    nodes = state.get("nodes") or ([process.node_id.hex()] if there else [])
     size = state["size"] or (len(ref._value) if ref._kind == INLINE else None)
-    return {"node_ids": [process.node_id.hex()] if there else [], "object_size": size, "did_spill": False}
+    return {"node_ids": nodes, "object_size": size, "did_spill": False}

@@ -9,9 +9,9 @@ ENCODINGS = ("TEXT", "JSON")
 LEVELS = ("DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL", "NOTSET")
 # Attributes of a logging.LogRecord that a line can carry besides time, level, message, file and line.
 ATTRIBUTES = (
-    "args", "asctime", "created", "exc_info", "exc_text", "filename", "funcName", "levelname", "levelno", "lineno",
-    "message", "module", "msecs", "msg", "name", "pathname", "process", "processName", "relativeCreated", "stack_info",
-    "taskName", "thread", "threadName",
+    "args", "asctime", "created", "exc_info", "exc_text", "filename", "funcName", "levelname", "levelno",
+    "lineno", "message", "module", "msecs", "msg", "name", "pathname", "process", "processName",
+    "relativeCreated", "stack_info", "taskName", "thread", "threadName",
 )  # fmt: skip
 
 
@@ -33,7 +33,9 @@ class LoggingConfig:
 
     def __post_init__(self) -> None:
         if self.encoding not in ENCODINGS:
-            raise ValueError(f"encoding={self.encoding!r} is unknown; log lines come as {' or '.join(ENCODINGS)}")
+            raise ValueError(
+                f"encoding={self.encoding!r} is unknown; log lines come as {' or '.join(ENCODINGS)}"
+            )
         if isinstance(self.log_level, str) and self.log_level not in LEVELS:
             raise ValueError(f"log_level={self.log_level!r} is unknown; levels are {', '.join(LEVELS)}")
         for name in self.additional_log_standard_attrs:

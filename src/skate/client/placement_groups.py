@@ -20,8 +20,8 @@ Bundle = dict[str, float]
 class PlacementGroup:
     """A handle to a placement group; it can be passed on to tasks and actors.
 
-    `id` is its PlacementGroupID. The resources are given back by `remove_placement_group`, or when the program that
-    made the group ends.
+    `id` is its PlacementGroupID. The resources are given back by `remove_placement_group`, or when the
+    program that made the group ends.
     """
 
     def __init__(self, id: PlacementGroupID, bundle_cache: list[Bundle] | None = None) -> None:
@@ -40,7 +40,7 @@ class PlacementGroup:
 
     @property
     def bundle_specs(self) -> list[Bundle]:
-        """What each bundle sets apart, by resource. Raises ValueError if the group is not known (any more)."""
+        """What each bundle sets apart, by resource. Raises ValueError if the group is not known."""
         if not self.bundle_cache:
             self.bundle_cache = _bundles_of(self.id.binary())
         return self.bundle_cache
@@ -53,8 +53,8 @@ class PlacementGroup:
     def ready(self) -> Any:
         """A ref whose value is this group, there as soon as all bundles are set apart.
 
-        Its `get` raises TaskUnschedulableError if the cluster can never hold the group, and TaskPlacementGroupRemoved
-        if the group is removed first.
+        Its `get` raises TaskUnschedulableError if the cluster can never hold the group, and
+        TaskPlacementGroupRemoved if the group is removed first.
         """
         process = session.current()
         if self.is_empty:
@@ -66,7 +66,7 @@ class PlacementGroup:
             return process.adopt_any(oid)
 
     def wait(self, timeout_seconds: float = 30) -> bool:
-        """Wait until all bundles are set apart; False after `timeout_seconds`, or at once if that can never be.
+        """Wait until all bundles are set apart; False after `timeout_seconds`, or at once if it cannot be.
 
         Raises TaskPlacementGroupRemoved if the group is removed.
         """
@@ -107,19 +107,19 @@ def placement_group(
     bundle_label_selector: list[dict[str, str]] | None = None,
     topology_strategy: dict[str, str] | None = None,
 ) -> PlacementGroup:
-    """Ask for bundles of resources, all or none of them; returns at once, see `ready` and `wait` of what is returned.
+    """Ask for bundles of resources, all of them or none; returns at once, see `PlacementGroup.wait`.
 
     Args:
         bundles: what each bundle sets apart, such as `[{"CPU": 1}, {"GPU": 1}]`.
-        strategy: "PACK" (default) on as few nodes as possible, "SPREAD" over as many as possible, "STRICT_PACK" on
-            one, "STRICT_SPREAD" each on another.
+        strategy: "PACK" (default) on as few nodes as possible, "SPREAD" over as many as possible,
+            "STRICT_PACK" on one, "STRICT_SPREAD" each on another.
         name: a name by which `get_placement_group` finds it.
         lifetime: None to end with the program that made it, "detached" to stay until removed.
         bundle_label_selector: for each bundle the labels that its node must have.
         topology_strategy: strategies by topology label; says with "ray.io/node-id" what `strategy` says.
 
-    Raises ValueError for bundles, a strategy or a lifetime that cannot be and for a name that is taken, TypeError for a
-    name that is not text.
+    Raises ValueError for bundles, a strategy or a lifetime that cannot be and for a name that is taken,
+    TypeError for a name that is not text.
     """
     chosen = _strategy(strategy, topology_strategy)
     units = _bundle_units(bundles)
@@ -139,7 +139,7 @@ def placement_group(
 
 
 def remove_placement_group(placement_group: PlacementGroup) -> None:
-    """Give a group's resources back; tasks and actors that run in it are ended. Removing it again is no error."""
+    """Give a group's resources back; what runs in it is ended. Removing it again is no error."""
     if not isinstance(placement_group, PlacementGroup):
         raise TypeError(f"remove_placement_group takes a placement group, not {placement_group!r:.80}")
     session.current().request("remove_group", placement_group.id.binary())
@@ -148,22 +148,30 @@ def remove_placement_group(placement_group: PlacementGroup) -> None:
 def get_placement_group(placement_group_name: str) -> PlacementGroup:
     """The group of that name. Raises ValueError if there is none."""
     if not isinstance(placement_group_name, str) or not placement_group_name:
-        raise ValueError(f"the name of a placement group is a text that is not empty, not {placement_group_name!r}")
+        raise ValueError(
+            f"the name of a placement group is a text that is not empty, not {placement_group_name!r}"
+        )
     process = session.current()
     found = process.request("find_group", placement_group_name)
     if found is None:
         known = sorted(entry["name"] for entry in process.request("group_table") if entry["name"])
         raise ValueError(
             f"there is no placement group named {placement_group_name!r}; "
-            + (f"groups that were given names: {', '.join(known)}" if known else "no group has been given a name")
+            + (
+                f"groups that were given names: {', '.join(known)}"
+                if known
+                else "no group has been given a name"
+            )
         )
     group_id, bundles = found
     return PlacementGroup(PlacementGroupID(group_id), [to_amounts(bundle) for bundle in bundles])
 
 
 def placement_group_table(placement_group: PlacementGroup | None = None) -> dict[str, Any]:
-    """How a group stands, as a dict; of all groups, by id, if none is given. Empty for a group that is not known."""
-    entries = {entry["placement_group_id"]: _described(entry) for entry in session.current().request("group_table")}
+    """How a group stands, as a dict; of all groups, by id, if none is given. Empty for an unknown group."""
+    entries = {
+        entry["placement_group_id"]: _described(entry) for entry in session.current().request("group_table")
+    }
     if placement_group is None:
         return entries
     return entries.get(placement_group.id.hex(), {})
@@ -209,7 +217,8 @@ def _strategy(strategy: Any, topology: Any) -> str:
     if topology is not None:
         if strategy is not None:
             raise ValueError(
-                f"strategy and topology_strategy both say how bundles are placed; keep one, as topology_strategy="
+                "strategy and topology_strategy both say how bundles are placed; keep one, as "
+                "topology_strategy="
                 f"{{{NODE_LABEL!r}: {strategy!r}}}"
             )
         return _topology(topology)
@@ -228,13 +237,18 @@ def _topology(topology: Any) -> str:
         if not isinstance(key, str) or not key:
             raise ValueError(f"topology_strategy has the key {key!r}; labels are texts that are not empty")
         if wanted not in STRATEGIES:
-            raise ValueError(f"topology_strategy: {key!r} cannot be {wanted!r}; strategies are {', '.join(STRATEGIES)}")
+            raise ValueError(
+                f"topology_strategy: {key!r} cannot be {wanted!r}; strategies are {', '.join(STRATEGIES)}"
+            )
         if key != NODE_LABEL and wanted != "STRICT_PACK":
             raise ValueError(
-                f"topology_strategy: {key!r} cannot be {wanted!r}; labels other than {NODE_LABEL!r} take 'STRICT_PACK'"
+                f"topology_strategy: {key!r} cannot be {wanted!r}; labels other than {NODE_LABEL!r} take "
+                "'STRICT_PACK'"
             )
     if len(others) > 1:
-        raise ValueError(f"topology_strategy takes one label beside {NODE_LABEL!r}, not {len(others)}: {others}")
+        raise ValueError(
+            f"topology_strategy takes one label beside {NODE_LABEL!r}, not {len(others)}: {others}"
+        )
     return str(topology.get(NODE_LABEL, "PACK"))
 
 
@@ -247,14 +261,18 @@ def _bundle_units(bundles: Any) -> list[dict[str, int]]:
     found = []
     for index, bundle in enumerate(bundles):
         if not isinstance(bundle, dict) or not all(isinstance(key, str) for key in bundle):
-            raise ValueError(f"bundle {index} is {bundle!r:.80}; bundles are dicts of resource to amount: give {example}")
+            raise ValueError(
+                f"bundle {index} is {bundle!r:.80}; bundles are dicts of resource to amount: give {example}"
+            )
         for key, amount in bundle.items():
             if isinstance(amount, bool) or not isinstance(amount, (int, float)):
                 raise ValueError(f"bundle {index}: {key} is {amount!r}, which is no amount; give a number")
         units = {key: to_units(amount, f"bundle {index}: {key}") for key, amount in bundle.items()}
         kept = {key: each for key, each in units.items() if each}
         if not kept:
-            raise ValueError(f"bundle {index} is {bundle!r}, which sets nothing apart; leave it out or give an amount")
+            raise ValueError(
+                f"bundle {index} is {bundle!r}, which sets nothing apart; leave it out or give an amount"
+            )
         found.append(kept)
     return found
 
@@ -270,7 +288,7 @@ def _name(name: Any) -> str:
 def _detached(lifetime: Any) -> bool:
     if lifetime not in (None, "detached"):
         raise ValueError(f"lifetime={lifetime!r} is unknown; a placement group's is None or 'detached'")
-    return lifetime == "detached"
+    return bool(lifetime == "detached")
 
 
 def _check_target(node_id: Any, strategy: str) -> None:
@@ -282,10 +300,13 @@ def _check_target(node_id: Any, strategy: str) -> None:
 
 def _selectors(selectors: Any, count: int) -> list[Any]:
     if not isinstance(selectors, list):
-        raise ValueError(f"bundle_label_selector is a list with one dict a bundle, not a {type(selectors).__name__}")
+        raise ValueError(
+            f"bundle_label_selector is a list with one dict a bundle, not a {type(selectors).__name__}"
+        )
     if len(selectors) != count:
         raise ValueError(
-            f"bundle_label_selector has {len(selectors)} entries for {count} bundles; give one a bundle, {{}} for any node"
+            f"bundle_label_selector has {len(selectors)} entries for {count} bundles; give one a bundle, "
+            f"{{}} for any node"
         )
     try:
         checked = [option_values.label_selector("bundle_label_selector", each) for each in selectors]

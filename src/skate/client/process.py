@@ -360,7 +360,7 @@ class Process:
             raise ValueError(
                 f"{ref!r} is of another session (or was made outside of one); its value is not to be had here"
             )
-        if ref._kind == UNKNOWN:
+        if ref._kind >= UNKNOWN:
             ref._kind = PENDING
             self.pending[ref._id] = ref
             self.send((m.FETCH, ref._id))
@@ -373,9 +373,16 @@ class Process:
             if ref._kind != PENDING:
                 call()
                 return
+
+            def arrived() -> None:
+                if ref._kind >= UNKNOWN and not self.closed:  # it was made on another node
+                    self.when_ready(ref, call)
+                else:
+                    call()
+
             if ref._waiters is None:
                 ref._waiters = []
-            ref._waiters.append(call)
+            ref._waiters.append(arrived)
             self.link.flush()
             self.pump.attend()
 
@@ -425,16 +432,20 @@ class Process:
     def write_large(self, oid: bytes, packed: values.Packed) -> tuple[int, int]:
         """Write a packed value into the arena; returns where. The lock is held, and let go while bytes are copied."""
         self.pump.interruption_point()
-        offset = self.allocate(oid, packed.size)
-        if offset is None:
-            return (0, 0)
         try:
+            offset = self.allocate(oid, packed.size)
+            if offset is None:
+                return (0, 0)
             with self.pump.aside():
                 self.mapping.write(offset, packed.parts())
         except OSError as error:
             text = f"a value of {packed.size} bytes cannot be stored: {error}; free space on the disk or in memory"
             self.send((m.PUBLISH, oid, ERROR, ("OutOfDiskError", {"message": text}), (), False))
             raise failures.to_exception(("OutOfDiskError", {"message": text}), None, self) from error
+        except BaseException:  # an interrupt, most of all: nobody will write what was set apart
+            if not self.closed:
+                self.send((m.FREE, oid, 0))
+            raise
         return (offset, packed.size)
 
     # -- asyncio
@@ -454,13 +465,20 @@ class Process:
         if self.exiting:
             # Ends a daemon thread without a word; anything else would print a traceback over the program's last lines.
             return SystemExit()
-        return RuntimeError("the session was shut down while a value was awaited; call init() and make the value again")
+        return RuntimeError("the session was shut down meanwhile; call init() to start another, and make its values again")
+
+    def give_up(self) -> list[ObjectRef[Any]]:
+        """Make an error of every value that is still to come; returns their refs."""
+        pending, self.pending = list(self.pending.values()), {}
+        for ref in pending:
+            ref._value = ("RuntimeError", {"message": "the session was shut down before this value was there"})
+            ref._kind = ERROR
+        return pending
 
     def end(self) -> None:
         """The session is over: nothing is sent from now on, every waiting thread wakes up."""
         self.closed = True
-        pending, self.pending = self.pending, {}
-        for ref in pending.values():
+        for ref in self.give_up():
             self.wake(ref)
         for stream in self.streams.values():
             stream.wake()

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from skate.core.messages import ARENA, ERROR, INLINE, PENDING, UNKNOWN
+from skate.core.messages import ARENA, ERROR, INLINE, PENDING, REMOTE, UNKNOWN
 from skate.wire import values
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_KINDS = {PENDING: "pending", INLINE: "ready", ARENA: "ready", ERROR: "failed", UNKNOWN: "elsewhere"}
+_KINDS = {PENDING: "pending", INLINE: "ready", ARENA: "ready", ERROR: "failed", UNKNOWN: "elsewhere", REMOTE: "on another node"}
 _current: list[Any] = [None]
 #: Marks a failed ref whose error somebody has looked at.
 SEEN = "seen"

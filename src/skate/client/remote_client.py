@@ -34,12 +34,15 @@ class ClientBuilder:
     def connect(self) -> RayContext:
         """Start a session in this process, with the settings collected.
 
-        Raises NotImplementedError if an address was given: Skate has no client that drives a cluster from afar.
+        Raises NotImplementedError if an address was given: Skate has no client that drives a cluster from
+        afar.
         """
         if self.address not in LOCAL:
             raise NotImplementedError(
-                f"ray.client({self.address!r}) would drive a cluster from outside of it, which Skate does not do: the driver "
-                "hosts its node itself; leave the address out to start one here, or run the program on the cluster"
+                f"ray.client({self.address!r}) would drive a cluster from outside of it, which Skate does "
+                "not do: the driver "
+                "hosts its node itself; leave the address out to start one here, or run the program on the "
+                "cluster"
             )
         return session.init("local", **self._settings)
 

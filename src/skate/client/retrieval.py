@@ -10,7 +10,7 @@ from skate.client import session
 from skate.client.generators import ObjectRefGenerator
 from skate.client.refs import ObjectRef, site_text
 from skate.core import messages as m
-from skate.core.messages import ERROR, PENDING, UNKNOWN
+from skate.core.messages import ERROR, PENDING, REMOTE, UNKNOWN
 
 _kind_of = attrgetter("_kind")
 _WAITABLE = {ObjectRef, ObjectRefGenerator}
@@ -30,7 +30,9 @@ def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bo
             with process.lock:
                 if object_refs._kind == PENDING and not _wait_told(process, object_refs._is_ready, timeout):
                     raise _not_there(process, [object_refs], timeout)
-        elif object_refs._kind in (PENDING, UNKNOWN):
+        elif object_refs._kind == PENDING:
+            return _get_all([object_refs], timeout)[0]
+        if object_refs._kind >= UNKNOWN:  # it is on another node
             return _get_all([object_refs], timeout)[0]
         return process.load(object_refs)
     if isinstance(object_refs, list):
@@ -70,7 +72,7 @@ def _get_all(refs: list[ObjectRef[Any]], timeout: float | None) -> list[Any]:
     with process.lock:
         process._check_open()
         for ref in refs:
-            if ref._kind == UNKNOWN or ref._process is not process:
+            if ref._kind >= UNKNOWN or ref._process is not process:
                 process.ask_for(ref)
         at = 0
         count = len(refs)
@@ -78,7 +80,12 @@ def _get_all(refs: list[ObjectRef[Any]], timeout: float | None) -> list[Any]:
         def ready() -> bool:
             nonlocal at
             while at < count:
-                if refs[at]._kind == PENDING:
+                kind = refs[at]._kind
+                if kind >= UNKNOWN:  # it was made on another node
+                    process.ask_for(refs[at])
+                    process.link.flush()
+                    kind = refs[at]._kind
+                if kind == PENDING:
                     return False
                 at += 1
             return True
@@ -102,7 +109,7 @@ def _wait_told(process: Any, ready: Any, timeout: float | None) -> bool:
     finally:
         if told:
             process.link.unblock()
-    if process.closed and not arrived:
+    if process.closed:
         raise process.ended()
     return arrived
 
@@ -146,7 +153,7 @@ def wait(
             return _wait_mixed(process, refs, num_returns, timeout)
         for ref in refs:
             if ref._kind:
-                if ref._kind == UNKNOWN:
+                if ref._kind == UNKNOWN or ref._process is not process:
                     process.ask_for(ref)
                 elif num_returns == 1:
                     rest = refs.copy()
@@ -197,7 +204,7 @@ def _split(refs: Sequence[Any], states: Sequence[bool], num_returns: int) -> tup
 
 def _wait_mixed(process: Any, refs: list[Any], num_returns: int, timeout: float | None) -> tuple[list[Any], list[Any]]:
     for ref in refs:
-        if type(ref) is ObjectRef:
+        if type(ref) is ObjectRef and ref._kind != REMOTE:
             process.ask_for(ref)
 
     def state(ref: Any) -> bool:

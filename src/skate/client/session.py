@@ -16,6 +16,8 @@ _process: Process | None = None
 _host: Any = None
 _starting = threading.Lock()
 _in_worker = False
+#: Clusters whose head this process hosts, by address: see `cluster_utils`.
+clusters: dict[str, Any] = {}
 
 
 def current() -> Process:
@@ -67,7 +69,10 @@ def init(address: str | None = None, **settings: Any) -> RayContext:
             raise RuntimeError(
                 "init() was called twice: a session runs already; call shutdown() first, or pass ignore_reinit_error=True"
             )
-        started = _start_local(address, settings) if settings.get("local_mode") else _start_node(address, settings)
+        if settings.get("local_mode"):
+            started = _start_local(address, settings)
+        else:
+            started = _join(address, settings) or _start_node(address, settings)
         attach(started.process, started)
         return RayContext(started.process)
 
@@ -77,6 +82,15 @@ def _start_local(address: str | None, settings: dict[str, Any]) -> Any:
     from skate.worker.local_mode import LocalHost  # only local mode runs tasks in the driver
 
     return LocalHost(Settings.of(address, settings))
+
+
+def _join(address: str | None, settings: dict[str, Any]) -> Any:
+    """Become the driver of a cluster that this process hosts, if `address` (or the environment) names one."""
+    wanted = address or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS")
+    if wanted == "auto" and len(clusters) == 1:
+        wanted = next(iter(clusters))
+    cluster = clusters.get(wanted or "")
+    return None if cluster is None else cluster.join(settings)
 
 
 def _start_node(address: str | None, settings: dict[str, Any]) -> Any:
@@ -151,6 +165,7 @@ def _after_fork() -> None:
     if process is None or _in_worker:
         return
     process.closed = True
+    process.give_up()
     # Another thread, which is not here, may have held it.
     process.lock = process.pump.lock = threading.RLock()
     if host is not None:

@@ -22,7 +22,7 @@ class Actor:
     __slots__ = (
         "actor_id", "template", "creation", "state", "worker", "name", "namespace", "detached", "holders", "pins",
         "restarts", "restarts_max", "task_retries", "queue", "lanes", "in_order", "death", "owner", "leaving",
-        "class_name", "public",
+        "class_name", "public", "node", "grants", "hosted", "routed", "watchers", "pid",
     )  # fmt: skip
 
     def __init__(self, creation: Task, fields: dict[str, Any], owner: int) -> None:
@@ -48,6 +48,14 @@ class Actor:
         self.owner = owner
         self.leaving = False
         self.class_name: str = creation.template.name
+        #: The peer that it is on, if it is not here; `grants` are ours where it is counted, on the head or on its host.
+        self.node: Any = None
+        self.grants = 0
+        self.routed = False  # another node counts us as a holder
+        self.hosted = False  # it runs here on behalf of the head
+        #: Nodes that the head tells where it is.
+        self.watchers: set[int] = set()
+        self.pid = 0
         #: What `get_actor` in another process needs to make a handle.
         self.public: bytes = fields.get("handle") or b""
 
@@ -99,7 +107,8 @@ class ActorTable:
             if actor.state == DEAD:
                 assert not actor.queue and not actor.lanes and actor.worker is None, actor
             if actor.state == ALIVE:
-                assert actor.worker is not None and (actor.leaving or not actor.queue), actor
+                assert actor.worker is not None or actor.node is not None, actor
+                assert actor.leaving or not actor.queue, actor
             for lane in actor.lanes.values():
                 assert lane and lane[0].missing, f"{actor} keeps calls waiting for nothing: {lane}"
 

@@ -10,7 +10,7 @@ from skate.core.actors import ALIVE, DEAD, PENDING, RESTARTING, Actor
 from skate.core.feasibility import refusal
 from skate.core.execution import cancelled_error
 from skate.core.tasks import CREATION, ENDED, METHOD, QUEUED, SENT, WAITING, Task
-from skate.core.workers import Worker
+from skate.core.workers import START_FAILED, Worker
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -30,27 +30,42 @@ class Calls:
         """CREATE_ACTOR: an actor is born; its constructor runs once arguments and resources are there."""
         _, actor_id, key, args, deps, held, parent, fields = message
         node = self.node
-        task = Task(actor_id, CREATION, cid, node.templates[key], args, deps, held, parent)
-        actor = Actor(task, fields, cid)
-        task.actor = actor
+        if node.peers.head is not None:
+            node.routes.create_at_head(cid, message)
+            return
+        actor = Actor(Task(actor_id, CREATION, cid, node.templates[key], args, deps, held, parent), fields, cid)
         actor.holders[cid] = 1
-        taken = bool(actor.name) and node.actors.named(actor.namespace, actor.name) is not None
-        node.actors.add(actor)
-        node.tasks[actor_id] = task
+        self.enter(actor)
+
+    def enter(self, actor: Actor) -> None:
+        """A new actor: take its arguments, and start it if it can be."""
+        node = self.node
+        task = actor.creation
+        task.actor = actor
+        taken = not actor.hosted and bool(actor.name) and node.actors.named(actor.namespace, actor.name) is not None
+        if actor.hosted:  # its name is the head's business
+            node.actors.actors[actor.actor_id] = actor
+        else:
+            node.actors.add(actor)
+        node.tasks[actor.actor_id] = task
         node.execution.take_arguments(task)
-        refused = refusal(node, task)
+        refused = None if actor.hosted else refusal(node, task)
         if taken:  # by another process, since this one asked
             text = f"an actor named {actor.name!r} already lives in namespace {actor.namespace!r}; choose another name"
             refused = ("ActorDiedError", {"message": text})
         if refused is not None:
-            self.node.tasks.pop(actor_id, None)
-            self.die(actor, refused)
+            self.refuse(task, refused)
         elif not task.missing:
             failed = node.execution.failed_argument(task)
             if failed is not None:
                 self.arguments_failed(task, failed)
             else:
-                node.scheduler.enqueue(task)
+                node.admit(task)
+
+    def refuse(self, task: Task, error: ErrorValue) -> None:
+        """An actor can never be started."""
+        self.node.tasks.pop(task.task_id, None)
+        self.die(task.actor, error)
 
     def arguments_failed(self, task: Task, error: ErrorValue) -> None:
         """An argument of the constructor could not be computed: the actor dies before it lives."""
@@ -89,10 +104,16 @@ class Calls:
             self.die(actor, ("ActorDiedError", fields))
             return
         actor.state = ALIVE
+        if node.peers.active:
+            node.routes.report(actor)
+        self.flush(actor)
+        self.end_if_unwanted(actor)
+
+    def flush(self, actor: Actor) -> None:
+        """Send the calls that waited for the actor to be up."""
         queue, actor.queue = actor.queue, deque()
         for call in queue:
             self._send(actor, call)
-        self.end_if_unwanted(actor)
 
     def creation_died(self, task: Task, worker: Worker, reason: str) -> None:
         """The worker was lost before the constructor was sent or answered."""
@@ -107,17 +128,27 @@ class Calls:
         node = self.node
         task = Task(task_id, METHOD, cid, node.templates[key], args, deps, held, parent)
         node.tasks[task_id] = task
+        self.enter_call(task, actor_id)
+
+    def enter_call(self, task: Task, actor_id: bytes) -> None:
+        """A new call: it goes to the actor as soon as it can."""
+        node = self.node
         actor = node.actors.actors.get(actor_id)
-        if deps or held:
+        if node.peers.active:
+            if actor is None:
+                actor = node.routes.entry(actor_id)
+            if task.origin is not None and actor is not None and not node.routes.is_here(actor):
+                actor = None
+        task.actor = actor
+        if task.deps or task.held:
             node.execution.take_arguments(task)
         if actor is None or actor.state == DEAD:
             error = actor.death if actor is not None and actor.death else unknown_actor(actor_id)
             node.execution.fail(task, error)
             return
-        task.actor = actor
         retries = task.template.fields.get("max_task_retries")
         task.retries = actor.task_retries if retries is None else retries
-        if task.missing or (actor.in_order and cid in actor.lanes):
+        if task.missing or (actor.in_order and task.client in actor.lanes):
             actor.lanes.setdefault(actor.lane_of(task), deque()).append(task)
         else:
             self._ready(actor, task)
@@ -150,6 +181,12 @@ class Calls:
 
     def _send(self, actor: Actor, task: Task) -> None:
         worker = actor.worker
+        if worker is None:
+            self.node.peers.forward(task, actor.node)
+            return
+        if task.deps and self.node.peers.active and self.node.abroad.bring(task):
+            actor.lanes.setdefault(actor.lane_of(task), deque()).appendleft(task)
+            return
         task.state = SENT
         task.worker = worker
         worker.sent += 1
@@ -181,6 +218,10 @@ class Calls:
 
     def end_if_unwanted(self, actor: Actor) -> None:
         """Let an actor go that nobody can call any more, once its calls are answered."""
+        if actor.routed:
+            self.node.routes.sync(actor)
+            if actor.worker is None:
+                return
         if actor.wanted or actor.state == DEAD or actor.leaving or actor.queue or actor.lanes:
             return
         if actor.state == PENDING or actor.state == RESTARTING:
@@ -211,6 +252,8 @@ class Calls:
         worker = actor.worker
         if worker is not None:
             self.node.shell("kill", worker.cid)
+        elif actor.routed and self.node.routes.kill_elsewhere(actor, no_restart):
+            return
         if no_restart:
             text = "it was killed by ray.kill"
             if worker is None:
@@ -233,7 +276,7 @@ class Calls:
             return
         wanted_end = actor.leaving
         again = actor.restarts_max < 0 or actor.restarts < actor.restarts_max
-        environment = worker.kill_reason if worker.kill_reason and worker.kill_reason[0] == "RuntimeEnvSetupError" else None
+        environment = worker.kill_reason if worker.kill_reason and worker.kill_reason[0] in START_FAILED else None
         if wanted_end or not again or environment is not None:
             if wanted_end:
                 text = "it has exited by its own will or because nobody could call it any more"
@@ -273,6 +316,28 @@ class Calls:
         creation.attempt += 1
         self.node.tasks[actor.actor_id] = creation
         self.node.scheduler.requeue(creation)
+        if self.node.peers.active:
+            self.node.routes.report(actor)
+
+    def resume_elsewhere(self, actor: Actor, calls: list[Task], reason: str) -> None:
+        """The actor starts again on another node: calls that were under way are tried again if they may be."""
+        for task in reversed(calls):
+            said = task.template.fields.get("max_task_retries")
+            if not task.attempt:
+                task.retries = actor.task_retries if said is None else said
+            if task.cancelled:
+                self.node.execution.fail(task, cancelled_error(task))
+            elif task.retries:
+                task.retries -= task.retries > 0
+                task.attempt += 1
+                task.state = QUEUED
+                actor.queue.appendleft(task)
+            else:
+                text = (
+                    f"the actor {actor.describe()} is restarting: it {reason} while {task.template.name} ran, which may or may "
+                    "not have had its effect"
+                )
+                self.node.execution.fail(task, ("ActorUnavailableError", {"message": text}))
 
     def die(self, actor: Actor, error: ErrorValue, calls: list[Task] | None = None) -> None:
         """An actor ends for good: its name is free, every waiting caller is answered."""
@@ -297,6 +362,9 @@ class Calls:
                 self.node.execution.fail(task, cancelled_error(task) if task.cancelled else actor.death)
         self.node.execution.drop_arguments(actor.creation)
         self.node.tasks.pop(actor.actor_id, None)
+        if self.node.peers.active:
+            self.node.peers.answered(actor.creation)
+            self.node.routes.report(actor)
         self.node.scheduler.dispatch_all()
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
 from skate.core.feasibility import refusal
+from skate.core.objects import ObjectRecord
 from skate.core.tasks import CREATION, ENDED, METHOD, PLAIN, QUEUED, SENT, WAITING, Task, return_ids
-from skate.core.workers import Worker
+from skate.core.workers import START_FAILED, Worker
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -27,10 +28,14 @@ class Execution:
     def submit(self, cid: int, message: tuple[Any, ...]) -> None:
         """SUBMIT: a task is born; it runs once its arguments are there and resources are free."""
         _, task_id, key, args, deps, held, parent = message
+        task = Task(task_id, PLAIN, cid, self.node.templates[key], args, deps, held, parent)
+        self.node.tasks[task_id] = task
+        self.enter(task)
+
+    def enter(self, task: Task) -> None:
+        """A new task: take its arguments, and let it run if it can."""
         node = self.node
-        task = Task(task_id, PLAIN, cid, node.templates[key], args, deps, held, parent)
-        node.tasks[task_id] = task
-        if deps or held:
+        if task.deps or task.held:
             self.take_arguments(task)
             refused = refusal(node, task)
             if refused is None and not task.missing:
@@ -40,7 +45,7 @@ class Execution:
         if refused is not None:
             self.fail(task, refused)
         elif not task.missing:
-            node.scheduler.enqueue(task)
+            node.admit(task)
 
     def take_arguments(self, task: Task) -> None:
         """Pin what the task was given; count the arguments whose values are still to come."""
@@ -49,23 +54,35 @@ class Execution:
             objects.pin(oid)
         for _, oid in task.deps:
             objects.pin(oid)
+        task.missing += 1  # until all have been looked at
         for _, oid in task.deps:
             record = objects.ensure(oid)
-            if record.kind == m.PENDING:
-                task.missing += 1
-                record.waiters.append(task)
+            if record.kind == m.PENDING or (record.kind == m.REMOTE and node_needed(task, record)):
+                self.await_argument(task, record)
+                if record.away is not None:
+                    self.node.abroad.want(record)
+        task.missing -= 1
+
+    def await_argument(self, task: Task, record: ObjectRecord) -> None:
+        """A task waits for one more value."""
+        task.state = WAITING
+        task.missing += 1
+        record.waiters.append(task)
 
     def argument_arrived(self, task: Task) -> None:
         """One of the values that a task waited for is there."""
         task.missing -= 1
-        if task.missing or task.state != WAITING:
-            return
+        if not task.missing and task.state == WAITING:
+            self.arguments_there(task)
+
+    def arguments_there(self, task: Task) -> None:
+        """All values that a task takes are there, or failed."""
         if task.kind == METHOD:
             self.node.calls.arguments_ready(task)
         else:
             failed = self.failed_argument(task)
             if failed is None:
-                self.node.scheduler.enqueue(task)
+                self.node.admit(task)
             elif task.kind == CREATION:
                 self.node.calls.arguments_failed(task, failed)
             else:
@@ -85,7 +102,7 @@ class Execution:
     def lend(self, worker: Worker, task: Task) -> None:
         """Tell a worker what it runs with from now on."""
         lease = worker.lease
-        client = self.node.clients.get(task.client)
+        client = self.node.clients.get(task.client) if task.origin is None else self.node.peers.client_of(task)
         lent = (worker.sched_class, lease.gpus, client)
         if lent == worker.lent:
             return
@@ -245,6 +262,8 @@ class Execution:
             task.consumed = count
             if task.worker is not None:
                 self.node.emit(task.worker.cid, (m.ACK, task_id, count))
+            elif task.node is not None:
+                self.node.emit(task.node.cid, message)
 
     def _end_stream(self, task: Task, count: int) -> None:
         if task.client in self.node.clients:
@@ -267,6 +286,8 @@ class Execution:
         task.state = ENDED
         task.worker = None
         self.node.tasks.pop(task.task_id, None)
+        if self.node.peers.active:
+            self.node.peers.ended(task)
         if task.deps or task.held:
             self.drop_arguments(task)
 
@@ -315,6 +336,8 @@ class Execution:
         """CANCEL: end a task, queued or running, and those it started."""
         _, task_id, force, recursive = message
         task = self.node.tasks.get(task_id)
+        if task is None and self.node.peers.active:
+            self.node.peers.pass_on(task_id, message)
         if task is None or task.kind == CREATION:
             return
         # What was never sent has started nothing.
@@ -332,6 +355,8 @@ class Execution:
             self.fail(task, cancelled_error(task))
             if task.kind == METHOD:
                 self.node.calls.end_if_unwanted(task.actor)
+        elif task.state == SENT and task.node is not None:
+            self.node.emit(task.node.cid, message)
         elif task.state == SENT:
             first = next(iter(task.worker.outstanding.values())) is task
             if force and task.kind == PLAIN and first:
@@ -339,6 +364,10 @@ class Execution:
                 self.node.shell("kill", task.worker.cid)
             else:
                 self.node.emit(task.worker.cid, (m.STOP_TASK, task_id))
+
+    def cancelled(self, task: Task) -> None:
+        """End a task that its caller no longer wants."""
+        self.fail(task, cancelled_error(task))
 
     def worker_died(self, worker: Worker, begun: int, reason: str) -> None:
         """A worker process is gone: what it ran is retried or fails, what it had not begun runs elsewhere."""
@@ -362,7 +391,7 @@ class Execution:
     def _survive(self, task: Task, worker: Worker, begun: int, reason: str) -> None:
         if task.cancelled:
             self.fail(task, cancelled_error(task))
-        elif worker.kill_reason is not None and worker.kill_reason[0] == "RuntimeEnvSetupError":
+        elif worker.kill_reason is not None and worker.kill_reason[0] in START_FAILED:
             self.fail(task, worker.kill_reason)
         elif task.sequence > begun:
             self.node.scheduler.requeue(task)
@@ -376,6 +405,13 @@ class Execution:
                 f"{task.attempt + 1}; raise max_retries (now {task.template.max_retries}) to have it run again"
             )
             self.fail(task, worker.kill_reason or ("WorkerCrashedError", {"message": text}))
+
+
+def node_needed(task: Task, record: ObjectRecord) -> bool:
+    """Whether a value on another node must be had before the task can be sent: it is lost, or an actor here takes it."""
+    if record.away.place is None:
+        return True
+    return task.kind == METHOD and (task.actor is None or task.actor.node is None)
 
 
 def cancelled_error(task: Task) -> ErrorValue:

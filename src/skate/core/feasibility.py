@@ -52,8 +52,12 @@ def _judge(node: NodeCore, task: Task) -> ErrorValue | None:
 
 
 def matches(labels: dict[str, str], wanted: Any) -> bool:
-    """Whether a node's labels meet conditions: (key, operator, values) with in, not_in, exists, absent."""
+    """Whether a node's labels meet conditions: (key, operator, values) with in, not_in, exists, absent, any."""
     for key, operator, values in wanted:
+        if operator == "any":  # of several sets of conditions
+            if not any(matches(labels, each) for each in values):
+                return False
+            continue
         value = labels.get(key)
         if operator == "in" and value not in values:
             return False

@@ -35,6 +35,7 @@ class Lifetimes:
         record = objects.ensure(oid)
         if granted:
             objects.grant(record, cid)
+        self.node.placement.awaiting.discard(oid)
         objects.fill(record, kind, payload, held)
         objects.drop_if_unused(record)
 
@@ -44,8 +45,12 @@ class Lifetimes:
             self.node.objects.grant(self.node.objects.ensure(any_id), cid)
             return
         actor = self.node.actors.actors.get(any_id)
+        if actor is None and self.node.peers.active:
+            actor = self.node.routes.entry(any_id)
         if actor is not None:
             actor.holders[cid] = actor.holders.get(cid, 0) + 1
+            if actor.routed:
+                self.node.routes.sync(actor)
 
     def hold(self, cid: int, message: tuple[Any, ...]) -> None:
         """HOLD: the sender came by a ref or a handle inside a value."""
@@ -77,11 +82,19 @@ class Lifetimes:
         self._lose_if_orphaned(record)
         if record.kind == m.PENDING:
             record.fetchers.append(cid)
+            if record.away is not None:
+                self.node.abroad.want(record)
+        elif record.kind == m.REMOTE and cid not in self.node.peers.alive:
+            record.fetchers.append(cid)
+            self.node.abroad.want(record)
         else:
             self.deliver(cid, record)
 
     def deliver(self, cid: int, record: ObjectRecord) -> None:
         """Send a value to a process that holds a ref to it."""
+        if cid in self.node.peers.alive:
+            self.node.abroad.deliver(cid, record)
+            return
         if record.kind == m.ARENA:
             self.node.objects.grant(record, cid)
         self.node.emit(cid, (m.VALUE, record.oid, record.kind, record.payload, record.held))
@@ -138,6 +151,8 @@ class Lifetimes:
         node = self.node
         oid = record.oid
         if record.kind != m.PENDING or record.writer is not None or oid[:24] in node.tasks:
+            return
+        if record.away is not None and record.away.owner is not None:  # which is for that node to say
             return
         if owner_of(oid) in node.clients or node.placement.will_settle(oid):
             return

@@ -30,7 +30,7 @@ KILL = 7  # actor_id, no_restart
 ESCAPE = 10  # oid: known here, its value is still to come
 PUBLISH = 11  # oid, kind, payload, held ids
 HOLD = 12  # oid or actor_id: one more grant to the sender
-FREE = 13  # oid or actor_id, grants given back
+FREE = 13  # oid or actor_id, grants given back (0: what was allocated will not be written)
 FETCH = 14  # oid: send the value when it is there
 ALLOCATE = 15  # request number, oid, size
 PUT = 16  # oid, size, held ids: what was allocated is written
@@ -68,7 +68,7 @@ ACK = 57  # task_id, items consumed so far
 
 # node -> node, beside the words of clients and nodes: a node is a client of its peers
 FORWARD = 60  # kind of task, task_id, template_key, args, deps, held ids, parent task id, fields
-FINISHED = 61  # task_id, microseconds: nothing more is said of a task that was forwarded
+FINISHED = 61  # task_id, microseconds or -1, error or None: nothing more is said of a task that was forwarded
 REPORT = 62  # resources free, those of bundles, tasks taken in from the receiver so far
 SEEK = 63  # actor_id: say where it is, now and when that changes
 ACTOR_AT = 64  # actor_id, state, node id, fields

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from skate.core import messages as m
+from skate.core.abroad import Abroad
 from skate.core.actors import ActorTable
 from skate.core.calls import Calls
 from skate.core.capacity import Capacity
@@ -19,9 +20,11 @@ from skate.core.execution import Execution
 from skate.core.lifetimes import Lifetimes, owner_of
 from skate.core.memory import MemoryPlan
 from skate.core.objects import ObjectRecord, ObjectTable
+from skate.core.peers import Peers
 from skate.core.placement import PlacementTable
 from skate.core.queries import Queries
 from skate.core.resources import UNIT
+from skate.core.routes import Routes
 from skate.core.scheduler import Scheduler
 from skate.core.tasks import METHOD, Task, Template
 from skate.core.workers import Worker
@@ -59,6 +62,8 @@ class NodeCore:
         labels: dict[str, str] | None = None,
     ) -> None:
         self.node_id = node_id
+        #: What stands in the ids that are made here.
+        self.tag = node_id[:8]
         self.effects: list[Effect] = []
         self.now = 0.0
         self.capacity = Capacity("node", total, [(gpu, UNIT) for gpu in gpus], labels)
@@ -81,6 +86,8 @@ class NodeCore:
         self.placement = PlacementTable(self)
         self.queries = Queries(self)
         self.next_cid = 1
+        #: Has a task run here as soon as it can, or on another node.
+        self.admit: Callable[[Task], None] = self.scheduler.enqueue
         self.handlers: dict[int, Callable[[int, tuple[Any, ...]], None]] = {
             m.FUNCTION: self._function,
             m.TEMPLATE: self._template,
@@ -105,7 +112,11 @@ class NodeCore:
             m.BLOCKED: self.execution.blocked,
             m.UNBLOCKED: self.execution.unblocked,
             m.EXITING: self.calls.exiting,
+            **self.placement.bundles.node_handlers,
         }
+        self.abroad = Abroad(self)
+        self.peers = Peers(self)
+        self.routes = Routes(self)
 
     # -- the door
 
@@ -117,12 +128,22 @@ class NodeCore:
     def tick(self, now: float) -> float | None:
         """Time has passed; returns seconds until the next tick is wanted, or None."""
         self.now = self.scheduler.now = now
-        return self.scheduler.tick(now)
+        again = self.scheduler.tick(now)
+        if self.peers.active:
+            report = self.peers.tick(now)
+            if report is not None and (again is None or report < again):
+                again = report
+        return again
 
     def connect(self, cid: int, job: str, namespace: str, is_driver: bool) -> None:
         """A process has joined."""
-        self.clients[cid] = Client(cid, job, namespace, is_driver)
+        self.clients[cid] = self.new_client(cid, job, namespace, is_driver)
         self.next_cid = max(self.next_cid, cid + 1)
+
+    @staticmethod
+    def new_client(cid: int, job: str, namespace: str, is_driver: bool = False) -> Client:
+        """What is known of a process, or of a program on another node."""
+        return Client(cid, job, namespace, is_driver)
 
     def disconnect(self, cid: int, now: float, begun: int = 1 << 62, reason: str = "") -> None:
         """A process is gone; `begun` says how many of the tasks sent to it were begun, `reason` how it ended."""
@@ -135,6 +156,11 @@ class NodeCore:
         if client is not None and client.is_driver:
             self.placement.forget_owner(cid)
         self.scheduler.dispatch_all()
+
+    def pulled(self, offset: int, there: bool, now: float) -> None:
+        """A value from another node has arrived in memory, or will not."""
+        self.now = self.scheduler.now = now
+        self.abroad.pulled(offset, there)
 
     def environment_failed(self, cid: int, now: float, text: str) -> None:
         """The runtime environment of a worker that was to be started cannot be made."""
@@ -187,8 +213,12 @@ class NodeCore:
 
     def _pin_actor(self, actor_id: bytes, change: int) -> None:
         actor = self.actors.actors.get(actor_id)
+        if actor is None and self.peers.active:
+            actor = self.routes.entry(actor_id)
         if actor is not None:
             actor.pins += change
+            if change > 0 and actor.routed:
+                self.routes.sync(actor)
             if change < 0:
                 self.calls.end_if_unwanted(actor)
 
@@ -199,26 +229,28 @@ class NodeCore:
 
     def node_totals(self) -> list[dict[str, int]]:
         """What each node has in all."""
-        return [self.capacity.total]
+        return [self.capacity.total, *(peer.total for peer in self.peers.alive.values())]
 
     def node_ids(self) -> list[bytes]:
         """The nodes alive."""
-        return [self.node_id]
+        return [self.node_id, *(peer.node_id for peer in self.peers.alive.values())]
 
     def node_labels(self) -> list[dict[str, str]]:
         """The labels of each node."""
-        return [self.capacity.labels]
+        return [self.capacity.labels, *(peer.labels for peer in self.peers.alive.values())]
 
     def describe_nodes(self) -> list[dict[str, Any]]:
-        """One entry a node, for `ray.nodes`."""
+        """One entry a node, for `ray.nodes`; the dead ones too."""
         return [
             {
-                "node_id": self.node_id.hex(),
-                "alive": True,
-                "total": dict(self.capacity.total),
-                "labels": dict(self.capacity.labels),
-                "reason": "",
+                "node_id": peer.node_id.hex(),
+                "alive": peer.alive,
+                "total": dict(peer.total),
+                "labels": dict(peer.labels),
+                "reason": peer.reason,
+                **peer.facts,
             }
+            for peer in (self.peers.here, *self.peers.by_tag.values())
         ]
 
     def why_waiting(self, task: Task) -> str:
@@ -227,6 +259,8 @@ class NodeCore:
             return f"{task.missing} of its arguments are still being computed"
         if task.state == 1 and task.actor is not None:
             return f"the actor {task.actor.describe()} is not up yet"
+        if task.node is not None:
+            return f"it was given to node {task.node.node_id.hex()}"
         if task.state == 1:
             return self._shortage(task)
         return f"it runs on worker {task.worker.pid}" if task.worker is not None else ""
@@ -251,14 +285,18 @@ class NodeCore:
             if task.state == 0:
                 lane = task.actor.lanes.get(task.actor.lane_of(task), ()) if task.kind == METHOD else ()
                 assert task.missing > 0 or task in lane, f"{task} waits for nothing"
-            if task.state == 2:
+            if task.state == 2 and task.node is None:
                 assert task.task_id in task.worker.outstanding, f"{task} is with nobody"
         for record in self.objects.records.values():
             assert record.kind or self._has_a_cause(record), f"{record} waits for nothing"
         self._check_books()
+        self.abroad.check()
+        self.peers.check()
 
     def _has_a_cause(self, record: ObjectRecord) -> bool:
         oid = record.oid
+        if record.away is not None and record.away.wanted:
+            return True
         if record.writer is not None or oid[:24] in self.tasks or owner_of(oid) in self.clients:
             return True
         return self.placement.will_settle(oid)
@@ -267,7 +305,7 @@ class NodeCore:
         """What is free and what is held must be all there is, of the node and of every bundle."""
         free = {id(each): dict(each.available) for each in (self.capacity, *self.scheduler.pools.values())}
         leases = [worker.lease for worker in self.scheduler.workers.values() if worker.lease is not None]
-        leases += [lease for group in self.placement.groups.values() for _, lease in group.leases]
+        leases += [lease for group in self.placement.groups.values() for _, lease in group.leases.values()]
         for lease in leases:
             books = free[id(lease.capacity)]
             for name, units in lease.request.items():
@@ -284,7 +322,10 @@ class NodeCore:
         for task in tasks:
             for oid in (*(oid for _, oid in task.deps), *task.held):
                 counted[oid] = counted.get(oid, 0) + 1
-        inside = [held for _, held in self.functions.values()]
+        for oid in self.abroad.lineage.pinned():
+            counted[oid] = counted.get(oid, 0) + 1
+        inside = [held for _, _, held in self.abroad.pulls.values()]
+        inside += [held for _, held in self.functions.values()]
         inside += [record.held for record in self.objects.records.values()]
         for held in inside:
             for oid in held:

@@ -8,10 +8,13 @@ it; a process holds by *grants*, counted on both sides, so that giving back and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate.core.messages import ARENA, ERROR, PENDING
 from skate.core.tasks import Task
+
+if TYPE_CHECKING:
+    from skate.core.abroad import Abroad
 
 Value = tuple[int, Any, tuple[bytes, ...]]
 
@@ -19,7 +22,7 @@ Value = tuple[int, Any, tuple[bytes, ...]]
 class ObjectRecord:
     """One object: its value (kind, payload), the ids its value contains, and who keeps it alive."""
 
-    __slots__ = ("oid", "kind", "payload", "held", "holders", "pins", "waiters", "fetchers", "writer", "producer", "size")
+    __slots__ = ("oid", "kind", "payload", "held", "holders", "pins", "waiters", "fetchers", "writer", "producer", "size", "away")
 
     def __init__(self, oid: bytes) -> None:
         self.oid = oid
@@ -33,9 +36,10 @@ class ObjectRecord:
         self.writer: int | None = None  # who is writing the value into the arena just now
         self.producer: Any = None  # the task that can make the value again
         self.size = 0
+        self.away: Any = None  # what ties it to other nodes
 
     def __repr__(self) -> str:
-        kind = ("pending", "inline", "arena", "error", "unknown")[self.kind]
+        kind = ("pending", "inline", "arena", "error", "unknown", "remote")[self.kind]
         return f"<Object {self.oid.hex()[:16]} {kind} holders={self.holders} pins={self.pins}>"
 
 
@@ -53,6 +57,8 @@ class ObjectTable:
         self._release = release
         self._pin_other = pin_other
         self._deliver = deliver
+        #: What is shared with other nodes; None while there are none.
+        self.abroad: Abroad | None = None
         self._arrived = arrived
 
     def get(self, oid: bytes) -> ObjectRecord | None:
@@ -64,6 +70,8 @@ class ObjectTable:
         record = self.records.get(oid)
         if record is None:
             record = self.records[oid] = ObjectRecord(oid)
+            if self.abroad is not None:
+                self.abroad.meet(record)
         return record
 
     def fill(self, record: ObjectRecord, kind: int, payload: Any, held: tuple[bytes, ...]) -> None:
@@ -95,12 +103,18 @@ class ObjectTable:
     def grant(self, record: ObjectRecord, cid: int) -> None:
         """Count one more grant to a process."""
         record.holders[cid] = record.holders.get(cid, 0) + 1
+        if record.away is not None and self.abroad is not None:
+            owner = record.away.owner
+            if owner is not None and owner.cid != cid:
+                self.abroad.used(record)
 
     def free(self, cid: int, oid: bytes, grants: int) -> None:
-        """A process gives grants back."""
+        """A process gives grants back; none of them means that it will not write what it asked memory for."""
         record = self.records.get(oid)
         if record is None:
             return
+        if not grants and record.writer == cid:
+            self._abandon(record)
         left = record.holders.get(cid, 0) - grants
         if left > 0:
             record.holders[cid] = left
@@ -113,7 +127,10 @@ class ObjectTable:
         if len(oid) != 28:
             self._pin_other(oid, 1)
             return
-        self.ensure(oid).pins += 1
+        record = self.ensure(oid)
+        record.pins += 1
+        if record.away is not None and self.abroad is not None:
+            self.abroad.used(record)
 
     def unpin(self, oid: bytes) -> None:
         """Take back one `pin`."""
@@ -127,25 +144,38 @@ class ObjectTable:
 
     def drop_if_unused(self, record: ObjectRecord) -> None:
         """Free an object that nobody holds, pins, writes or waits for."""
+        abroad = self.abroad
+        if record.away is not None and abroad is not None:
+            abroad.unused(record)
         if record.holders or record.pins > 0 or record.writer is not None or record.waiters or record.fetchers:
+            return
+        if abroad is not None and abroad.lineage.retain(record):
             return
         if self.records.pop(record.oid, None) is None:
             return
         if record.kind == ARENA or (record.kind == PENDING and record.payload is not None):
             self._release(record.payload[0])
-        record.producer = None
         held, record.held = record.held, ()
         for other in held:
             self.unpin(other)
+        if abroad is not None:
+            if record.away is not None:
+                abroad.dropped(record)
+            if record.producer is not None:
+                abroad.lineage.released(record)
+
+    def _abandon(self, record: ObjectRecord) -> None:
+        """The writer of a value gives up: its memory is free again."""
+        record.writer = None
+        if record.kind == PENDING and record.payload is not None:
+            self._release(record.payload[0])
+            record.payload = None
 
     def forget_client(self, cid: int) -> None:
         """A process is gone: what only it held is freed, what it was writing fails."""
         for record in list(self.records.values()):
             if record.writer == cid:
-                record.writer = None
-                if record.kind == PENDING and record.payload is not None:
-                    self._release(record.payload[0])
-                    record.payload = None
+                self._abandon(record)
             if cid in record.fetchers:
                 record.fetchers = [other for other in record.fetchers if other != cid]
             if record.holders.pop(cid, None) is not None or not record.holders:
@@ -160,6 +190,7 @@ class ObjectTable:
             assert record.kind == PENDING or not record.fetchers, record
             assert record.pins == pins.get(oid, 0), f"{record}, but {pins.get(oid, 0)} pins are accounted for"
             kept = record.holders or record.pins or record.writer is not None or record.waiters or record.fetchers
+            kept = kept or (self.abroad is not None and oid in self.abroad.lineage.needs)
             assert kept, f"{record} is kept by nobody"
 
     def __repr__(self) -> str:

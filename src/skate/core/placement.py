@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
+from skate.core.bundle_table import Bundles
 from skate.core.capacity import Capacity, Lease
 from skate.core.feasibility import matches
 from skate.core.shortage import infeasible_message
@@ -12,6 +13,7 @@ from skate.core.tasks import ENDED, PLAIN, Task
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
+    from skate.core.peers import Peer
 
 ErrorValue = tuple[str, dict[str, Any]]
 
@@ -19,6 +21,7 @@ PENDING = "PENDING"
 CREATED = "CREATED"
 REMOVED = "REMOVED"
 INFEASIBLE = "INFEASIBLE"
+RESCHEDULING = "RESCHEDULING"
 
 
 class PlacementGroup:
@@ -26,7 +29,7 @@ class PlacementGroup:
 
     __slots__ = (
         "group_id", "bundles", "strategy", "name", "namespace", "owner", "detached", "state", "leases", "ready", "why",
-        "value", "selectors",
+        "value", "selectors", "places", "planned", "asked", "refused", "ready_at",
     )  # fmt: skip
 
     def __init__(self, group_id: bytes, bundles: tuple[dict[str, int], ...], fields: dict[str, Any], owner: int) -> None:
@@ -38,9 +41,16 @@ class PlacementGroup:
         self.detached: bool = bool(fields.get("detached"))
         self.owner = owner
         self.state = PENDING
-        self.leases: list[tuple[Capacity, Lease]] = []
+        #: The bundles that are here, by index.
+        self.leases: dict[int, tuple[Capacity, Lease]] = {}
+        #: Where each bundle is; where it is to be, until all nodes concerned have agreed; who has not answered or refused.
+        self.places: dict[int, Any] = {}
+        self.planned: dict[int, Any] = {}
+        self.asked: set[int] = set()
+        self.refused: set[int] = set()
         #: Objects that become ready with the group.
         self.ready: list[bytes] = []
+        self.ready_at: list[tuple[int, bytes]] = []  # those of other nodes
         self.why = ""
         #: The handle to the group, packed: the value of what becomes ready with it.
         self.value: bytes = fields.get("value") or group_id
@@ -57,11 +67,15 @@ class PlacementTable:
     def __init__(self, node: NodeCore) -> None:
         self.node = node
         self.groups: dict[bytes, PlacementGroup] = {}
+        #: Objects here that follow a group's readiness, which the head will tell.
+        self.awaiting: set[bytes] = set()
+        self.bundles = Bundles(self)
 
     def create(self, cid: int, group_id: bytes, bundles: tuple[dict[str, int], ...], fields: dict[str, Any]) -> None:
         """Enter a group; it is placed now or when there is room."""
         group = PlacementGroup(group_id, bundles, fields, cid)
         self.groups[group_id] = group
+        self.bundles.announce(group)
         self.retry()
 
     def retry(self) -> None:
@@ -69,9 +83,9 @@ class PlacementTable:
         scheduler = self.node.scheduler
         scheduler.place = None  # placing one lets tasks go, which must not lead back here
         for group in list(self.groups.values()):
-            if group.state in (PENDING, INFEASIBLE):
+            if group.state in (PENDING, INFEASIBLE, RESCHEDULING):
                 self._try(group)
-        if any(group.state == PENDING for group in self.groups.values()):
+        if any(group.state in (PENDING, RESCHEDULING) for group in self.groups.values()):
             scheduler.place = self.retry
 
     def _try(self, group: PlacementGroup) -> None:
@@ -80,26 +94,61 @@ class PlacementTable:
             group.state = INFEASIBLE
             self._settle(group, m.ERROR, ("TaskUnschedulableError", {"message": group.why}))
             return
-        group.state = PENDING
-        scheduler = self.node.scheduler
-        placed: list[tuple[Capacity, Lease]] = []
-        for index, bundle in enumerate(group.bundles):
-            carved = self.node.capacity.carve(f"{group.group_id.hex()}:{index}", bundle)
-            if carved is None:
-                for _, lease in placed:
-                    self.node.capacity.release(lease)
+        if group.state == INFEASIBLE:
+            group.state = PENDING
+        if group.asked:
+            return
+        planned = self.bundles.plan(group)
+        if planned is None:
+            return
+        for index, place in planned.items():
+            if place is self.node.peers.here and not self.carve(group, index):
+                self.uncarve(group, planned)
                 return
-            placed.append(carved)
-        group.leases = placed
+        group.planned = planned
+        self.bundles.reserve(group)
+        if not group.asked:
+            self.placed(group)
+
+    def carve(self, group: PlacementGroup, index: int) -> bool:
+        """Set a bundle apart on this node."""
+        carved = self.node.capacity.carve(f"{group.group_id.hex()}:{index}", group.bundles[index])
+        if carved is not None:
+            group.leases[index] = carved
+        return carved is not None
+
+    def uncarve(self, group: PlacementGroup, indexes: Any) -> None:
+        """Give bundles on this node back."""
+        for index in indexes:
+            self.node.scheduler.pools.pop((group.group_id, index), None)
+            carved = group.leases.pop(index, None)
+            if carved is not None:
+                self.node.capacity.release(carved[1])
+
+    def placed(self, group: PlacementGroup) -> None:
+        """All bundles are set apart."""
+        scheduler = self.node.scheduler
+        group.places.update(group.planned)
+        group.planned = {}
         group.state = CREATED
-        for index, (pool, _) in enumerate(placed):
-            scheduler.pools[(group.group_id, index)] = pool
+        self.open(group)
+        self.bundles.announce(group)
         self._settle(group, m.INLINE, group.value)
         scheduler.dispatch_all()
+        if self.node.peers.active:
+            self.node.peers.pump()
+
+    def open(self, group: PlacementGroup) -> None:
+        """Let tasks into the bundles that are here."""
+        for index, (pool, _) in group.leases.items():
+            self.node.scheduler.pools[(group.group_id, index)] = pool
 
     def _settle(self, group: PlacementGroup, kind: int, payload: Any) -> None:
         """Give what waits for the group its value; what nobody holds any more is gone."""
         waiting, group.ready = group.ready, []
+        elsewhere, group.ready_at = group.ready_at, []
+        for cid, oid in elsewhere:
+            self.node.emit(cid, (m.PUBLISH, oid, kind, payload, (), False))
         for oid in waiting:
             record = self.node.objects.get(oid)
             if record is not None:
@@ -133,6 +182,9 @@ class PlacementTable:
 
     def ready(self, cid: int, group_id: bytes, oid: bytes) -> None:
         """The object `oid`, held by the asker, gets a value when the group is placed."""
+        if cid in self.node.peers.alive:
+            self.bundles.ready_elsewhere(cid, group_id, oid)
+            return
         objects = self.node.objects
         record = objects.ensure(oid)
         objects.grant(record, cid)
@@ -152,25 +204,45 @@ class PlacementTable:
         if group is None or group.state == REMOVED:
             return
         node = self.node
-        was = group.state
         group.state = REMOVED
         text = removed_text(group_id)
         self._settle(group, m.ERROR, ("TaskPlacementGroupRemoved", {"message": text}))
         node.scheduler.version += 1
-        self._end_users(group, text)
-        if was == CREATED:
-            for index, (_, lease) in enumerate(group.leases):
-                node.scheduler.pools.pop((group_id, index), None)
-                node.capacity.release(lease)
-            group.leases = []
+        self.end(group)
+        self.bundles.removed(group)
         self.retry()
         node.scheduler.dispatch_all()
+
+    def end(self, group: PlacementGroup) -> None:
+        """End what runs in a removed group here, and give its resources back."""
+        for index in range(len(group.bundles)):  # closed first, so that the end of one lets no other in
+            self.node.scheduler.pools.pop((group.group_id, index), None)
+        self._end_users(group, removed_text(group.group_id))
+        self.uncarve(group, list(group.leases))
+
+    def mirror(self, group_id: bytes, fields: dict[str, Any]) -> PlacementGroup:
+        """A group that the head has told of."""
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = PlacementGroup(group_id, fields["bundles"], fields, -1)
+        group.state = fields["state"]
+        return group
+
+    def node_joined(self, peer: Peer) -> None:
+        """There is a new node."""
+        self.bundles.node_joined(peer)
+
+    def node_left(self, peer: Peer) -> None:
+        """A node is gone."""
+        self.bundles.node_left(peer)
 
     def _end_users(self, group: PlacementGroup, text: str) -> None:
         node = self.node
         for task in list(node.tasks.values()):
             strategy = task.template.strategy
             if not strategy or strategy[0] != "bundle" or strategy[1] != group.group_id:
+                continue
+            if task.node is not None and task.node.alive:  # the node that it was forwarded to ends it
                 continue
             if task.kind == PLAIN and task.state != ENDED:  # not ended with another one, whose result it was to take
                 self._end_task(task, text)
@@ -210,7 +282,7 @@ class PlacementTable:
 
     def will_settle(self, oid: bytes) -> bool:
         """True if an object waits for a group."""
-        return any(oid in group.ready for group in self.groups.values())
+        return oid in self.awaiting or any(oid in group.ready for group in self.groups.values())
 
     def forget_owner(self, cid: int) -> None:
         """The process that made groups is gone: those that are not detached go too."""

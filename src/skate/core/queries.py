@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from skate.core.node import NodeCore
 
 
+#: What only the head of a cluster knows.
+HEAD_VERBS = frozenset(
+    {
+        *("reserve_name", "get_actor", "list_named_actors", "actor_state", "list_actors"),
+        *("create_group", "group_ready", "remove_group", "group_table", "find_group"),
+    }
+)
+
+
 class Refused(Exception):
     """A question that is answered with an error: (exception class name, fields)."""
 
@@ -49,6 +58,11 @@ class Queries:
     def request(self, cid: int, message: tuple[Any, ...]) -> None:
         """REQUEST: look the verb up, answer with its result or with the error it raises."""
         _, number, verb, arguments = message
+        if self.node.peers.head is not None and verb in HEAD_VERBS:
+            if verb == "group_ready":
+                self.node.placement.bundles.await_head(cid, arguments[1])
+            self.node.peers.ask_head(cid, number, verb, arguments)
+            return
         try:
             value = self.verbs[verb](cid, *arguments)
         except Refused as refused:
@@ -92,7 +106,7 @@ class Queries:
                 "state": STATES[actor.state],
                 "name": actor.name,
                 "namespace": actor.namespace,
-                "pid": actor.worker.pid if actor.worker is not None else 0,
+                "pid": actor.worker.pid if actor.worker is not None else actor.pid,
                 "restarts": actor.restarts,
                 "alive": actor.state != DEAD,
             }
@@ -111,7 +125,17 @@ class Queries:
 
     def available_resources(self, cid: int) -> dict[str, int]:
         """What is free now, in units; resources in placement groups under names of their own."""
-        free = {name: units for name, units in self.node.capacity.available.items() if units > 0}
+        free: dict[str, int] = {}
+        here = [self.node.capacity.available, self.pools_free()]
+        for each in (*here, *(part for peer in self.node.peers.alive.values() for part in (peer.available, peer.pools))):
+            for name, units in each.items():
+                if units > 0:
+                    free[name] = free.get(name, 0) + units
+        return free
+
+    def pools_free(self) -> dict[str, int]:
+        """What is free in the bundles on this node, under the names that Ray gives it."""
+        free: dict[str, int] = {}
         for (group_id, index), pool in self.node.scheduler.pools.items():
             for name, units in pool.available.items():
                 if units > 0:
@@ -150,7 +174,7 @@ class Queries:
                 "bundles": dict(enumerate(group.bundles)),
                 "strategy": group.strategy,
                 "state": "PENDING" if group.state == "INFEASIBLE" else group.state,
-                "nodes": dict.fromkeys(range(len(group.leases)), self.node.node_id.hex()),
+                "nodes": {index: place.node_id.hex() for index, place in group.places.items()},
                 "why": group.why,
             }
             for group in self.node.placement.groups.values()
@@ -179,7 +203,15 @@ class Queries:
         record = self.node.objects.records.get(oid)
         if record is None:
             return None
-        return {"kind": record.kind, "size": record.size, "holders": dict(record.holders), "pins": record.pins}
+        place = None if record.away is None else record.away.place
+        here = [self.node.node_id.hex()] if record.kind in (m.ARENA, m.INLINE) else []
+        return {
+            "kind": record.kind,
+            "size": record.size,
+            "holders": dict(record.holders),
+            "pins": record.pins,
+            "nodes": here + ([] if place is None else [place.node_id.hex()]),
+        }
 
     def is_method(self, cid: int, task_id: bytes) -> bool:
         """True if a task under way is a method call."""

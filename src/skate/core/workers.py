@@ -6,6 +6,9 @@ from typing import Any
 
 from skate.core.tasks import Task
 
+#: Reasons of a lost worker after which another one would be lost as well.
+START_FAILED = ("RuntimeEnvSetupError", "RaySystemError")
+
 
 class Worker:
     """One worker process: what it was sent and has not answered, what it runs with."""

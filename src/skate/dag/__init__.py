@@ -1,11 +1,11 @@
 """Lazy graphs: calls that are written down with `bind` and made by `execute`.
 
-    node.py            DAGNode: arguments, walking the graph, execute
-    function_node.py   FunctionNode: one task
-    class_node.py      ClassNode, ClassMethodNode: one actor, one call of a method
-    input_node.py      InputNode, InputAttributeNode: what `execute` is given
-    output_node.py     MultiOutputNode: several results at once
-    compiled.py        CompiledDAG: the same graph executed again and again, through ordinary actor calls
+node.py            DAGNode: arguments, walking the graph, execute
+function_node.py   FunctionNode: one task
+class_node.py      ClassNode, ClassMethodNode: one actor, one call of a method
+input_node.py      InputNode, InputAttributeNode: what `execute` is given
+output_node.py     MultiOutputNode: several results at once
+compiled.py        CompiledDAG: the same graph executed many times, through ordinary actor calls
 """
 
 from __future__ import annotations

@@ -9,18 +9,21 @@ from skate.dag.node import DAGNode, Results
 
 
 class ClassNode(DAGNode):
-    """An actor that each `execute` starts anew: what `C.bind(...)` returns; `node.method.bind(...)` calls it."""
+    """An actor that each `execute` starts anew, from `C.bind(...)`; `node.method.bind(...)` calls it."""
 
     kind = "a class"
 
-    def __init__(self, body: Any, args: Any, kwargs: dict[str, Any], options: dict[str, Any], cls: type) -> None:
+    def __init__(
+        self, body: Any, args: Any, kwargs: dict[str, Any], options: dict[str, Any], cls: type
+    ) -> None:
         super().__init__(args, kwargs, options)
         self._body = body
         self._cls = cls
         self._last_call: ClassMethodNode | None = None
         if any(isinstance(node, InputNode) for node in self.upstream()):
             raise ValueError(
-                f"the constructor of {cls.__name__} is bound to an InputNode, whose value is known only when the graph is "
+                f"the constructor of {cls.__name__} is bound to an InputNode, whose value is known only "
+                "when the graph is "
                 "executed; give it to a method instead"
             )
 
@@ -61,19 +64,25 @@ class UnboundMethod:
 
     def __getattr__(self, name: str) -> Any:
         if name == "remote":
-            raise AttributeError(f"{self._name} of a graph is not called with .remote() but bound with .bind()")
-        raise AttributeError(f"{self._actor.label()}.{self._name} has no attribute {name!r}; write .bind(...)")
+            raise AttributeError(
+                f"{self._name} of a graph is not called with .remote() but bound with .bind()"
+            )
+        raise AttributeError(
+            f"{self._actor.label()}.{self._name} has no attribute {name!r}; write .bind(...)"
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(f"{self._actor.label()}.{self._name} of a graph cannot be called; write .bind(...)")
 
 
 class ClassMethodNode(DAGNode):
-    """One call of an actor's method; calls of one ClassNode are made in the order in which they were bound."""
+    """One call of an actor's method; those of one ClassNode are made in the order of their binding."""
 
     kind = "a method"
 
-    def __init__(self, actor: Any, name: str, args: Any, kwargs: dict[str, Any], options: dict[str, Any]) -> None:
+    def __init__(
+        self, actor: Any, name: str, args: Any, kwargs: dict[str, Any], options: dict[str, Any]
+    ) -> None:
         super().__init__(args, kwargs, options)
         self._actor = actor
         #: The method of a living actor, with its options.
@@ -127,7 +136,8 @@ class ClassMethodNode(DAGNode):
 
     def label(self) -> str:
         """The method."""
-        return f"{self._actor.label() if isinstance(self._actor, ClassNode) else self._actor!r}.{self._method_name}"
+        actor = self._actor.label() if isinstance(self._actor, ClassNode) else repr(self._actor)
+        return f"{actor}.{self._method_name}"
 
 
 class ClassMethodOutput(ClassMethodNode):

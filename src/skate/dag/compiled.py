@@ -1,8 +1,8 @@
 """Graphs that are checked once and executed many times.
 
-Where Ray sets up channels between the actors of a compiled graph, Skate makes ordinary actor calls, which cost a fraction
-of Ray's; results travel through the shared-memory store. What a program sees is the same: `execute` returns a ref that
-can be fetched once.
+Where Ray sets up channels between the actors of a compiled graph, Skate makes ordinary actor calls, which
+cost a fraction of Ray's; results travel through the shared-memory store. What a program sees is the same:
+`execute` returns a ref that can be fetched once.
 """
 
 from __future__ import annotations
@@ -19,17 +19,24 @@ from skate.dag.function_node import FunctionNode
 from skate.dag.input_node import InputAttributeNode, InputNode
 from skate.dag.node import DAGInputData, DAGNode, compiler, execute_all
 from skate.dag.output_node import MultiOutputNode
-from skate.exceptions import GetTimeoutError, RayCgraphCapacityExceeded, RayChannelError, RayChannelTimeoutError
+from skate.exceptions import (
+    GetTimeoutError,
+    RayCgraphCapacityExceeded,
+    RayChannelError,
+    RayChannelTimeoutError,
+)
 
 
 class CompiledDAG:
     """A graph of actor calls, executed by `execute` or `execute_async` until `teardown`.
 
-    It consists of methods of living actors, has an InputNode, and every call in it leads to its output; anything else
-    is refused with NotImplementedError or ValueError.
+    It consists of methods of living actors, has an InputNode, and every call in it leads to its output;
+    anything else is refused with NotImplementedError or ValueError.
     """
 
-    def __init__(self, output: DAGNode, enable_asyncio: bool = False, max_inflight: int | None = None) -> None:
+    def __init__(
+        self, output: DAGNode, enable_asyncio: bool = False, max_inflight: int | None = None
+    ) -> None:
         self._output = output
         self._order = output.upstream()
         self._enable_asyncio = enable_asyncio
@@ -51,19 +58,26 @@ class CompiledDAG:
             raise NotImplementedError(f"a compiled graph has one InputNode, this one has {len(inputs)}")
         for node in self._order:
             if isinstance(node, FunctionNode):
-                raise NotImplementedError(f"compiled graphs consist of methods of actors; {node.label()} is a function")
+                raise NotImplementedError(
+                    f"compiled graphs consist of methods of actors; {node.label()} is a function"
+                )
             if isinstance(node, ClassNode):
                 raise ValueError(
-                    f"compiled graphs take actors that live already; start it with {node.label()}.remote() and bind the "
+                    f"compiled graphs take actors that live already; start it with {node.label()}.remote() "
+                    "and bind the "
                     "methods of the handle"
                 )
             if isinstance(node, ClassMethodNode) and not node.parents():
-                raise ValueError(f"{node.label()} depends on nothing; in a compiled graph each call uses a node")
+                raise ValueError(
+                    f"{node.label()} depends on nothing; in a compiled graph each call uses a node"
+                )
         self._input = inputs[0]
         keys = [node.key for node in self._order if isinstance(node, InputAttributeNode)]
         direct = any(self._input in n.parents() for n in self._order if not isinstance(n, InputAttributeNode))
         if keys and direct:
-            raise ValueError("the calls of a compiled graph use the InputNode either whole or in parts, not both")
+            raise ValueError(
+                "the calls of a compiled graph use the InputNode either whole or in parts, not both"
+            )
         self._names = sorted(key for key in keys if isinstance(key, str))
         indexes = [key for key in keys if isinstance(key, int)]
         self._positional = max(indexes) + 1 if indexes else 0 if keys else 1
@@ -75,13 +89,17 @@ class CompiledDAG:
         `_max_inflight_executions`, RayChannelError after `teardown`.
         """
         if self._enable_asyncio:
-            raise ValueError("this graph was compiled with enable_asyncio=True; await execute_async() instead")
+            raise ValueError(
+                "this graph was compiled with enable_asyncio=True; await execute_async() instead"
+            )
         return self._results(args, kwargs, CompiledDAGRef)
 
     async def execute_async(self, *args: Any, **kwargs: Any) -> Any:
         """Make the calls; returns a CompiledDAGFuture to await, or a list of them for a MultiOutputNode."""
         if not self._enable_asyncio:
-            raise ValueError("execute_async() needs a graph compiled with enable_asyncio=True; call execute() instead")
+            raise ValueError(
+                "execute_async() needs a graph compiled with enable_asyncio=True; call execute() instead"
+            )
         return self._results(args, kwargs, CompiledDAGFuture)
 
     def _results(self, args: tuple[Any, ...], kwargs: dict[str, Any], kind: type[_Result]) -> Any:
@@ -92,7 +110,8 @@ class CompiledDAG:
             waiting = sum(not result._fetched for result in self._open)
             if self._max_inflight is not None and waiting >= self._max_inflight:
                 raise RayCgraphCapacityExceeded(
-                    f"{waiting} executions of the compiled graph have not been fetched and _max_inflight_executions="
+                    f"{waiting} executions of the compiled graph have not been fetched and "
+                    "_max_inflight_executions="
                     f"{self._max_inflight}; get their results first"
                 )
             self._executions += 1
@@ -103,10 +122,14 @@ class CompiledDAG:
 
     def _check_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if len(args) != self._positional:
-            raise ValueError(f"the compiled graph takes {self._positional} positional arguments, not {len(args)}")
+            raise ValueError(
+                f"the compiled graph takes {self._positional} positional arguments, not {len(args)}"
+            )
         missing = [name for name in self._names if name not in kwargs]
         if missing:
-            raise ValueError(f"the compiled graph takes the named arguments {self._names}; missing: {missing}")
+            raise ValueError(
+                f"the compiled graph takes the named arguments {self._names}; missing: {missing}"
+            )
 
     def teardown(self, kill_actors: bool = False) -> None:
         """No more executions; with `kill_actors` the actors of the graph end as well."""
@@ -117,15 +140,18 @@ class CompiledDAG:
                 if isinstance(node, ClassMethodNode) and not isinstance(node, ClassMethodOutput):
                     ray.kill(node.actor)
 
-    def visualize(self, filename: str = "compiled_graph", format: str = "png", view: bool = False, **_: Any) -> str:
+    def visualize(
+        self, filename: str = "compiled_graph", format: str = "png", view: bool = False, **_: Any
+    ) -> str:
         """Drawings need Ray's own tools; with format="ascii" the calls are listed, in order."""
         if format != "ascii":
             raise NotImplementedError(
-                'Skate draws no graphs; visualize(format="ascii") lists the nodes, and DAGNode.upstream() gives them'
+                'Skate draws no graphs; visualize(format="ascii") lists the nodes, like DAGNode.upstream()'
             )
         numbers = {node: number for number, node in enumerate(self._order)}
         lines = [
-            f"{numbers[node]}: {node.label()} <- {', '.join(str(numbers[each]) for each in node.parents()) or 'nothing'}"
+            f"{numbers[node]}: {node.label()} <- "
+            f"{', '.join(str(numbers[each]) for each in node.parents()) or 'nothing'}"
             for node in self._order
         ]
         return "\n".join(lines)
@@ -144,7 +170,9 @@ class _Result:
 
     def _take(self) -> Any:
         if self._fetched:
-            raise ValueError(f"this {type(self).__name__} has been fetched already; keep the value that it gave")
+            raise ValueError(
+                f"this {type(self).__name__} has been fetched already; keep the value that it gave"
+            )
         self._fetched = True
         return self._ref
 
@@ -187,7 +215,7 @@ class CompiledDAGFuture(_Result):
 
 @dataclass
 class DAGContext:
-    """Settings of compiled graphs by Ray's names and with its defaults; they tune channels, and have no effect here."""
+    """Settings of compiled graphs, by Ray's names; they tune channels, and have no effect here."""
 
     submit_timeout: int = 10
     get_timeout: int = 10

@@ -40,7 +40,11 @@ class DAGNode:
         return self._stable_uuid
 
     def with_tensor_transport(
-        self, transport: Any = "auto", device: str = "default", _static_shape: bool = False, _direct_return: bool = False
+        self,
+        transport: Any = "auto",
+        device: str = "default",
+        _static_shape: bool = False,
+        _direct_return: bool = False,
     ) -> DAGNode:
         """Say how tensors of its result should travel; here they always go through the shared-memory store.
 
@@ -75,8 +79,8 @@ class DAGNode:
     def execute(self, *args: Any, _ray_cache_refs: bool = False, **kwargs: Any) -> Any:
         """Make every call of the graph, each node once; returns the ref of this node's result.
 
-        The arguments are what InputNode stands for. A ClassNode gives the handle of a new actor, a MultiOutputNode the
-        list of its nodes' refs.
+        The arguments are what InputNode stands for. A ClassNode gives the handle of a new actor, a
+        MultiOutputNode the list of its nodes' refs.
         """
         return execute_all(self.upstream(), DAGInputData.of(args, kwargs), {})[self]
 
@@ -101,15 +105,16 @@ class DAGNode:
     ) -> Any:
         """The graph checked once, to be executed many times: see `CompiledDAG`.
 
-        Of the arguments `enable_asyncio` and `_max_inflight_executions` have an effect; the others tune channels
-        between actors, which there are none of here.
+        Of the arguments `enable_asyncio` and `_max_inflight_executions` have an effect; the others tune
+        channels between actors, which there are none of here.
         """
         return compiler[0](self, enable_asyncio=enable_asyncio, max_inflight=_max_inflight_executions)
 
     def __getattr__(self, name: str) -> Any:
         if name in ("bind", "remote"):
             raise AttributeError(
-                f".{name}() cannot be used on {self.kind} of a graph: it is bound already; call .execute() to run it"
+                f".{name}() cannot be used on {self.kind} of a graph: it is bound already; call .execute() "
+                "to run it"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -138,7 +143,9 @@ class DAGInputData:
             return self._args[key] if isinstance(key, int) else self._kwargs[key]
         except (IndexError, KeyError):
             given = f"{len(self._args)} positional ones and {sorted(self._kwargs) or 'no named ones'}"
-            raise ValueError(f"the graph takes the argument {key!r}, but execute() was given {given}") from None
+            raise ValueError(
+                f"the graph takes the argument {key!r}, but execute() was given {given}"
+            ) from None
 
     def __repr__(self) -> str:
         return f"DAGInputData({self._args}, {self._kwargs})"

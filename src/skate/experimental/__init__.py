@@ -9,9 +9,10 @@ import importlib
 from typing import Any
 
 _REFUSED = {
-    "RDTManager", "TensorTransportManager", "TensorTransportMetadata", "CommunicatorMetadata", "deregister_nixl_memory",
-    "register_nixl_memory", "register_nixl_memory_pool", "register_tensor_transport", "set_nixl_cuda_stream",
-    "set_target_device_for_ref", "set_target_for_ref", "wait_tensor_freed",
+    "RDTManager", "TensorTransportManager", "TensorTransportMetadata", "CommunicatorMetadata",
+    "deregister_nixl_memory", "register_nixl_memory", "register_nixl_memory_pool",
+    "register_tensor_transport", "set_nixl_cuda_stream", "set_target_device_for_ref", "set_target_for_ref",
+    "wait_tensor_freed",
 }  # fmt: skip
 
 __all__ = ["get_local_object_locations", "get_object_locations", "set_resource", "tqdm_ray"]
@@ -32,6 +33,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"skate.experimental.{name}")
     if name in _REFUSED:
         raise AttributeError(
-            f"Skate has no ray.experimental.{name}: tensors travel through the shared-memory store, not from GPU to GPU"
+            f"Skate has no ray.experimental.{name}: tensors travel through the shared-memory store, not "
+            "from GPU to GPU"
         )
     raise AttributeError(f"module 'skate.experimental' has no attribute {name!r}")

@@ -8,11 +8,13 @@ from skate.client import inquiries
 from skate.client.refs import ObjectRef
 
 
-def get_object_locations(obj_refs: list[ObjectRef[Any]], timeout_ms: int = -1) -> dict[ObjectRef[Any], dict[str, Any]]:
+def get_object_locations(
+    obj_refs: list[ObjectRef[Any]], timeout_ms: int = -1
+) -> dict[ObjectRef[Any], dict[str, Any]]:
     """For each ref the ids of the nodes that have its value, its size in bytes, and whether it was spilled.
 
-    A value that is not there yet has no nodes; one that never left this process counts as here, its size unknown.
-    Raises ValueError for an empty list, TypeError for what is not a list of refs.
+    A value that is not there yet has no nodes; one that never left this process counts as here, its size
+    unknown. Raises ValueError for an empty list, TypeError for what is not a list of refs.
     """
     if not isinstance(obj_refs, list) or not all(isinstance(ref, ObjectRef) for ref in obj_refs):
         raise TypeError(f"get_object_locations takes a list of ObjectRefs, not {obj_refs!r:.80}")

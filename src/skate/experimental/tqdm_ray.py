@@ -1,7 +1,8 @@
 """Progress bars that stay legible when many workers have one.
 
-A worker prints a whole line now and then, which reaches the driver's terminal with the worker's name in front; the
-driver's own bar is drawn in place on a terminal. Bars of several processes so never write over each other.
+A worker prints a whole line now and then, which reaches the driver's terminal with the worker's name in
+front; the driver's own bar is drawn in place on a terminal. Bars of several processes so never write over
+each other.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class tqdm:
         self._iterable = iterable
         self._desc = desc or ""
         self._unit = unit or "it"
-        self._interval_s = self.DEFAULT_FLUSH_INTERVAL_SECONDS if flush_interval_s is None else flush_interval_s
+        self._interval_s = (
+            self.DEFAULT_FLUSH_INTERVAL_SECONDS if flush_interval_s is None else flush_interval_s
+        )
         self._began = time.monotonic()
         self._shown = float("-inf")
         self._closed = False

@@ -19,10 +19,13 @@ from skate.client.process import Process
 from skate.core.node import SHELL, NodeCore
 from skate.node.arena import ArenaFile
 from skate.node.control_c import ControlC
+from skate.node.cooling import Cooling
+from skate.node.descriptors import Descriptors
 from skate.node.environments import Environments
-from skate.node.overflow import OverflowFile
 from skate.node.launcher import PYTHON, Launcher, how_it_ended, zygote_config
 from skate.node.logs import WorkerOutput
+from skate.node.overflow import OverflowFile
+from skate.node.neighbours import Neighbours, facts
 from skate.wire.channel import Channel, ChannelClosed
 from skate.wire.pump import Pump
 from skate.wire.status import BOARD_BYTES, Board
@@ -31,7 +34,25 @@ if TYPE_CHECKING:
     from skate.client.settings import Settings
 
 DRIVER = 0
+#: What a zygote on another node of this machine is told as the one here was.
+INHERITED = ("sys_path", "stdlib", "environ", "cwd", "preload", "main", "namespace", "job")
+
+
+class _Nobody(dict[int, Any]):
+    """The handlers of a driver that is not there."""
+
+    def __missing__(self, word: int) -> Any:
+        return _ignore
+
+
+def _ignore(message: tuple[Any, ...]) -> None:
+    """Nobody wants to know."""
+
+
+NOBODY = _Nobody()
 QUEUED_MAX = 24
+# A copy into the arena is over long before; a thread that was stopped by a debugger is not waited for.
+WRITERS_SECONDS = 5.0
 
 
 class _WorkerProcess:
@@ -52,7 +73,7 @@ class _WorkerProcess:
 class NodeHost:
     """Owns the core, the arena, the workers and the pump of an embedded node."""
 
-    def __init__(self, settings: Settings, pump: Pump, control_c: ControlC) -> None:
+    def __init__(self, settings: Settings, pump: Pump, control_c: ControlC, head: bool = True) -> None:
         self.settings = settings
         self.control_c = control_c
         self.pump = pump
@@ -61,25 +82,27 @@ class NodeHost:
         self.arena = ArenaFile(board_at + BOARD_BYTES)
         self.overflow = OverflowFile()
         self.mapping = Memory(self.arena.fd, settings.object_store_memory, self.overflow.fd, self.overflow.capacity)
+        self.descriptors = Descriptors()
         self.board = Board(self.arena.fd, board_at)
         node_id = os.urandom(28)
+        totals = settings.totals()
+        if not head:
+            del totals["node:__internal_head__"]
         self.core = NodeCore(
-            settings.totals(),
+            totals,
             gpus=settings.gpu_ids,
             arena_bytes=settings.object_store_memory,
             overflow_bytes=self.overflow.capacity,
             node_id=node_id,
-            labels=settings.labels,
+            labels={**settings.labels, "ray.io/node-id": node_id.hex()},
         )
-        job = os.urandom(2).rjust(4, b"\0")
-        self.process = Process(DRIVER, self.pump, node_id, job)
-        self.process.link = EmbeddedLink(self)
-        self.process.mapping = self.mapping
-        self.process.is_driver = True
-        self.process.namespace = settings.namespace
-        self.process.node_id = node_id
-        self.process.job_environment = settings.runtime_env
-        self.core.connect(DRIVER, job.hex(), settings.namespace, True)
+        self.cooling = Cooling(self.core.allocator.arena, self.arena, self.mapping.forget)
+        self.job = os.urandom(2).rjust(4, b"\0")
+        #: The driver in this process, if there is one just now.
+        self.process: Process | None = None
+        #: The way to other nodes, once there are any.
+        self.neighbours: Neighbours | None = None
+        self.leaving = False
         self.output = WorkerOutput(settings.log_to_driver)
         self.workers: dict[int, _WorkerProcess] = {}
         self.by_pid: dict[int, _WorkerProcess] = {}
@@ -89,7 +112,8 @@ class NodeHost:
         self._config = zygote_config(
             sys.path,
             settings.preload,
-            {"namespace": settings.namespace, "node_id": node_id, "job": job, "arena_bytes": settings.object_store_memory, "board_at": board_at,
+            {"namespace": settings.namespace, "node_id": node_id, "job": self.job, "arena_bytes": settings.object_store_memory,
+             "board_at": board_at,
              "overflow_bytes": self.overflow.capacity,
              "main": _main_path()},
         )  # fmt: skip
@@ -98,8 +122,8 @@ class NodeHost:
         self.pump.before_poll = self._before_poll
 
     @classmethod
-    def start(cls, settings: Settings) -> NodeHost:
-        """A running node."""
+    def start(cls, settings: Settings, driver: bool = True) -> NodeHost:
+        """A running node, with this process as its driver unless that is to come later."""
         pump = Pump(threading.RLock(), "loop")
         control_c = ControlC(pump)
         host = None
@@ -108,6 +132,8 @@ class NodeHost:
             control_c.take()
             try:
                 host = cls(settings, pump, control_c)
+                if driver:
+                    host.attach_driver(settings.namespace, settings.runtime_env)
                 host.launcher_for(PYTHON)
                 pump.start()
             except BaseException:
@@ -118,6 +144,68 @@ class NodeHost:
                     host.shutdown()
                 raise
         return host
+
+    # -- the driver
+
+    def attach_driver(self, namespace: str, runtime_env: dict[str, Any] | None) -> Process:
+        """Have this process take part as a driver; the lock is held."""
+        node_id = self.core.node_id
+        process = self.process = Process(DRIVER, self.pump, node_id, self.job)
+        process.link = EmbeddedLink(self)
+        process.mapping = self.mapping
+        process.is_driver = True
+        process.namespace = namespace
+        process.node_id = node_id
+        process.job_environment = runtime_env
+        self.core.connect(DRIVER, self.job.hex(), namespace, True)
+        return process
+
+    def detach_driver(self) -> None:
+        """The driver goes, the node stays: what was only for that driver ends."""
+        with self.control_c.put_off():
+            with self.lock:
+                if self._end_process():
+                    self.core.disconnect(DRIVER, time.monotonic())
+                    self.apply_if_idle()
+                    self.flush()
+                    self.pump.wake_ready()
+                # Ids are made of the job's: the next driver needs other ones.
+                self.job = (int.from_bytes(self.job, "big") + 1).to_bytes(4, "big")
+            self.control_c.give_back()
+
+    def _end_process(self) -> bool:
+        process, self.process = self.process, None
+        if process is None:
+            return False
+        process.end()
+        process.link = EndedLink(process)
+        return True
+
+    # -- other nodes
+
+    def info(self) -> dict[str, Any]:
+        """What other nodes are told of this one."""
+        core = self.core
+        return {"node_id": core.node_id, "total": core.capacity.total, "labels": core.capacity.labels, "facts": facts()}
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What other nodes take over: the view of the world that workers get."""
+        return {name: self._config[name] for name in INHERITED if name in self._config}
+
+    def take_over(self, config: dict[str, Any]) -> None:
+        """Give workers of this node the view of the world that those of the head have."""
+        self._config.update(config)
+
+    def leave(self) -> None:
+        """This node is to end; who runs its loop ends it."""
+        self.leaving = True
+        self.pump.wake_ready()
+
+    def apply_if_idle(self) -> None:
+        """Carry out the core's effects, unless that is being done."""
+        if not self._applying:
+            self.apply()
 
     # -- effects
 
@@ -131,7 +219,7 @@ class NodeHost:
         """Carry out the core's effects, and those that they lead to."""
         self._applying = True
         core = self.core
-        handlers = self.process.handlers
+        handlers = NOBODY if self.process is None else self.process.handlers
         workers = self.workers
         dirty = self.dirty
         try:
@@ -147,6 +235,8 @@ class NodeHost:
                         if worker is not None:
                             worker.channel.push(message)
                             dirty.add(cid)
+                        elif self.neighbours is not None and self.neighbours.send(cid, message):
+                            dirty.add(cid)
         finally:
             self._applying = False
 
@@ -159,6 +249,8 @@ class NodeHost:
         for cid in dirty:
             worker = self.workers.get(cid)
             if worker is None:
+                if self.neighbours is not None:
+                    self.neighbours.flush()
                 continue
             channel = worker.channel
             if soft and len(channel.queued) < QUEUED_MAX:
@@ -182,18 +274,23 @@ class NodeHost:
             self.kill(action[1])
         elif verb == "punch":
             self.overflow.release(action[1], action[2])
+        elif verb == "pull" and self.neighbours is not None:
+            self.neighbours.pull(*action[1:])
 
     # -- time
 
     def _before_poll(self) -> float | None:
         process = self.process
-        if process.graves or process.unhandled:
+        if process is not None and (process.graves or process.unhandled):
             process.tidy()
         if self.dirty:
             self.flush()
-        if not self.core.scheduler.watchful:
-            return None
-        wanted = self.core.tick(time.monotonic())
+        wanted = self.cooling.turn(time.monotonic())
+        if not self.core.scheduler.watchful and self.neighbours is None:
+            return wanted
+        again = self.core.tick(time.monotonic())
+        if wanted is None or (again is not None and again < wanted):
+            wanted = again
         if self.core.effects and not self._applying:
             self.apply()
             self.flush()
@@ -212,7 +309,12 @@ class NodeHost:
 
     def spawn(self, cid: int, environment: str | None) -> None:
         """Start a worker; messages to it wait in its socket until it reads."""
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            self._cannot_start(cid, error)
+            return
+        self.descriptors.used(theirs.fileno())
         channel = Channel(ours)
         worker = _WorkerProcess(cid, channel)
         self.workers[cid] = worker
@@ -224,17 +326,33 @@ class NodeHost:
 
     def fork(self, worker: _WorkerProcess, theirs: socket.socket, python: list[str], request: dict[str, Any]) -> None:
         """Have the zygote fork the process of a worker; the lock is held."""
-        out, err = self.output.pipes(worker.cid)
+        ends: tuple[int, ...] = ()
         try:
+            ends = self.output.pipes(worker.cid)
             worker.slot = self.board.take()
             worker.launcher = self.launcher_for(python)
-            worker.launcher.fork({"cid": worker.cid, "slot": worker.slot, **request}, [theirs.fileno(), out, err])
+            worker.launcher.fork({"cid": worker.cid, "slot": worker.slot, **request}, [theirs.fileno(), *ends])
         except OSError as error:
-            self._lost(worker, f"could not be started: {error}")
+            self._cannot_start(worker.cid, error)
         finally:
             theirs.close()
-            os.close(out)
-            os.close(err)
+            for end in ends:
+                os.close(end)
+
+    def _cannot_start(self, cid: int, error: OSError) -> None:
+        """No process for a worker: what it was to run fails, as a second try would fail in the same way."""
+        known = self.core.scheduler.workers.get(cid)
+        if known is None:
+            return
+        text = f"no worker could be started for it: {self.descriptors.explain(error)}"
+        known.kill_reason = ("RaySystemError", {"message": text})
+        worker = self.workers.get(cid)
+        if worker is not None:
+            self._lost(worker, text)
+            return
+        self.core.disconnect(cid, time.monotonic(), 0, text)
+        if not self._applying:
+            self.apply()
 
     def kill(self, cid: int) -> None:
         """End a worker process at once."""
@@ -251,8 +369,9 @@ class NodeHost:
         if events is None:
             self.pump.remove(launcher.control.fileno())
             self.launchers.pop(key, None)
-            for worker in [w for w in self.workers.values() if w.launcher is launcher]:
-                self._lost(worker, "was lost with the process that starts workers")
+            launcher.end()
+            for orphan in [w for w in self.workers.values() if w.launcher is launcher]:
+                self._lost(orphan, "was lost with the process that starts workers")
             return
         for event in events:
             if event["event"] == "forked":
@@ -347,15 +466,20 @@ class NodeHost:
 
     def forked(self) -> None:
         """In a forked child: leave everything to the parent, whose node this is."""
+        if self.neighbours is not None:
+            self.neighbours.forked()
         self.control_c.give_back()
 
     def shutdown(self) -> None:
         """End everything: workers are killed, threads stop, memory and descriptors are given back."""
         with self.control_c.put_off():
             with self.lock:
-                self.process.end()
+                self._end_process()
+                if self.neighbours is not None:
+                    self.neighbours.fabric.close()
                 self.pump.wake_ready()
                 self.environments.close()
+            self._await_writers()
             self.pump.close()
             for launcher in self.launchers.values():
                 launcher.end()
@@ -368,6 +492,34 @@ class NodeHost:
             self.arena.close()
             self.overflow.close()
             self.control_c.give_back()
+
+
+    def _await_writers(self) -> None:
+        """Let threads end their copies into the arena, whose descriptor is about to be closed under them."""
+        deadline = time.monotonic() + WRITERS_SECONDS
+        while self.pump.asides and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+
+class EndedLink:
+    """What stands in for the link once the session has ended: a thread in the middle of a call learns of it here."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def send(self, message: tuple[Any, ...]) -> None:
+        """There is nobody to say it to."""
+        raise self._process.ended()
+
+    def flush(self) -> None:
+        """Nothing is queued."""
+
+    def block(self) -> bool:
+        """Nobody need be told."""
+        return False
+
+    def unblock(self) -> None:
+        """Nothing to tell."""
 
 
 class EmbeddedLink:

@@ -70,10 +70,16 @@ class WorkerOutput:
 
     def pipes(self, cid: int) -> tuple[int, int]:
         """Two pipe ends for a new worker to write to; the reading ends are watched here."""
-        ends = []
+        ends: list[int] = []
         worker = self._workers[cid] = _Worker(cid)
         for is_error in (False, True):
-            read_end, write_end = os.pipe()
+            try:
+                read_end, write_end = os.pipe()
+            except OSError:
+                # The reading end of the other pipe sees its end, and is closed by the reader.
+                for end in ends:
+                    os.close(end)
+                raise
             os.set_blocking(read_end, False)
             self._sources[read_end] = _Source(read_end, worker, is_error)
             self._poller.register(read_end, select.EPOLLIN)
@@ -134,7 +140,7 @@ class WorkerOutput:
             self._workers.pop(source.worker.cid, None)
 
     def _take(self, source: _Source, lines: list[bytes]) -> None:
-        texts = []
+        texts: list[str] = []
         for line in lines:
             if MARK in line:
                 # What C code has left unfinished may stand in front of the mark.
@@ -158,6 +164,11 @@ class WorkerOutput:
             del recent[:-RECENT_LINES]
 
     # -- printing
+
+    def relay(self, is_error: bool, text: str) -> None:
+        """Print what workers of another node have said."""
+        if self.enabled:
+            self._hold(is_error, text)
 
     def _hold(self, is_error: bool, text: str) -> None:
         with self._changed:

@@ -12,6 +12,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
+from skate.core.actors import DEAD
 from skate.core.lifetimes import owner_of
 from skate.core.node import SHELL, NodeCore
 from skate.simulation.process import Process
@@ -291,10 +292,11 @@ class Cluster:
             for group_id in open_groups:
                 driver.ask((m.REQUEST, "remove_group", (group_id,)))
             self.settle()  # which may lead a driver to make more of them
-        for actor in self.core.actors.actors.values():
-            if actor.detached or every_actor:
+        actors = self.core.actors.actors
+        while living := [a for a in actors.values() if a.state != DEAD and (a.detached or every_actor)]:
+            for actor in living:
                 driver.send((m.KILL, actor.actor_id, True))
-        self.settle()
+            self.settle()
 
     def why(self) -> str:
         """What the core waits for."""
@@ -307,7 +309,7 @@ class Cluster:
         assert not core.objects.records, f"objects that nobody has: {list(core.objects.records.values())}"
         assert core.capacity.available == core.capacity.total, f"resources are missing: {core.capacity}"
         assert core.allocator.used == 0, f"{core.allocator.used} bytes of the arena are held by nobody"
-        living = [actor for actor in core.actors.actors.values() if actor.state != 3]
+        living = [actor for actor in core.actors.actors.values() if actor.state != DEAD]
         assert not living, f"actors that nobody can call live on: {living}"
         assert not core.actors.names, core.actors
         assert not core.scheduler.waiting, core.scheduler.waiting

@@ -404,7 +404,13 @@ class Process:
 
     def write(self, oid: bytes, inner: tuple[bytes, ...]) -> Thread:
         """Write a large value into the arena: where it is, or None if there is no room."""
-        ok, offset = yield from self.answer(self.ask((m.ALLOCATE, oid, LARGE_BYTES)))
+        number = self.ask((m.ALLOCATE, oid, LARGE_BYTES))
+        try:
+            ok, offset = yield from self.answer(number)
+        except Interrupted:
+            self.answers[number] = None
+            self.send((m.FREE, oid, 0))
+            raise
         if not ok:
             return None
         if offset is None:
@@ -487,7 +493,7 @@ class Process:
         """Get a named actor, if there is one."""
         found = yield from self.do_request(frame, parent, "get_actor", "", name)
         if found is not None:
-            frame.holds.append(self.hold(found[0], 1))
+            frame.holds.append(Hold(found[0], self))  # which does not keep it alive
 
     def do_group(self, frame: Frame, parent: bytes, bundles: Any, strategy: str) -> Thread:
         """Make a placement group."""

@@ -53,6 +53,7 @@ class Pump:
         self.interrupted = False
         self.main_waits = False
         self.interrupt_due = False  # KeyboardInterrupt awaits the end of a step of the main thread
+        self.asides = 0  # threads that have let go of the lock in the middle of a step
         self.main_aside = False  # the main thread has let go of the lock in the middle of a step
         self.external = False  # an asyncio loop of this process polls our descriptor
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -252,11 +253,13 @@ class Pump:
         is_main = get_ident() == self._main_ident
         if is_main:
             self.main_aside = True
+        self.asides += 1
         self.lock.release()
         try:
             yield
         finally:
             self.lock.acquire()
+            self.asides -= 1
             if is_main:
                 self.main_aside = False
 

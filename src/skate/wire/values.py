@@ -7,6 +7,7 @@ the way are collected, so that their owner learns that they travel.
 
 from __future__ import annotations
 
+import importlib
 import io
 import pickle
 import struct
@@ -14,6 +15,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 TABLE = 1
@@ -146,6 +148,9 @@ def _make_pickler() -> Any:
             custom = _serializers.get(kind)
             if custom is not None:
                 return _restore, (custom[1], custom[0](obj))
+            if kind is not ModuleType and issubclass(kind, ModuleType):
+                # A package that is a subclass of module, as some make themselves: by its name, like any other.
+                return importlib.import_module, (obj.__name__,)
             if kind.__module__ == "torch" and kind.__name__ in ("Tensor", "Parameter"):
                 reduced = _reduce_tensor(obj)
                 if reduced is not None:

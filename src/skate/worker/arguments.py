@@ -16,12 +16,15 @@ Arguments = tuple[Any, dict[str, Any]]
 
 
 def unpack_arguments(process: Process, blob: bytes, deps: tuple[Any, ...]) -> Arguments:
-    """Positional and keyword arguments of a call; `deps` are the refs among them as (place, id, kind, payload)."""
+    """Arguments of a call by position and name; `deps`: the refs among them as (place, id, kind, payload)."""
     if not deps:
         return values.unpack(blob) if blob else ((), {})
-    with process.lock:  # their grants came with the message, so all are taken over before anything can go wrong
+    # Their grants came with the message, so all are taken over before anything can go wrong.
+    with process.lock:
         refs = [process.adopt_any(oid) if kind == ARENA else None for _, oid, kind, _ in deps]
-    found = {place: _value(process, ref, payload) for ref, (place, _, _, payload) in zip(refs, deps, strict=True)}
+    found = {
+        place: _value(process, ref, payload) for ref, (place, _, _, payload) in zip(refs, deps, strict=True)
+    }
     if WHOLE in found:
         given, named = found.pop(WHOLE)
     else:
@@ -37,7 +40,7 @@ def unpack_arguments(process: Process, blob: bytes, deps: tuple[Any, ...]) -> Ar
 
 
 def give_up(process: Process, deps: tuple[Any, ...]) -> None:
-    """The arguments of a call that does not run here: what was granted with them is given back. The lock is held."""
+    """The call does not run here: what was granted with its arguments is given back. The lock is held."""
     for _, oid, kind, _ in deps:
         if kind == ARENA:
             process.bury(oid, 1)

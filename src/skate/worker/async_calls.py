@@ -28,7 +28,9 @@ class AsyncCalls:
         self.driver: int | None = None
         self._announced = 0
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
-        self._limits = {name: asyncio.Semaphore(limit) for name, limit in (fields.get("groups") or {}).items()}
+        self._limits = {
+            name: asyncio.Semaphore(limit) for name, limit in (fields.get("groups") or {}).items()
+        }
         self._limits[""] = asyncio.Semaphore(fields.get("max_concurrency") or 1000)
 
     @property

@@ -91,6 +91,7 @@ class WorkerContext:
     def take_lease(self, lease: dict[str, Any]) -> None:
         """The node says what the worker runs with."""
         self.lease = lease
+        self.process.namespace = lease.get("namespace") or self.process.namespace
         self.group = lease.get("group")
         self.captured_group = self.group if lease.get("capture") else None
 

@@ -1,7 +1,8 @@
 """A worker that is no process: it runs what it is sent in the thread that happens to be there.
 
-It has the same conversation with the node as a real worker. What differs: a generator is taken one value further
-whenever somebody waits, instead of running ahead, and the calls of an asyncio actor share a loop that is stepped.
+It has the same conversation with the node as a real worker. What differs: a generator is taken one value
+further whenever somebody waits, instead of running ahead, and the calls of an asyncio actor share a loop that
+is stepped.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from skate.client.failures import to_exception
 from skate.client.generators import DynamicObjectRefGenerator
 from skate.core import messages as m
-from skate.worker.arguments import unpack_arguments
+from skate.worker.arguments import give_up, unpack_arguments
 from skate.worker.context import ActorExit, Running, WorkerContext
 from skate.worker.returns import pack_failure, pack_returns, pack_value
 from skate.worker.templates import WorkerTemplate
@@ -83,16 +84,19 @@ class InlineWorker:
 
     def give_back(self) -> None:
         """Return the tasks that were not begun."""
-        ids = tuple(message[1] for message in self.queue if message[0] == m.EXECUTE)
-        if ids:
+        back = [message for message in self.queue if message[0] == m.EXECUTE]
+        if back:
             self.queue = deque(message for message in self.queue if message[0] != m.EXECUTE)
-            self.host.tell(self, (m.RETURNED, ids))
+            for message in back:
+                give_up(self.host.process, message[4])
+            self.host.tell(self, (m.RETURNED, tuple(message[1] for message in back)))
 
     def _stop(self, task_id: bytes) -> None:
         """Cancel what is not running in some thread just now; what is runs on to its end."""
         for message in self.queue:
             if message[1] == task_id:
                 self.queue.remove(message)
+                give_up(self.host.process, message[4])
                 self.host.tell(self, (m.DONE, task_id, m.CANCELLED, (), 0, False))
                 return
         stream = self.streams.get(task_id)
@@ -124,7 +128,9 @@ class InlineWorker:
                     self._construct(running, args, deps, rest)
                     returns: Any = ()
                 else:
-                    function = template.load(self.host.process) if word == m.EXECUTE else self.method(template)
+                    function = (
+                        template.load(self.host.process) if word == m.EXECUTE else self.method(template)
+                    )
                     given, named = unpack_arguments(self.host.process, args, deps)
                     value = function(*given, **named)
                     if template.streaming:
@@ -136,7 +142,9 @@ class InlineWorker:
                 return
         self.answer(running, m.OK, returns, started)
 
-    def _construct(self, running: Running, args: bytes, deps: tuple[Any, ...], fields: dict[str, Any]) -> None:
+    def _construct(
+        self, running: Running, args: bytes, deps: tuple[Any, ...], fields: dict[str, Any]
+    ) -> None:
         context = self.context
         template = running.template
         context.actor_id = running.task_id
@@ -203,7 +211,9 @@ class InlineWorker:
 
     # -- answers
 
-    def answer(self, running: Running, status: int, returns: Any, started: float, retriable: bool = False) -> None:
+    def answer(
+        self, running: Running, status: int, returns: Any, started: float, retriable: bool = False
+    ) -> None:
         """Say how a task ended."""
         micros = int((time.perf_counter() - started) * 1e6)
         with self.host.lock:
@@ -252,6 +262,8 @@ class InlineWorker:
     def close(self) -> None:
         """It has left: nothing of it runs any more."""
         self.gone = True
+        for message in self.queue:
+            give_up(self.host.process, message[4])
         self.queue.clear()
         streams, self.streams = self.streams, {}
         for stream in streams.values():

@@ -5,26 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from skate.core.arena import Allocator
+from skate.core.memory import MemoryPlan
 
 
-class LocalMemory(Allocator):
-    """Allocator and mapping in one: it counts like an arena, and keeps plain bytes."""
+class LocalMemory(MemoryPlan):
+    """Plan and memory in one: it counts like an arena, and keeps plain bytes."""
 
     def __init__(self, capacity: int) -> None:
-        super().__init__(capacity)
+        super().__init__(capacity, 0)
         self._stored: dict[int, memoryview] = {}
 
-    def free(self, offset: int) -> int:
-        """Take a range back and return its bytes; views of what was in it stay good."""
+    def free(self, offset: int) -> tuple[int, int] | None:
+        """Take a range back; views of what was in it stay good."""
         self._stored.pop(offset, None)
         return super().free(offset)
 
-    def write(self, offset: int, parts: Sequence[Any]) -> int:
+    def write(self, offset: int, parts: Sequence[Any]) -> None:
         """Keep these buffers, one behind the other, as the bytes at `offset`."""
-        whole = b"".join(bytes(part) for part in parts)
-        self._stored[offset] = memoryview(whole)
-        return len(whole)
+        self._stored[offset] = memoryview(b"".join(bytes(part) for part in parts))
 
     def view(self, offset: int, size: int, on_release: Callable[[], object]) -> memoryview:
         """A read-only view of the bytes at `offset`."""

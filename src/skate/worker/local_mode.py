@@ -1,8 +1,9 @@
-"""Local mode: a node whose workers are no processes, so that a debugger, a profiler and a plain traceback reach everything.
+"""Local mode: a node whose workers are no processes, so that a debugger, a profiler and a plain traceback
+reach everything.
 
-The node's core is the same as ever, and so is all that the client does; only what is around the core differs. A task
-runs in the thread that submits it, before `.remote()` returns, as far as it comes: what it cannot do yet (wait for a later call, make
-a value that nobody has asked for) goes on whenever a thread waits.
+The node's core is the same as ever, and so is all that the client does; only what is around the core differs.
+A task runs in the thread that submits it, before `.remote()` returns, as far as it comes: what it cannot do
+yet (wait for a later call, make a value that nobody has asked for) goes on whenever a thread waits.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class LocalHost:
         self.pump = LocalPump(self)
         self.lock = self.pump.lock
         #: The worker that the current thread or coroutine runs for.
-        self.here: contextvars.ContextVar[InlineWorker | None] = contextvars.ContextVar("skate_inline", default=None)
+        self.here: contextvars.ContextVar[InlineWorker | None] = contextvars.ContextVar(
+            "skate_inline", default=None
+        )
         self.workers: dict[int, InlineWorker] = {}
         self._settling = False
         memory = LocalMemory(settings.object_store_memory)
@@ -45,7 +48,7 @@ class LocalHost:
             gpus=settings.gpu_ids,
             arena_bytes=settings.object_store_memory,
             node_id=node_id,
-            labels=settings.labels,
+            labels={**settings.labels, "ray.io/node-id": node_id.hex()},
         )
         self.core.allocator = memory
         job = os.urandom(2).rjust(4, b"\0")
@@ -177,9 +180,12 @@ class LocalHost:
 
     def standstill(self) -> str:
         """What to say when a thread waits and nothing is left that could go on."""
-        waiting = [f"{task.template.name}: {self.core.why_waiting(task)}" for task in self.core.tasks.values()]
+        waiting = [
+            f"{task.template.name}: {self.core.why_waiting(task)}" for task in self.core.tasks.values()
+        ]
         text = (
-            "this would wait for ever: in local mode tasks run one after the other where they are submitted, and nothing "
+            "this would wait for ever: in local mode tasks run one after the other where they are "
+            "submitted, and nothing "
             "is left to run"
         )
         if waiting:
@@ -189,7 +195,7 @@ class LocalHost:
     # -- the running task's side
 
     def block(self) -> tuple[InlineWorker, bytes] | None:
-        """The current task waits, or runs another one: others may have its CPUs, and what is queued behind it."""
+        """The current task waits, or runs another one: its CPUs, and what is queued behind it, are free."""
         worker = self.here.get()
         if worker is None or worker.gone:
             return None

@@ -1,8 +1,8 @@
 """Waiting in local mode: whoever waits runs what there is to run.
 
-It stands for `wire.pump`: there are no descriptors to poll, only queued work, streams to be taken further, loops of asyncio
-actors to be stepped, and other threads that may be at work. When there is none of these, waiting would never end,
-and that is an error.
+It stands for `wire.pump`: there are no descriptors to poll, only queued work, streams to be taken further,
+loops of asyncio actors to be stepped, and other threads that may be at work. When there is none of these,
+waiting would never end, and that is an error.
 """
 
 from __future__ import annotations

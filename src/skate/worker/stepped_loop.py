@@ -1,8 +1,8 @@
 """An asyncio loop that runs until it has nothing to do, and then gives the thread back.
 
-In local mode the methods of an asyncio actor share the thread of their caller. A plain event loop would wait for
-ever in a method that waits for a later call; this one returns, and goes on when there is more to do. It learns that it
-is idle from the time that it would let its selector wait.
+In local mode the methods of an asyncio actor share the thread of their caller. A plain event loop would wait
+for ever in a method that waits for a later call; this one returns, and goes on when there is more to do. It
+learns that it is idle from the time that it would let its selector wait.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SteppedLoop(asyncio.SelectorEventLoop):
     """See the module; `step` is called by one thread at a time."""
 
     def __init__(self) -> None:
-        selector = _Selector()
+        self._files = selector = _Selector()
         selector.loop = self
         self._stepping = False
         self._turns = 0
@@ -43,7 +43,7 @@ class SteppedLoop(asyncio.SelectorEventLoop):
 
     def watches_files(self) -> bool:
         """True if something outside of this process may give it work."""
-        return len(self._selector.get_map()) > self._own_files
+        return len(self._files.get_map()) > self._own_files
 
     def before_select(self, timeout: float | None) -> None:
         """The loop is about to wait for `timeout` seconds; without stepping this is of no interest."""

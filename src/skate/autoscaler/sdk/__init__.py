@@ -1,7 +1,8 @@
 """Asking for more machines, by Ray's names.
 
-A node that is hosted in its driver is all there is, so a demand is compared with what it has, and a warning says what is
-missing. What starts and stops clusters is refused: that is left to Slurm, Kubernetes or a cloud's own tools.
+A node that is hosted in its driver is all there is, so a demand is compared with what it has, and a warning
+says what is missing. What starts and stops clusters is refused: that is left to Slurm, Kubernetes or a
+cloud's own tools.
 """
 
 from __future__ import annotations
@@ -41,23 +42,33 @@ def request_resources(
         bundles: resources wanted together, such as `[{"GPU": 1}, {"CPU": 4}]`.
         bundle_label_selectors: for each bundle the labels that its node must have.
 
-    Raises TypeError for what is not a number or a list of dicts, ValueError for selectors that do not match the bundles.
+    Raises TypeError for what is not a number or a list of dicts, ValueError for selectors that do not match
+    the bundles.
     """
     if num_cpus is not None and (isinstance(num_cpus, bool) or not isinstance(num_cpus, int)):
         raise TypeError(f"num_cpus is a whole number, not {num_cpus!r}")
-    if bundles is not None and not (isinstance(bundles, list) and all(isinstance(each, dict) for each in bundles)):
+    if bundles is not None and not (
+        isinstance(bundles, list) and all(isinstance(each, dict) for each in bundles)
+    ):
         raise TypeError(f"bundles is a list of dicts of resource to amount, not {bundles!r:.80}")
     if bundle_label_selectors is not None and len(bundle_label_selectors) != len(bundles or ()):
-        raise ValueError(f"there are {len(bundle_label_selectors)} bundle_label_selectors for {len(bundles or ())} bundles")
+        raise ValueError(
+            f"there are {len(bundle_label_selectors)} bundle_label_selectors for {len(bundles or ())} bundles"
+        )
     wanted: dict[str, float] = {"CPU": num_cpus} if num_cpus else {}
     for bundle in bundles or ():
         for name, amount in bundle.items():
             wanted[name] = wanted.get(name, 0) + amount
     have = inquiries.cluster_resources()
-    short = [f"{name}: {amount:g} of {have.get(name, 0):g}" for name, amount in wanted.items() if amount > have.get(name, 0)]
+    short = [
+        f"{name}: {amount:g} of {have.get(name, 0):g}"
+        for name, amount in wanted.items()
+        if amount > have.get(name, 0)
+    ]
     if short:
         logging.getLogger("skate.autoscaler").warning(
-            "request_resources: more is asked for than the cluster has (%s); it does not grow by itself, so start it with "
+            "request_resources: more is asked for than the cluster has (%s); it does not grow by itself, so "
+            "start it with "
             "more, or ask for less",
             ", ".join(short),
         )
@@ -71,7 +82,8 @@ def configure_logging(
 
 def _refuse(what: str) -> NoReturn:
     raise NotImplementedError(
-        f"{what} belongs to Ray's cluster launcher, which Skate does not have: start machines with Slurm, Kubernetes or "
+        f"{what} belongs to Ray's cluster launcher, which Skate does not have: start machines with Slurm, "
+        "Kubernetes or "
         "your cloud's tools"
     )
 

@@ -1,0 +1,60 @@
+"""What is known of an actor's class without having the class: travels with every handle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.client import signatures
+from skate.client.remote_function import is_generator
+
+CO_COROUTINE = 0x80
+CO_ASYNC_GENERATOR = 0x200
+METHOD_OPTIONS = "__ray_method_options__"
+
+
+class ActorDescriptor:
+    """What a handle knows of its class: name, methods with their options and signatures."""
+
+    __slots__ = ("class_name", "methods", "signatures", "is_async", "groups")
+
+    def __init__(
+        self,
+        class_name: str,
+        methods: dict[str, dict[str, Any]],
+        signs: dict[str, Any],
+        is_async: bool,
+        groups: tuple[str, ...],
+    ) -> None:
+        self.class_name = class_name
+        self.methods = methods
+        self.signatures = signs
+        self.is_async = is_async
+        self.groups = groups
+
+    @classmethod
+    def of(cls, target: type, given: dict[str, Any]) -> ActorDescriptor:
+        """Read a class."""
+        signs = signatures.of_methods(target)
+        methods: dict[str, dict[str, Any]] = {}
+        is_async = False
+        for name in signs:
+            function = getattr(target, name)
+            plain = getattr(function, "__func__", function)
+            said = dict(getattr(plain, METHOD_OPTIONS, {}))
+            flags = getattr(getattr(plain, "__code__", None), "co_flags", 0)
+            is_async = is_async or bool(flags & (CO_COROUTINE | CO_ASYNC_GENERATOR))
+            if said.get("num_returns") is None:
+                said["num_returns"] = "streaming" if is_generator(plain) else 1
+            methods[name] = said
+        return cls(
+            target.__qualname__, methods, signs, is_async, tuple(given.get("concurrency_groups") or ())
+        )
+
+    @property
+    def short_name(self) -> str:
+        """The class's own name, without where it was defined."""
+        return self.class_name.rpartition(".")[2]
+
+    def __reduce__(self) -> Any:
+        plain = {name: dict(said) for name, said in self.methods.items()}
+        return ActorDescriptor, (self.class_name, plain, self.signatures, self.is_async, self.groups)

@@ -1,0 +1,311 @@
+"""Several nodes on one machine, to try out and to test what a cluster does."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict
+from typing import Any
+
+import msgpack
+
+from skate.client import session
+from skate.client.settings import Settings
+from skate.fabric.local import HeadFabric
+from skate.node import birth
+from skate.node.host import NodeHost
+from skate.node.neighbours import Neighbours
+
+#: What a node has if nothing is said.
+DEFAULTS: dict[str, Any] = {"num_cpus": 1, "num_gpus": 0, "object_store_memory": 150 * 1024 * 1024}
+#: Arguments of nodes that have a meaning here; `memory` is called `_memory` elsewhere.
+NODE_ARGUMENTS = frozenset({*DEFAULTS, "resources", "labels", "memory", "log_to_driver", "namespace", "preload"})
+#: Accepted for programs that say them; nodes on one machine have no ports, and nothing to configure about them.
+WITHOUT_EFFECT = frozenset(
+    {
+        *("include_dashboard", "dashboard_host", "dashboard_port", "redis_port", "env_vars", "node_name", "_system_config"),
+        *("system_config", "min_worker_port", "max_worker_port", "enable_object_reconstruction", "object_spilling_directory"),
+        *("num_workers", "node_ip_address", "node_manager_port", "raylet_socket_name", "plasma_store_socket_name"),
+    }
+)
+# Settings that belong to the node: whoever only joins has no say in them.
+NOT_WHEN_JOINING = ("num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "_memory")
+END_SECONDS = 5.0
+
+
+class ClusterNode:
+    """One node of a cluster: `node_id` is its id as `ray.nodes()` shows it."""
+
+    def __init__(self, cluster: Cluster, node_id: str, process: subprocess.Popen[bytes] | None, number: int) -> None:
+        self._cluster = cluster
+        self._process = process  # None for the head, which is in this process
+        self._number = number
+        self.node_id = node_id
+        self.unique_id = node_id
+        self.head = process is None
+        self.address = cluster.address
+        self.node_ip_address = "127.0.0.1"
+
+    @property
+    def pid(self) -> int:
+        """The process that the node is in."""
+        return os.getpid() if self._process is None else self._process.pid
+
+    def is_alive(self) -> bool:
+        """True until the node has ended or was killed."""
+        return self._process is None or self._process.poll() is None
+
+    any_processes_alive = is_alive
+
+    def kill(self) -> None:
+        """End the node's process at once, as a machine that loses power would."""
+        if self._process is None:
+            raise ValueError("the head is in this process; to end it, call shutdown() of the cluster")
+        self._process.kill()
+        self._process.wait()
+
+    def kill_all_processes(self, check_alive: bool = True, allow_graceful: bool = False, wait: bool = False) -> None:
+        """End the node."""
+        self._cluster.remove_node(self, allow_graceful=allow_graceful)
+
+    def __repr__(self) -> str:
+        return f"<ClusterNode {self.node_id[:8]} {'head' if self.head else f'pid={self.pid}'}>"
+
+
+class Cluster:
+    """A head, hosted in this process, and further nodes in processes of their own, on this machine.
+
+    Args:
+        initialize_head: start the head at once; otherwise the first `add_node` does.
+        connect: become the driver as well, as `connect()` does.
+        head_node_args: what the head has, as for `add_node`.
+        shutdown_at_exit: end the nodes when this process ends.
+    """
+
+    def __init__(
+        self,
+        initialize_head: bool = False,
+        connect: bool = False,
+        head_node_args: dict[str, Any] | None = None,
+        shutdown_at_exit: bool = True,
+    ) -> None:
+        self.head_node: ClusterNode | None = None
+        self.worker_nodes: list[ClusterNode] = []
+        self.address = ""
+        self.connected = False
+        self._host: NodeHost | None = None
+        self._fabric: HeadFabric | None = None
+        self._at_exit = shutdown_at_exit
+        if not initialize_head and connect:
+            raise RuntimeError("connect=True needs a head to connect to; pass initialize_head=True as well")
+        if not initialize_head and head_node_args:
+            raise RuntimeError("head_node_args describe a head that is not started; pass initialize_head=True as well")
+        if initialize_head:
+            self.add_node(**(head_node_args or {}))
+            if connect:
+                self.connect()
+
+    @property
+    def gcs_address(self) -> str:
+        """The address of the head."""
+        return self.address
+
+    # -- nodes
+
+    def add_node(self, wait: bool = True, **node_args: Any) -> ClusterNode:
+        """Start a node and return it; the first one is the head.
+
+        Args:
+            wait: return only when the node has joined.
+            node_args: num_cpus (1), num_gpus (0), resources, labels, object_store_memory (150 MB), memory.
+
+        Raises TypeError for arguments that nodes do not have, ValueError for amounts that cannot be, TimeoutError if
+        the node does not join.
+        """
+        settings = _settings(node_args)
+        if self.head_node is None:
+            return self._start_head(settings)
+        assert self._host is not None and self._fabric is not None
+        given = {"settings": asdict(settings), "address": self._fabric.address}
+        source = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        code = f"import sys; sys.path.insert(0, {source!r}); from skate.node.member import main; main()"
+        known = set(self._fabric.ids)
+        process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, start_new_session=True)
+        assert process.stdin is not None
+        with process.stdin as pipe:
+            pipe.write(msgpack.packb(given))
+        node = ClusterNode(self, "", process, 0)
+        self.worker_nodes.append(node)
+        if wait:
+            self._await(lambda: self._identify(node, known), 30.0, f"node {len(self.worker_nodes)} to join", process)
+        else:
+            threading.Thread(target=self._identify_later, args=(node, known), name="skate-join", daemon=True).start()
+        return node
+
+    def _identify_later(self, node: ClusterNode, known: set[int]) -> None:
+        self._await(lambda: self._identify(node, known), 30.0, "a node to join", node._process)
+
+    def _identify(self, node: ClusterNode, known: set[int]) -> bool:
+        assert self._fabric is not None
+        for (name, number), info in list(self._fabric.infos.items()):
+            if number not in known and info["facts"]["pid"] == node.pid:
+                node.node_id = node.unique_id = name
+                node._number = number
+                return True
+        return False
+
+    def _start_head(self, settings: Settings) -> ClusterNode:
+        try:
+            host = self._host = NodeHost.start(settings, driver=False)
+        finally:
+            birth.discard()
+        with host.lock:
+            fabric = self._fabric = HeadFabric(host.pump, host.info(), host.config)
+            host.neighbours = Neighbours(host, fabric)
+            host.pump.attend()
+        self.address = fabric.address
+        session.clusters[self.address] = self
+        if self._at_exit:
+            atexit.register(self.shutdown)
+        self.head_node = ClusterNode(self, host.core.node_id.hex(), None, 0)
+        return self.head_node
+
+    def remove_node(self, node: ClusterNode, allow_graceful: bool = True) -> None:
+        """End a node: what ran there runs elsewhere or fails. With `allow_graceful` the node ends its workers itself.
+
+        Raises ValueError for the head: it ends with the cluster.
+        """
+        if node._process is None:
+            raise ValueError("the head is in this process and ends with the cluster; call shutdown()")
+        fabric, host = self._fabric, self._host
+        if fabric is None or host is None:
+            return
+        member = (node.node_id, node._number)
+        with host.lock:
+            fabric.reasons[node._number] = "was removed" if allow_graceful else "has died (it was killed)"
+            if allow_graceful:
+                fabric.send_away(member)
+        _end(node._process, graceful=allow_graceful)
+        self._await(lambda: node._number not in fabric.ids, 10.0, f"{node} to be gone", None)
+        if node in self.worker_nodes:
+            self.worker_nodes.remove(node)
+
+    def list_all_nodes(self) -> list[ClusterNode]:
+        """The head and the others, as far as they were not removed."""
+        return [*([self.head_node] if self.head_node is not None else []), *self.worker_nodes]
+
+    def wait_for_nodes(self, timeout: float = 30) -> None:
+        """Wait until all nodes have joined; raises TimeoutError after `timeout` seconds."""
+        self._await(lambda: self.remaining_processes_alive() and all(n.node_id for n in self.worker_nodes), timeout, "all nodes", None)
+
+    def remaining_processes_alive(self) -> bool:
+        """True if no node has ended by itself."""
+        return all(node.is_alive() for node in self.worker_nodes)
+
+    @staticmethod
+    def _await(ready: Any, timeout: float, what: str, process: subprocess.Popen[bytes] | None) -> None:
+        deadline = time.monotonic() + timeout
+        pause = threading.Event()
+        while not ready():
+            if process is not None and process.poll() is not None:
+                raise RuntimeError(f"waited for {what}, but its process has ended with code {process.returncode}")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"waited {timeout:g} s for {what}")
+            pause.wait(0.002)
+
+    # -- drivers
+
+    def connect(self, namespace: str | None = None) -> None:
+        """Become the driver of the cluster."""
+        session.init(self.address, namespace=namespace)
+        self.connected = True
+
+    def join(self, settings: dict[str, Any]) -> Driver:
+        """What `init` with this cluster's address does."""
+        host = self._host
+        assert host is not None
+        for name in NOT_WHEN_JOINING:
+            if settings.get(name) is not None:
+                raise ValueError(
+                    f"{name} says what a node has, and the nodes of {self.address} are there already; leave it out, or "
+                    f"give it to add_node()"
+                )
+        checked = Settings.of("local", {name: value for name, value in settings.items() if name not in NOT_WHEN_JOINING})
+        return Driver(host, checked)
+
+    def shutdown(self) -> None:
+        """End all nodes, and the session if one uses them. Harmless when that was done before."""
+        host, self._host = self._host, None
+        if host is None:
+            return
+        session.clusters.pop(self.address, None)
+        atexit.unregister(self.shutdown)
+        current = session.host()
+        if isinstance(current, Driver) and current.node is host:
+            session.shutdown()
+        for node in self.worker_nodes:
+            assert node._process is not None and self._fabric is not None
+            with host.lock:
+                if node._number in self._fabric.ids:
+                    self._fabric.send_away((node.node_id, node._number))
+        for node in self.worker_nodes:
+            assert node._process is not None
+            _end(node._process, graceful=True)
+        host.shutdown()
+        self.worker_nodes.clear()
+        self.head_node = None
+        self._fabric = None
+
+    def __repr__(self) -> str:
+        return f"<Cluster {self.address} nodes={len(self.list_all_nodes())}>"
+
+
+class Driver:
+    """A session of this process on a cluster that outlives it."""
+
+    def __init__(self, host: NodeHost, settings: Settings) -> None:
+        self.node = host
+        with host.lock:
+            host.control_c.take()
+            self.process = host.attach_driver(settings.namespace, settings.runtime_env)
+            host.output.enabled = settings.log_to_driver
+
+    def forked(self) -> None:
+        """In a forked child: leave everything to the parent."""
+        self.node.forked()
+
+    def shutdown(self) -> None:
+        """The session ends, the cluster stays."""
+        self.node.detach_driver()
+
+
+def _settings(given: dict[str, Any]) -> Settings:
+    unknown = sorted(set(given) - NODE_ARGUMENTS - WITHOUT_EFFECT)
+    if unknown:
+        raise TypeError(f"nodes have no argument {unknown[0]!r}; they have: {', '.join(sorted(NODE_ARGUMENTS))}")
+    known = {**DEFAULTS, **{name: value for name, value in given.items() if name in NODE_ARGUMENTS and value is not None}}
+    memory = known.pop("memory", None)
+    if memory is not None:
+        known["_memory"] = memory
+    return Settings.of("local", known)
+
+
+def _end(process: subprocess.Popen[bytes], graceful: bool) -> None:
+    """See a node's process to its end."""
+    if graceful:
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            # It hangs: below it is ended all the same.
+            pass
+    if process.poll() is None:
+        process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+__all__ = ["Cluster", "ClusterNode"]

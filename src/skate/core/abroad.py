@@ -1,0 +1,288 @@
+"""Objects of which a part is on another node: the value, or the count of who holds them.
+
+An object is owned by the node in whose process its id was made; that node counts who holds it. Another node that uses it is
+one more holder there, by one grant, for as long as anything here holds or pins it. A value lies where it was made, and the
+owner has one grant for it there; whoever needs it has it sent, straight from where it is. Messages between two nodes
+keep their order, also by way of a third, so a grant is always counted before the one that it follows from is given back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate.core import messages as m
+from skate.core.lineage import Lineage
+from skate.core.objects import ObjectRecord
+from skate.core.tasks import METHOD, Task
+
+if TYPE_CHECKING:
+    from skate.core.node import NodeCore
+    from skate.core.peers import Peer
+
+PULLING = -2  # the writer of a value that is on its way here
+TRIES_MAX = 3
+
+
+class Away:
+    """What ties the record of an object to other nodes."""
+
+    __slots__ = ("owner", "grants", "wanted", "place", "tries")
+
+    def __init__(self, owner: Peer | None = None) -> None:
+        #: The node that counts its holders; None if that is this one.
+        self.owner = owner
+        self.grants = 0  # of ours, with the owner
+        self.wanted = False  # the owner has been asked for the value
+        #: Where the value of an object of ours is, by one grant.
+        self.place: Peer | None = None
+        self.tries = 0
+
+
+class Abroad:
+    """Borrows the objects of other nodes, fetches values from them, and rebuilds what was lost with one."""
+
+    def __init__(self, node: NodeCore) -> None:
+        self.node = node
+        self.lineage = Lineage(node)
+        #: Values on their way here, by their offset: (object, size, ids in the value).
+        self.pulls: dict[int, tuple[bytes, int, tuple[bytes, ...]]] = {}
+
+    @staticmethod
+    def away() -> Away:
+        """The tie of an object of this node's."""
+        return Away()
+
+    # -- whose it is
+
+    def meet(self, record: ObjectRecord) -> None:
+        """A record is new: it may be of an object that another node owns."""
+        tag = record.oid[8:16]
+        if tag != self.node.tag:
+            owner = self.node.peers.by_tag.get(tag)
+            if owner is not None:
+                record.away = Away(owner)
+
+    def used(self, record: ObjectRecord) -> None:
+        """Something here holds or pins an object: its owner must know."""
+        away = record.away
+        owner = away.owner
+        if owner is not None and not away.grants and owner.alive:
+            away.grants = 1
+            self.node.emit(owner.cid, (m.HOLD, record.oid))
+
+    def unused(self, record: ObjectRecord) -> None:
+        """Something has let go of an object: if that was the last here, its owner is told."""
+        away = record.away
+        owner = away.owner
+        if owner is None or not away.grants:
+            return
+        if record.pins > 0 or record.writer is not None or record.waiters or record.fetchers:
+            return
+        if any(cid != owner.cid for cid in record.holders):
+            return
+        away.grants = 0
+        away.wanted = False
+        if owner.alive:
+            self.node.emit(owner.cid, (m.FREE, record.oid, 1))
+
+    def dropped(self, record: ObjectRecord) -> None:
+        """A record is gone: the copy elsewhere may go too."""
+        place = record.away.place
+        if place is not None and place.alive:
+            self.node.emit(place.cid, (m.FREE, record.oid, 1))
+
+    # -- values that are elsewhere
+
+    def made_at(self, task: Task, oid: bytes, peer: Peer, size: int, held: tuple[bytes, ...], index: int | None) -> None:
+        """A result of a task of ours is large and stays where it was made; the peer counts one grant for us."""
+        node = self.node
+        objects = node.objects
+        record = objects.ensure(oid)
+        if record.kind != m.PENDING or record.away is not None and record.away.place is not None:
+            node.emit(peer.cid, (m.FREE, oid, 1))
+            return
+        if record.away is None:
+            record.away = Away()
+        record.away.place = peer
+        client = task.client
+        present = client in node.clients
+        if present:
+            objects.grant(record, client)
+        self._fill_remote(record, size, held)
+        if present and index is None:
+            node.emit(client, (m.RESULT, oid, m.REMOTE, size, held, 1))
+        elif present:
+            node.emit(client, (m.STREAM, task.task_id, index, m.REMOTE, size, held, 1))
+        objects.drop_if_unused(record)
+
+    def _fill_remote(self, record: ObjectRecord, size: int, held: tuple[bytes, ...]) -> None:
+        record.kind = m.REMOTE
+        record.payload = record.size = size
+        record.held = held
+        for other in held:
+            self.node.objects.pin(other)
+        waiters, record.waiters = record.waiters, []
+        fetchers, record.fetchers = record.fetchers, []
+        for cid in fetchers:
+            if record.kind == m.REMOTE and cid in self.node.peers.alive:
+                self.deliver(cid, record)
+            else:
+                record.fetchers.append(cid)
+        for waiter in waiters:
+            self.node.execution.argument_arrived(waiter)
+        if record.fetchers:
+            self.want(record)
+
+    def deliver(self, cid: int, record: ObjectRecord) -> None:
+        """Answer a peer's FETCH: with the value, or with where it is. What the peer holds keeps it there meanwhile."""
+        payload = record.payload
+        if record.kind == m.ARENA:
+            payload = record.size
+        elif record.kind == m.REMOTE:
+            place = record.away.place
+            if place is None:
+                record.fetchers.append(cid)
+                self.want(record)
+                return
+            payload = (place.node_id, record.size)
+        self.node.emit(cid, (m.VALUE, record.oid, record.kind, payload, record.held))
+
+    def want(self, record: ObjectRecord) -> None:
+        """The value is needed here: have it sent, or made again."""
+        away = record.away
+        if away is None:
+            return
+        if record.kind == m.REMOTE:
+            record.kind = m.PENDING
+            record.payload = None
+            if away.place is None:
+                self.lineage.rebuild(record)
+            else:
+                self._pull(record, away.place, record.size, ())
+        elif record.kind == m.PENDING and away.owner is not None and not away.wanted:
+            away.wanted = True
+            if away.owner.alive:
+                self.used(record)
+                self.node.emit(away.owner.cid, (m.FETCH, record.oid))
+            else:
+                self.node.objects.fail(record, "OwnerDiedError", message=record.oid.hex())
+
+    def bring(self, task: Task) -> bool:
+        """Have the arguments sent here that are elsewhere; True if the task waits for some."""
+        objects = self.node.objects
+        execution = self.node.execution
+        task.missing += 1  # until all have been asked for
+        asked = False
+        for _, oid in task.deps:
+            record = objects.records[oid]
+            if record.kind == m.REMOTE:
+                asked = True
+                execution.await_argument(task, record)
+                self.want(record)
+        task.missing -= 1
+        if asked and not task.missing and task.kind != METHOD:  # what was asked for is an error by now
+            execution.arguments_there(task)
+            return True
+        return task.missing > 0
+
+    def value(self, cid: int, message: tuple[Any, ...]) -> None:
+        """VALUE from a peer: the answer to our FETCH."""
+        _, oid, kind, payload, held = message
+        node = self.node
+        record = node.objects.get(oid)
+        if record is None or record.kind != m.PENDING or record.away is None or record.writer is not None:
+            return
+        if kind in (m.INLINE, m.ERROR):
+            node.objects.fill(record, kind, payload, held)
+            node.objects.drop_if_unused(record)
+            return
+        source = node.peers.alive.get(cid)
+        size = payload
+        if kind == m.REMOTE:
+            place, size = payload
+            source = node.peers.by_tag.get(place[:8])
+        if source is None or not source.alive:
+            self._ask_again(record)
+        else:
+            self._pull(record, source, size, held)
+            node.objects.drop_if_unused(record)
+
+    def _pull(self, record: ObjectRecord, source: Peer, size: int, held: tuple[bytes, ...]) -> None:
+        node = self.node
+        offset = node.allocator.allocate(size)
+        if offset is None:
+            node.objects.fail(record, "ObjectStoreFullError", message=f"a value of {size} bytes from another node does not fit")
+            return
+        record.writer = PULLING
+        self.pulls[offset] = (record.oid, size, held)
+        for other in held:
+            node.objects.pin(other)
+        node.shell("pull", source.cid, record.oid, offset, size)
+
+    def pulled(self, offset: int, there: bool) -> None:
+        """A value has arrived in our memory, or will not."""
+        node = self.node
+        objects = node.objects
+        oid, size, held = self.pulls.pop(offset)
+        record = objects.get(oid)
+        waited = record is not None and record.writer == PULLING
+        if record is not None and waited and there:
+            record.writer = None
+            before = record.held
+            objects.fill(record, m.ARENA, (offset, size), before or held)
+            for other in before:
+                objects.unpin(other)
+        else:
+            node._release(offset)
+        if record is not None and waited and not there:
+            record.writer = None
+            self._ask_again(record)
+        for other in held:
+            objects.unpin(other)
+        if record is not None:
+            objects.drop_if_unused(record)
+
+    def _ask_again(self, record: ObjectRecord) -> None:
+        """The node that was to send a value is gone, or no longer has it."""
+        away = record.away
+        away.tries += 1
+        if away.owner is None:
+            away.place = None
+            self.lineage.rebuild(record)
+        elif away.tries > TRIES_MAX:
+            self.node.objects.fail(record, "ObjectLostError", message=record.oid.hex())
+        else:
+            away.wanted = False
+            self.want(record)
+
+    # -- the end of a node
+
+    def node_left(self, peer: Peer) -> None:
+        """What was there is lost, what it owned nobody can make again."""
+        objects = self.node.objects
+        for record in list(objects.records.values()):
+            away = record.away
+            if away is None:
+                continue
+            if away.place is peer:
+                away.place = None
+            if away.owner is peer:
+                away.grants = 0
+                if record.kind == m.PENDING and record.writer is None:
+                    objects.fail(record, "OwnerDiedError", message=record.oid.hex())
+                objects.drop_if_unused(record)
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        for record in self.node.objects.records.values():
+            away = record.away
+            if away is None:
+                assert record.kind != m.REMOTE, f"{record} is nowhere"
+                continue
+            if away.grants:
+                others = any(cid != away.owner.cid for cid in record.holders) if away.owner is not None else True
+                used = others or record.pins or record.waiters or record.fetchers or record.writer is not None
+                assert used, f"{record} is borrowed for nothing"
+        writing = sum(record.writer == PULLING for record in self.node.objects.records.values())
+        assert writing <= len(self.pulls), "a value is awaited that nobody sends"
+        self.lineage.check()

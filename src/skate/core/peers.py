@@ -1,0 +1,453 @@
+"""The other nodes of a cluster: what they have, and the tasks that are forwarded to them.
+
+A node is a client of its peers: it submits tasks to them, holds what is there and is answered with the same words as a driver.
+The node on which a task was submitted decides where it runs, once, and stays the one that retries it: a peer takes it as its
+own and sends it on to nobody. What a peer has free is known from its last report, less what was sent there and is not in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate.core import messages as m
+from skate.core.feasibility import refusal
+from skate.core.tasks import CREATION, ENDED, METHOD, PLAIN, QUEUED, SENT, Task
+from skate.core.where import Where
+
+if TYPE_CHECKING:
+    from skate.core.node import NodeCore
+
+REPORT_SECONDS = 0.002
+#: How long a task whose node was lost waits for another that has what it asks for.
+PATIENCE_SECONDS = 60.0
+
+
+class Peer:
+    """One node as another one sees it."""
+
+    __slots__ = (
+        "cid", "node_id", "tag", "total", "labels", "available", "pools", "alive", "reason", "known", "outstanding", "sent",
+        "received", "classes", "facts",
+    )  # fmt: skip
+
+    def __init__(self, cid: int, node_id: bytes, total: dict[str, int], labels: dict[str, str]) -> None:
+        self.cid = cid
+        self.node_id = node_id
+        self.tag = node_id[:8]
+        self.total = total
+        self.labels = labels
+        #: What is free there as far as known here.
+        self.available = dict(total)
+        self.pools: dict[str, int] = {}
+        self.alive = True
+        self.reason = ""
+        self.known: set[bytes] = set()  # functions and templates it was sent
+        #: Tasks and creations forwarded there and not answered.
+        self.outstanding: dict[bytes, Task] = {}
+        self.classes: dict[Any, int] = {}  # how many of them, by scheduling class
+        self.sent = 0
+        self.received = 0
+        self.facts: dict[str, Any] = {}
+
+    def fits(self, request: dict[str, int]) -> bool:
+        """True if the request fits now, as far as known."""
+        available = self.available
+        return all(available.get(name, 0) >= units for name, units in request.items())
+
+    def take(self, request: dict[str, int], sign: int = -1) -> None:
+        """Count resources as taken, or with `sign` 1 as free."""
+        for name, units in request.items():
+            self.available[name] = self.available.get(name, 0) + sign * units
+
+    def __repr__(self) -> str:
+        return f"<Peer {self.node_id.hex()[:8]} {'alive' if self.alive else 'dead'} outstanding={len(self.outstanding)}>"
+
+
+class Peers:
+    """Membership, and tasks on their way to and from other nodes."""
+
+    def __init__(self, node: NodeCore) -> None:
+        self.node = node
+        self.active = False  # there has been another node
+        self.alive: dict[int, Peer] = {}
+        self.by_tag: dict[bytes, Peer] = {}  # the dead ones too
+        #: The node that decides about actors and groups; None on that node itself.
+        self.head: Peer | None = None
+        self.here = Peer(-2, node.node_id, node.capacity.total, node.capacity.labels)
+        self.here.available = node.capacity.available
+        self.where = Where(self)
+        #: Tasks for which no node has room that could take them, by scheduling class.
+        self.waiting: dict[Any, list[Task]] = {}
+        self._reported: Any = None
+        self._reported_at = 0.0
+        self._questions: dict[int, tuple[int, int]] = {}
+        self._number = 0
+        self._clients: dict[tuple[str, str], Any] = {}
+        self._impatient_at = 0.0
+        self._pumping = False
+        node.handlers.update(
+            {
+                m.FORWARD: self.forwarded,
+                m.FINISHED: self.finished,
+                m.REPORT: self.report,
+                m.RESULT: self.result,
+                m.STREAM: self.streamed,
+                m.STREAM_END: self.stream_ended,
+                m.VALUE: node.abroad.value,
+                m.REPLY: self.reply,
+            }
+        )
+
+    # -- membership
+
+    def join(self, cid: int, info: dict[str, Any], now: float) -> None:
+        """A node has joined; `info`: node_id, total, labels, head, and facts for `ray.nodes`."""
+        node = self.node
+        node.now = node.scheduler.now = now
+        peer = Peer(cid, info["node_id"], dict(info["total"]), dict(info["labels"]))
+        peer.facts = info.get("facts") or {}
+        node.connect(cid, "", "", False)
+        self.alive[cid] = self.by_tag[peer.tag] = peer
+        if info.get("head"):
+            self.head = peer
+        if not self.active:
+            self.active = True
+            node.objects.abroad = node.abroad
+            node.admit = self.admit
+        self._reported = None
+        node.scheduler.version += 1
+        node.placement.node_joined(peer)
+        self.pump()
+
+    def left(self, cid: int, reason: str, now: float) -> None:
+        """A node is gone: what ran there runs elsewhere or fails, what was only there is lost."""
+        node = self.node
+        node.now = node.scheduler.now = now
+        peer = self.alive.pop(cid, None)
+        if peer is None:
+            return
+        peer.alive = False
+        peer.reason = reason
+        node.clients.pop(cid, None)
+        node.scheduler.version += 1
+        self._impatient_at = now + PATIENCE_SECONDS
+        node.placement.node_left(peer)
+        node.routes.node_left(peer)
+        node.abroad.node_left(peer)
+        for task in list(peer.outstanding.values()):
+            if task.kind == PLAIN:
+                self._lost(task, peer)
+        peer.outstanding.clear()
+        node.lifetimes.forget_client(cid)
+        node.scheduler.dispatch_all()
+        self.pump()
+
+    def _lost(self, task: Task, peer: Peer) -> None:
+        execution = self.node.execution
+        task.node = None
+        if task.cancelled:
+            execution.cancelled(task)
+        elif task.retries:
+            task.retries -= task.retries > 0
+            task.attempt += 1
+            task.state = QUEUED
+            self.admit(task)
+        else:
+            text = (
+                f"node {peer.node_id.hex()} {peer.reason} while {task.template.name} was there, on attempt "
+                f"{task.attempt + 1}; raise max_retries (now {task.template.max_retries}) to have it run again elsewhere"
+            )
+            execution.fail(task, ("NodeDiedError", {"message": text}))
+
+    def client_of(self, task: Task) -> Any:
+        """Whose program a task belongs to: a client with its job and namespace."""
+        if task.origin is None:
+            return self.node.clients.get(task.client)
+        key = (task.origin.get("job", ""), task.origin.get("namespace", ""))
+        found = self._clients.get(key)
+        if found is None:
+            found = self._clients[key] = self.node.new_client(-1, *key)
+        return found
+
+    # -- which node
+
+    def admit(self, task: Task) -> None:
+        """A task can run: here, on another node, or as soon as one has room."""
+        node = self.node
+        if task.origin is None or (task.kind == CREATION and self.head is None):
+            place = self.where.choose(task)
+            if place is None:
+                self.wait(task)
+                return
+            if place is not self.here:
+                self.forward(task, place)
+                return
+        if task.deps and node.abroad.bring(task):
+            return
+        node.scheduler.enqueue(task)
+
+    def wait(self, task: Task) -> None:
+        """No node has room: the task waits until one has."""
+        task.state = QUEUED
+        self.waiting.setdefault(self.node.scheduler.class_of(task), []).append(task)
+
+    def pump(self) -> None:
+        """Something has come free elsewhere: let go what waits for it, here or in the queues of this node."""
+        if self._pumping:
+            return
+        self._pumping = True
+        for group in list(self.waiting):
+            queue = self.waiting[group]
+            while queue:
+                task = queue[0]
+                if task.state != QUEUED:  # cancelled meanwhile
+                    queue.pop(0)
+                    continue
+                place = self.where.choose(task)
+                if place is None:
+                    break
+                queue.pop(0)
+                if place is not self.here:
+                    self.forward(task, place)
+                elif not (task.deps and self.node.abroad.bring(task)):
+                    self.node.scheduler.enqueue(task)
+            if not queue:
+                del self.waiting[group]
+        scheduler = self.node.scheduler
+        for group in list(scheduler.waiting):
+            while group.queue and self.alive:
+                task = group.queue[0]
+                if task.origin is not None and not (task.kind == CREATION and self.head is None):
+                    break
+                other = self.where.elsewhere(task)
+                if other is None:
+                    break
+                scheduler.dequeue(task)
+                self.forward(task, other)
+        self._pumping = False
+
+    # -- out
+
+    def forward(self, task: Task, peer: Peer) -> None:
+        """Give a task to a peer; it answers like a node answers its client."""
+        node = self.node
+        task.state = SENT
+        task.node = peer
+        task.worker = None
+        peer.sent += 1
+        task.sequence = peer.sent
+        fields: dict[str, Any] = {"attempt": task.attempt}
+        client = self.client_of(task)
+        if client is not None:
+            fields["job"], fields["namespace"] = client.job, client.namespace
+        if task.kind == METHOD:
+            fields["actor"] = task.actor.actor_id
+        else:
+            peer.outstanding[task.task_id] = task
+            peer.take(task.template.request)
+            group = node.scheduler.class_of(task)
+            peer.classes[group] = peer.classes.get(group, 0) + 1
+            fields["retries"] = task.retries
+            if task.kind == CREATION:
+                fields["life"] = node.routes.put_at(task.actor, peer)
+        self.introduce(peer, task.template.key)
+        node.emit(
+            peer.cid,
+            (m.FORWARD, task.kind, task.task_id, task.template.key, task.args, task.deps, task.held, task.parent, fields),
+        )
+
+    def introduce(self, peer: Peer, key: bytes) -> None:
+        """Send a peer the template and the function that it does not have yet."""
+        if key in peer.known:
+            return
+        node = self.node
+        template = node.templates[key]
+        peer.known.add(key)
+        if template.function and template.function not in peer.known:
+            peer.known.add(template.function)
+            node.emit(peer.cid, (m.FUNCTION, template.function, *node.functions[template.function]))
+        node.emit(peer.cid, (m.TEMPLATE, key, template.fields))
+
+    def answered(self, task: Task) -> None:
+        """A peer has no more to say of a task, or of the creation of an actor."""
+        peer = task.node
+        if peer is None or peer.outstanding.pop(task.task_id, None) is None:
+            return
+        group = self.node.scheduler.class_of(task)
+        peer.classes[group] -= 1
+        if task.kind == PLAIN:
+            peer.take(task.template.request, 1)
+
+    # -- what peers answer
+
+    def finished(self, cid: int, message: tuple[Any, ...]) -> None:
+        """FINISHED: nothing more is coming of a task."""
+        _, task_id, micros, error = message
+        node = self.node
+        task = node.tasks.get(task_id)
+        if task is None or task.node is None or task.node.cid != cid:
+            return
+        self.answered(task)
+        if error is not None:  # it never ran, for it is of no use there
+            node.execution.fail(task, error)
+        else:
+            if micros >= 0:
+                task.template.ran(micros * 1e-6)
+            node.execution.forget(task)
+        if task.kind == METHOD and task.actor is not None:
+            node.calls.end_if_unwanted(task.actor)
+        if self.waiting or node.scheduler.waiting:
+            self.pump()
+
+    def result(self, cid: int, message: tuple[Any, ...]) -> None:
+        """RESULT from a peer: one result of a task that was forwarded there."""
+        _, oid, kind, payload, held, kept = message
+        self._take(cid, oid, kind, payload, held, kept, None)
+
+    def streamed(self, cid: int, message: tuple[Any, ...]) -> None:
+        """STREAM from a peer: one more value of a generator that runs there."""
+        _, task_id, index, kind, payload, held, kept = message
+        task = self.node.tasks.get(task_id)
+        oid = task_id + index.to_bytes(4, "little")
+        if task is None or index <= task.items:
+            self._give_back(cid, oid, held, kept)
+            return
+        task.items = index
+        self._take(cid, oid, kind, payload, held, kept, index)
+
+    def stream_ended(self, cid: int, message: tuple[Any, ...]) -> None:
+        """STREAM_END from a peer."""
+        task = self.node.tasks.get(message[1])
+        if task is not None and task.client in self.node.clients:
+            self.node.emit(task.client, message)
+
+    def _take(
+        self, cid: int, oid: bytes, kind: int, payload: Any, held: tuple[bytes, ...], kept: int, index: int | None
+    ) -> None:
+        node = self.node
+        task = node.tasks.get(oid[:24])
+        if task is None or task.node is None or task.node.cid != cid:
+            self._give_back(cid, oid, held, kept)
+        elif kind == m.ARENA:
+            node.abroad.made_at(task, oid, task.node, payload[1], held, index)
+        else:
+            node.execution.give(task, oid, kind, payload, held, index)
+            self._give_back(cid, oid, held, kept)
+
+    def _give_back(self, cid: int, oid: bytes, held: tuple[bytes, ...], kept: int) -> None:
+        for each in (oid,) if kept else held:
+            self.node.emit(cid, (m.FREE, each, 1))
+
+    # -- in
+
+    def forwarded(self, cid: int, message: tuple[Any, ...]) -> None:
+        """FORWARD: a peer has a task that is to run here."""
+        _, kind, task_id, key, args, deps, held, parent, fields = message
+        node = self.node
+        peer = self.alive[cid]
+        peer.received += 1
+        task = Task(task_id, kind, cid, node.templates[key], args, deps, held, parent)
+        task.origin = fields
+        task.attempt = fields["attempt"]
+        if kind == METHOD:
+            node.tasks[task_id] = task
+            node.calls.enter_call(task, fields["actor"])
+        elif kind == CREATION:
+            node.routes.host(task, fields["life"], peer)
+        else:
+            task.retries = fields["retries"]
+            node.tasks[task_id] = task
+            node.execution.enter(task)
+
+    def ended(self, task: Task) -> None:
+        """A task has ended here: the peer that it came from is told, or it is remembered in case its results are lost."""
+        if task.origin is None:
+            self.node.abroad.lineage.keep(task)
+        elif task.kind != CREATION:
+            seconds = task.template.seconds
+            self.node.emit(task.client, (m.FINISHED, task.task_id, int(seconds * 1e6), None))
+
+    # -- what there is
+
+    def report(self, cid: int, message: tuple[Any, ...]) -> None:
+        """REPORT: what a peer has free."""
+        _, available, pools, seen = message
+        peer = self.alive[cid]
+        peer.available = dict(available)
+        peer.pools = dict(pools)
+        for task in reversed(peer.outstanding.values()):
+            if task.sequence <= seen:
+                break
+            peer.take(task.template.request)
+        if self.head is None:
+            self.node.placement.retry()
+        if self.waiting or self.node.scheduler.waiting:
+            self.pump()
+
+    def tick(self, now: float) -> float | None:
+        """Tell the peers what is free, if that has changed; returns seconds until this is wanted again."""
+        node = self.node
+        again = None
+        if self._impatient_at:
+            again = self._impatient_at - now
+            if again <= 0:
+                self._impatient_at = 0.0
+                self._give_up()
+                again = None
+        state = (node.capacity.available, node.queries.pools_free())
+        if state == self._reported:
+            return again
+        wait = self._reported_at + REPORT_SECONDS - now
+        if wait > 0:
+            return wait if again is None else min(wait, again)
+        self._reported = (dict(state[0]), state[1])
+        self._reported_at = now
+        for peer in self.alive.values():
+            node.emit(peer.cid, (m.REPORT, *self._reported, peer.received))
+        return again
+
+    def _give_up(self) -> None:
+        """Nodes were lost a while ago: what only they could run does not wait for ever."""
+        for queue in list(self.waiting.values()):
+            for task in list(queue):
+                error = refusal(self.node, task) if task.state == QUEUED else None
+                if error is None:
+                    continue
+                task.state = ENDED
+                if task.kind == CREATION:
+                    self.node.calls.refuse(task, error)
+                else:
+                    self.node.execution.fail(task, error)
+
+    def pass_on(self, task_id: bytes, message: tuple[Any, ...]) -> None:
+        """CANCEL of a task that another node has submitted."""
+        owner = self.by_tag.get(task_id[8:16])
+        if owner is not None and owner.alive:
+            self.node.emit(owner.cid, message)
+
+    # -- questions that only the head can answer
+
+    def ask_head(self, cid: int, number: int, verb: str, arguments: Any) -> None:
+        """Pass a client's question on."""
+        assert self.head is not None
+        self._number += 1
+        self._questions[self._number] = (cid, number)
+        self.node.emit(self.head.cid, (m.REQUEST, self._number, verb, arguments))
+
+    def reply(self, cid: int, message: tuple[Any, ...]) -> None:
+        """REPLY: the head's answer, for the client that asked."""
+        _, number, ok, value = message
+        found = self._questions.pop(number, None)
+        if found is not None and found[0] in self.node.clients:
+            self.node.emit(found[0], (m.REPLY, found[1], ok, value))
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        for peer in self.alive.values():
+            for task_id, task in peer.outstanding.items():
+                assert task.task_id == task_id and task.node is peer and task.state in (SENT, ENDED), task
+        for group, queue in self.waiting.items():
+            assert queue, f"{group} waits without a task"
+
+    def __repr__(self) -> str:
+        return f"<Peers {list(self.alive.values())}>"

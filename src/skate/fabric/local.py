@@ -1,0 +1,353 @@
+"""Several nodes on one machine: Unix sockets in a folder of this session's, in a star around the head.
+
+The head takes in the others at one socket and passes on what they have for each other. All frames of two nodes so take the same
+way, and what one node says because of what it heard from a second cannot overtake that on its way to a third. The
+folder has mode 0700 and a random name; the head deletes it, and whoever finds the head gone does so as well.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from skate.fabric.seam import Handler, NodeId
+from skate.wire.channel import Channel, ChannelClosed
+from skate.wire.pump import Pump
+
+PIECE_BYTES = 1 << 20
+PIECES_AHEAD = 4
+SOCKET_BYTES = 1 << 22
+HEAD = 0
+EVERYBODY = -1
+EPOLLOUT = 4
+
+# frames: (kind, to, from, ...), members by their incarnation
+HELLO = 1  # info
+WELCOME = 2  # own incarnation, config, members
+JOINED = 3  # incarnation, info
+LEFT = 4  # incarnation, reason
+MESSAGE = 5  # message
+READ = 6  # ticket, key, at, size
+PIECE = 7  # ticket, at, bytes or None
+LEAVE = 8
+PRINTED = 9  # is_error, text
+
+
+class _Fetch:
+    """One value on its way here."""
+
+    __slots__ = ("source", "key", "size", "asked", "got", "write", "done")
+
+    def __init__(
+        self, source: int, key: bytes, size: int, write: Callable[[int, Any], None], done: Callable[[bool], None]
+    ) -> None:
+        self.source = source
+        self.key = key
+        self.size = size
+        self.asked = 0
+        self.got = 0
+        self.write = write
+        self.done = done
+
+
+class LocalFabric:
+    """What both ends of the star have in common."""
+
+    def __init__(self, pump: Pump, info: dict[str, Any]) -> None:
+        self.pump = pump
+        self.info = info
+        self.number = HEAD
+        self.handler: Handler
+        self.ids: dict[int, NodeId] = {}
+        self.infos: dict[NodeId, dict[str, Any]] = {}
+        self.closed = False
+        self._dirty: set[Channel] = set()
+        self._fetches: dict[int, _Fetch] = {}
+        self._ticket = 0
+
+    def members(self) -> Mapping[NodeId, dict[str, Any]]:
+        """The other nodes alive."""
+        return self.infos
+
+    # -- out
+
+    def channel_to(self, number: int) -> Channel | None:
+        """Where frames for a member go."""
+        raise NotImplementedError
+
+    def post(self, kind: int, to: int, *rest: Any) -> None:
+        """Queue a frame."""
+        channel = self.channel_to(to)
+        if channel is not None:
+            channel.push((kind, to, self.number, *rest))
+            self._dirty.add(channel)
+
+    def send(self, to: NodeId, message: tuple[Any, ...]) -> None:
+        """Queue a message; to a member that is gone, nothing is sent."""
+        if to in self.infos:
+            self.post(MESSAGE, to[1], message)
+
+    def flush(self) -> None:
+        """Write what is queued."""
+        dirty, self._dirty = self._dirty, set()
+        for channel in dirty:
+            if not channel.flush():
+                self.pump.want_write(channel.fd, True)
+
+    def watch(self, channel: Channel, take: Callable[[list[tuple[Any, ...]]], None], gone: Callable[[], None]) -> None:
+        """Have the frames of a channel taken as they come."""
+
+        def ready(events: int) -> None:
+            if events & EPOLLOUT:
+                if channel.flush():
+                    self.pump.want_write(channel.fd, False)
+                if not events & ~EPOLLOUT:
+                    return
+            try:
+                frames = channel.read()
+            except ChannelClosed:
+                self.pump.remove(channel.fd)
+                self._dirty.discard(channel)
+                channel.close()
+                gone()
+            else:
+                take(frames)
+            self.flush()
+
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            channel.sock.setsockopt(socket.SOL_SOCKET, option, SOCKET_BYTES)
+        self.pump.add(channel.fd, ready)
+
+    # -- in
+
+    def take(self, frame: tuple[Any, ...]) -> None:
+        """A frame for this node."""
+        kind, _, source = frame[:3]
+        if kind == MESSAGE:
+            if source in self.ids:
+                self.handler.message(self.ids[source], frame[3])
+        elif kind == READ:
+            _, _, _, ticket, key, at, size = frame
+            self.post(PIECE, source, ticket, at, self.handler.read(key, at, size))
+        elif kind == PIECE:
+            self._piece(*frame[3:])
+        elif kind == JOINED:
+            self.add(frame[3], frame[4])
+        elif kind == LEFT:
+            self.drop(frame[3], frame[4])
+        elif kind == LEAVE:
+            self.handler.told_to_leave()
+        elif kind == PRINTED:
+            self.handler.printed(frame[3], frame[4])
+
+    def add(self, number: int, info: dict[str, Any]) -> None:
+        """A member is new."""
+        member = self.ids[number] = (info["node_id"].hex(), number)
+        self.infos[member] = info
+        self.handler.joined(member, info)
+
+    def drop(self, number: int, reason: str) -> None:
+        """A member is gone, and what it was sending."""
+        member = self.ids.pop(number, None)
+        if member is None:
+            return
+        del self.infos[member]
+        self.handler.left(member, reason)
+        for ticket in [ticket for ticket, fetch in self._fetches.items() if fetch.source == number]:
+            self._fetches.pop(ticket).done(False)
+
+    # -- values
+
+    def fetch(
+        self, source: NodeId, key: bytes, size: int, write: Callable[[int, Any], None], done: Callable[[bool], None]
+    ) -> None:
+        """Bring the bytes of a value, a few pieces ahead of what has come."""
+        if source not in self.infos:
+            done(False)
+            return
+        self._ticket += 1
+        self._fetches[self._ticket] = fetch = _Fetch(source[1], key, size, write, done)
+        self._ask(self._ticket, fetch)
+
+    def _ask(self, ticket: int, fetch: _Fetch) -> None:
+        while fetch.asked < fetch.size and fetch.asked - fetch.got < PIECES_AHEAD * PIECE_BYTES:
+            size = min(PIECE_BYTES, fetch.size - fetch.asked)
+            self.post(READ, fetch.source, ticket, fetch.key, fetch.asked, size)
+            fetch.asked += size
+
+    def _piece(self, ticket: int, at: int, piece: Any) -> None:
+        fetch = self._fetches.get(ticket)
+        if fetch is None:
+            return
+        if piece is None:
+            del self._fetches[ticket]
+            fetch.done(False)
+            return
+        fetch.write(at, piece)
+        fetch.got += len(piece)
+        if fetch.got == fetch.size:
+            del self._fetches[ticket]
+            fetch.done(True)
+        else:
+            self._ask(ticket, fetch)
+
+    def send_away(self, member: NodeId) -> None:
+        """Have a node end."""
+        self.post(LEAVE, member[1])
+        self.flush()
+
+    def forked(self) -> None:
+        """In a forked child: the sockets are the parent's."""
+
+    def close(self) -> None:
+        """Leave."""
+        raise NotImplementedError
+
+
+class HeadFabric(LocalFabric):
+    """The middle of the star."""
+
+    def __init__(self, pump: Pump, info: dict[str, Any], config: dict[str, Any]) -> None:
+        super().__init__(pump, info)
+        self.config = config  # what nodes take over from the head
+        self.folder = tempfile.mkdtemp(prefix="skate-")
+        self.address = os.path.join(self.folder, "head")
+        self.channels: dict[int, Channel] = {}
+        #: Why a member will be gone, if somebody knows beforehand.
+        self.reasons: dict[int, str] = {}
+        self._newest = HEAD
+        self._strangers: set[Channel] = set()
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(self.address)
+        self._listener.listen(64)
+        self._listener.setblocking(False)
+        pump.add(self._listener.fileno(), lambda _: self._accept())
+
+    def channel_to(self, number: int) -> Channel | None:
+        """Straight to each."""
+        return self.channels.get(number)
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:
+            # Gone again before it was taken in.
+            return
+        channel = Channel(sock)
+        self._strangers.add(channel)
+        numbers: list[int] = []
+
+        def take(frames: list[tuple[Any, ...]]) -> None:
+            for frame in frames:
+                if not numbers:
+                    if frame[0] == HELLO:
+                        self._strangers.discard(channel)
+                        numbers.append(self._welcome(channel, frame[3]))
+                elif frame[1] == HEAD:
+                    self.take((frame[0], HEAD, numbers[0], *frame[3:]))
+                else:
+                    self._relay((frame[0], frame[1], numbers[0], *frame[3:]))
+
+        def gone() -> None:
+            self._strangers.discard(channel)
+            for number in numbers:
+                self._lost(number)
+
+        self.watch(channel, take, gone)
+
+    def _welcome(self, channel: Channel, info: dict[str, Any]) -> int:
+        self._newest = number = self._newest + 1
+        members = [(HEAD, self.info), *((member[1], known) for member, known in self.infos.items())]
+        self.channels[number] = channel
+        self.post(WELCOME, number, number, self.config, members)
+        for other in self.ids:
+            self.post(JOINED, other, number, info)
+        self.add(number, info)
+        return number
+
+    def _relay(self, frame: tuple[Any, ...]) -> None:
+        channel = self.channels.get(frame[1])
+        if channel is not None:
+            channel.push(frame)
+            self._dirty.add(channel)
+
+    def _lost(self, number: int) -> None:
+        self.channels.pop(number, None)
+        reason = self.reasons.pop(number, "has died (its connection to the head broke)")
+        for other in self.ids:
+            if other != number:
+                self.post(LEFT, other, number, reason)
+        self.drop(number, reason)
+
+    def forked(self) -> None:
+        """In a forked child: the sockets are the parent's."""
+        for channel in (*self.channels.values(), *self._strangers):
+            channel.close()
+        self._listener.close()
+
+    def close(self) -> None:
+        """Let all members go; they end when their connection does."""
+        if self.closed:
+            return
+        self.closed = True
+        for channel in (*self.channels.values(), *self._strangers):
+            channel.close()
+        self._listener.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class MemberFabric(LocalFabric):
+    """A ray of the star."""
+
+    def __init__(self, pump: Pump, info: dict[str, Any], address: str) -> None:
+        super().__init__(pump, info)
+        self.address = address
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.connect(address)
+        self._channel = Channel(sock)
+        self.on_end: Callable[[], None] = lambda: None
+
+    def channel_to(self, number: int) -> Channel | None:
+        """All through the head."""
+        return self._channel
+
+    def greet(self) -> dict[str, Any]:
+        """Say who this is, and wait for the head's configuration; members are entered by `begin`."""
+        self._channel.push((HELLO, HEAD, 0, self.info))
+        self._channel.sock.setblocking(True)
+        self._channel.flush()
+        while True:
+            frames = self._channel.read()
+            if frames:
+                break
+        self._channel.sock.setblocking(False)
+        (_, _, _, self.number, config, self._members), *self._early = frames
+        return dict(config)
+
+    def begin(self) -> None:
+        """Take part from now on."""
+        for number, info in self._members:
+            self.add(number, {**info, "head": number == HEAD})
+        self.watch(self._channel, self._take_all, self._ended)
+        self._take_all(self._early)
+
+    def _take_all(self, frames: list[tuple[Any, ...]]) -> None:
+        for frame in frames:
+            self.take(frame)
+
+    def print(self, is_error: bool, text: str) -> None:
+        """Have the head print what workers here said."""
+        self.post(PRINTED, HEAD, is_error, text)
+        self.flush()
+
+    def _ended(self) -> None:
+        shutil.rmtree(os.path.dirname(self.address), ignore_errors=True)
+        self.on_end()
+
+    def close(self) -> None:
+        """Leave."""
+        self._channel.close()

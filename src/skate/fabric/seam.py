@@ -1,0 +1,61 @@
+"""The seam between a node and the others: everything that has to do with other machines is behind `Fabric`.
+
+Nothing above it knows how messages travel. Nothing here waits: the loop of a node is its pump, not asyncio, so what takes time
+ends in a call of the handler, under the engine lock. A fabric promises that messages between two members arrive in order and at
+most once, also if one has passed through a third; that `left` comes once, after the last message of that member; and that
+every `fetch` ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+#: A member: its node's id in hexadecimal, and its incarnation, which is never used again.
+NodeId = tuple[str, int]
+
+
+class Handler(Protocol):
+    """What a node does with what its fabric brings; the engine lock is held in every call."""
+
+    def joined(self, member: NodeId, info: dict[str, Any]) -> None:
+        """A node is there; `info` is what it said of itself."""
+
+    def left(self, member: NodeId, reason: str) -> None:
+        """A node is gone for good; `reason` goes on from "node x ..."."""
+
+    def message(self, member: NodeId, message: tuple[Any, ...]) -> None:
+        """A message has come."""
+
+    def read(self, key: bytes, at: int, size: int) -> Any:
+        """Bytes of a value that is here, for a `fetch` of another member; None if it is not."""
+
+    def printed(self, is_error: bool, text: str) -> None:
+        """Workers of another node have printed something."""
+
+    def told_to_leave(self) -> None:
+        """This node is to end, all by itself."""
+
+
+class Fabric(Protocol):
+    """A way to other nodes."""
+
+    def members(self) -> Mapping[NodeId, dict[str, Any]]:
+        """The other nodes alive."""
+
+    def send(self, to: NodeId, message: tuple[Any, ...]) -> None:
+        """Queue a message; to a member that is gone, nothing is sent."""
+
+    def flush(self) -> None:
+        """Have everything queued on its way."""
+
+    def fetch(
+        self, source: NodeId, key: bytes, size: int, write: Callable[[int, Any], None], done: Callable[[bool], None]
+    ) -> None:
+        """Bring the bytes of a value, in pieces: `write(at, piece)`, then `done(True)`, or `done(False)` if they are lost."""
+
+    def send_away(self, member: NodeId) -> None:
+        """Have a node end."""
+
+    def close(self) -> None:
+        """Leave."""

@@ -1,0 +1,46 @@
+"""File descriptors of the driver: a worker costs three, and the usual limit of 1024 is soon reached."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+
+MARGIN = 64
+
+
+class Descriptors:
+    """Raises the soft limit as descriptors are used up, never before: programs that use `select` like small numbers."""
+
+    def __init__(self) -> None:
+        self._soft = _limits()[0]
+
+    def used(self, number: int) -> None:
+        """A descriptor of this number was handed out; the lowest free one always is."""
+        if number + MARGIN < self._soft:
+            return
+        soft, hard = _limits()
+        if soft < hard:
+            # Where even this is refused, the next descriptor ends in an error of its own.
+            with contextlib.suppress(OSError, ValueError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(4 * soft, 4096)), hard))
+            soft = _limits()[0]
+        self._soft = soft
+
+    @staticmethod
+    def explain(error: OSError) -> str:
+        """What to do about a failure to start a worker, in words."""
+        soft, hard = _limits()
+        return (
+            f"{error.strerror or error}; a worker takes three file descriptors of the driver, whose limit is {soft}"
+            + (f" (at most {hard})" if hard > soft else "")
+            + ": run fewer workers or actors at once, or raise the limit (ulimit -n)"
+        )
+
+
+def _limits() -> tuple[int, int]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        soft = 1 << 30
+    if hard == resource.RLIM_INFINITY:
+        hard = 1 << 30
+    return soft, hard

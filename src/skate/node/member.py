@@ -1,0 +1,72 @@
+"""A node in a process of its own, which joins the cluster of a head: the main loop, and how it is started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+import msgpack
+
+from skate.client.settings import Settings
+from skate.fabric.local import MemberFabric
+from skate.node.control_c import ControlC
+from skate.node.host import NodeHost
+from skate.node.launcher import PYTHON
+from skate.node.logs import WorkerOutput
+from skate.node.neighbours import Neighbours
+from skate.wire.pump import Pump
+
+STDIN = 0
+
+
+class RelayedOutput(WorkerOutput):
+    """What workers print is printed where the head is."""
+
+    def __init__(self, host: NodeHost, fabric: MemberFabric) -> None:
+        super().__init__(True)
+        self._host = host
+        self._fabric = fabric
+
+    def _hold(self, is_error: bool, text: str) -> None:
+        with self._host.lock:
+            self._fabric.print(is_error, text)
+
+
+def run(settings: Settings, address: str) -> None:
+    """Be a node of the cluster at `address` until its head is gone or wants this one gone."""
+    pump = Pump(threading.RLock(), "loop")
+    with pump.lock:
+        host = NodeHost(settings, pump, ControlC(pump), head=False)
+        try:
+            fabric = MemberFabric(pump, host.info(), address)
+            config = fabric.greet()
+            host.take_over(config)
+            host.output = RelayedOutput(host, fabric)
+            host.neighbours = Neighbours(host, fabric)
+            fabric.on_end = host.leave
+            host.launcher_for(PYTHON)
+            fabric.begin()
+            pump.wait(lambda: host.leaving)
+        finally:
+            host.leaving = True
+    host.shutdown()
+
+
+def main() -> None:
+    """Entry point of the process; settings come on standard input."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with os.fdopen(STDIN, "rb", closefd=False) as file:
+        given: dict[str, Any] = msgpack.unpackb(file.read(), strict_map_key=False)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, STDIN)
+    os.close(null)
+    settings = Settings(**{**given["settings"], "preload": tuple(given["settings"]["preload"])})
+    try:
+        run(settings, given["address"])
+    except ConnectionError:
+        # The head went while this node was being started.
+        return

@@ -1,0 +1,114 @@
+"""Between the core of a node and its fabric: peers by the numbers that the core gives them, and bytes from memory to memory."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from skate.core import messages as m
+
+if TYPE_CHECKING:
+    from skate.fabric.local import LocalFabric
+    from skate.fabric.seam import NodeId
+    from skate.node.host import NodeHost
+
+
+class Neighbours:
+    """Carries messages; decides nothing."""
+
+    def __init__(self, host: NodeHost, fabric: LocalFabric) -> None:
+        self._host = host
+        self.fabric = fabric
+        self._cids: dict[NodeId, int] = {}
+        self._members: dict[int, NodeId] = {}
+        fabric.handler = self
+
+    # -- out
+
+    def send(self, cid: int, message: tuple[Any, ...]) -> bool:
+        """Queue a message of the core for a peer; False if there is no such peer."""
+        member = self._members.get(cid)
+        if member is None:
+            return False
+        self.fabric.send(member, message)
+        return True
+
+    def flush(self) -> None:
+        """Have everything queued on its way."""
+        self.fabric.flush()
+
+    def pull(self, cid: int, oid: bytes, offset: int, size: int) -> None:
+        """Bring a value into memory here."""
+        host = self._host
+        failed = False
+
+        def write(at: int, piece: Any) -> None:
+            nonlocal failed
+            try:
+                host.mapping.write(offset + at, [piece])
+            except OSError:
+                # The disk that memory overflows to is full; what is not there in whole is not there.
+                failed = True
+
+        def done(there: bool) -> None:
+            host.core.pulled(offset, there and not failed, time.monotonic())
+            host.apply_if_idle()
+
+        member = self._members.get(cid)
+        if member is None:
+            done(False)
+        else:
+            self.fabric.fetch(member, oid, size, write, done)
+
+    def forked(self) -> None:
+        """In a forked child: the sockets are the parent's."""
+        self.fabric.forked()
+
+    # -- in
+
+    def joined(self, member: NodeId, info: dict[str, Any]) -> None:
+        """A node is there."""
+        core = self._host.core
+        cid = core.next_cid
+        core.next_cid += 1
+        self._cids[member] = cid
+        self._members[cid] = member
+        core.peers.join(cid, info, time.monotonic())
+        self._host.apply_if_idle()
+
+    def left(self, member: NodeId, reason: str) -> None:
+        """A node is gone."""
+        cid = self._cids.pop(member)
+        del self._members[cid]
+        self._host.core.peers.left(cid, reason, time.monotonic())
+        self._host.apply_if_idle()
+        self._host.pump.wake_ready()
+
+    def message(self, member: NodeId, message: tuple[Any, ...]) -> None:
+        """A message has come."""
+        self._host.step(self._cids[member], message)
+
+    def read(self, key: bytes, at: int, size: int) -> Any:
+        """Bytes of a value that is here."""
+        record = self._host.core.objects.get(key)
+        if record is None or record.kind != m.ARENA or at + size > record.size:
+            return None
+        return self._host.mapping.view(record.payload[0] + at, size, _nothing)
+
+    def printed(self, is_error: bool, text: str) -> None:
+        """Workers of another node have printed something."""
+        self._host.output.relay(is_error, text)
+
+    def told_to_leave(self) -> None:
+        """This node is to end."""
+        self._host.leave()
+
+
+def facts() -> dict[str, Any]:
+    """What `ray.nodes` tells of a node beside its resources."""
+    return {"host": os.uname().nodename, "pid": os.getpid()}
+
+
+def _nothing() -> None:
+    """Nothing depends on a view that is read at once."""

@@ -1,0 +1,150 @@
+"""A core alone: messages in, effects out, `check()` after each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.core import messages as m
+from skate.core.node import SHELL, NodeCore
+from skate.simulation import Spec
+from skate.simulation.process import JOB, NODE_TAG
+from skate.simulation.programs import CPU, method
+
+
+class Rig:
+    """A node with drivers 1, 2, ... and whatever workers it spawns."""
+
+    def __init__(self, cpus: int = 1, drivers: int = 1, **options: Any) -> None:
+        self.core = NodeCore({"CPU": cpus * CPU, **options.pop("more", {})}, **options)
+        self.now = 0.0
+        self.said: list[tuple[int, tuple[Any, ...]]] = []
+        self.count = 0
+        for _ in range(drivers):
+            self.core.connect(self.core.next_cid, "job", "", True)
+
+    # -- in
+
+    def say(self, cid: int, *message: Any) -> None:
+        self.core.step(cid, message, self.now)
+        self._collect()
+
+    def lose(self, cid: int, begun: int = 1 << 62) -> None:
+        self.core.disconnect(cid, self.now, begun, "was killed")
+        self._collect()
+
+    def tick(self, seconds: float) -> float | None:
+        self.now += seconds
+        wanted = self.core.tick(self.now)
+        self._collect()
+        return wanted
+
+    def _collect(self) -> None:
+        effects, self.core.effects = self.core.effects, []
+        self.said += effects
+        self.core.check()
+
+    # -- out
+
+    def heard(self, cid: int, word: int) -> list[tuple[Any, ...]]:
+        """The messages of one kind that a process was sent, which are forgotten then."""
+        found = [message for to, message in self.said if to == cid and message[0] == word]
+        self.said = [each for each in self.said if each[0] != cid or each[1][0] != word]
+        return found
+
+    def shell(self, verb: str) -> list[int]:
+        """The processes that the shell was to spawn or kill."""
+        found = [message[1] for to, message in self.said if to == SHELL and message[0] == verb]
+        self.said = [each for each in self.said if each[0] != SHELL or each[1][0] != verb]
+        return found
+
+    def results(self, cid: int = 1) -> dict[bytes, str]:
+        """What the caller has been told: "ok" or the class of an error, by the task's id."""
+        return {
+            message[1][:24]: message[3][0] if message[2] == m.ERROR else "ok"
+            for to, message in self.said
+            if to == cid and message[0] == m.RESULT
+        }
+
+    def result(self, task_id: bytes, cid: int = 1) -> str | None:
+        """What became of one call, as its caller knows it."""
+        return self.results(cid).get(task_id)
+
+    # -- what clients say
+
+    def task_id(self, cid: int = 1) -> bytes:
+        self.count += 1
+        return self.count.to_bytes(8, "little") + NODE_TAG + cid.to_bytes(4, "little") + JOB
+
+    def oid(self, cid: int = 1) -> bytes:
+        return self.task_id(cid) + b"\x01\0\0\x80"
+
+    def template(self, cid: int, spec: Spec) -> bytes:
+        self.say(cid, m.FUNCTION, b"function", b"code", ())
+        self.say(cid, m.TEMPLATE, spec.key, spec.fields())
+        return spec.key
+
+    def submit(self, *deps: bytes, cid: int = 1, held: tuple[bytes, ...] = (), parent: bytes = b"", **options: Any) -> bytes:
+        task_id = self.task_id(cid)
+        key = self.template(cid, Spec(options.pop("name", "task"), **options))
+        self.say(cid, m.SUBMIT, task_id, key, b"", tuple(enumerate(deps)), held, parent)
+        return task_id
+
+    def create(self, *deps: bytes, cid: int = 1, **life: Any) -> bytes:
+        self.count += 1
+        actor_id = self.count.to_bytes(12, "little") + JOB
+        request = life.pop("request", {})
+        key = self.template(cid, Spec("Actor", request=request, strategy=life.pop("strategy", None)))
+        fields = {"actor_name": "", "namespace": "", "max_restarts": 0, "max_task_retries": 0, **life}
+        self.say(cid, m.CREATE_ACTOR, actor_id, key, b"", tuple(enumerate(deps)), (), b"", fields)
+        return actor_id
+
+    def living(self, **life: Any) -> tuple[bytes, int]:
+        """An actor that is up, and its worker."""
+        actor_id = self.create(**life)
+        worker = self.core.actors.actors[actor_id].worker.cid
+        self.done(worker, actor_id, returns=())
+        return actor_id, worker
+
+    def call(self, actor_id: bytes, *deps: bytes, cid: int = 1, **options: Any) -> bytes:
+        task_id = self.task_id(cid)
+        key = self.template(cid, method("call", **options))
+        self.say(cid, m.CALL, task_id, actor_id, key, b"", tuple(enumerate(deps)), (), b"")
+        return task_id
+
+    def group(self, *bundles: dict[str, int], cid: int = 1, strategy: str = "PACK") -> bytes:
+        self.count += 1
+        group_id = self.count.to_bytes(18, "little")
+        self.say(cid, m.REQUEST, self.count, "create_group", (group_id, bundles, {"strategy": strategy}))
+        return group_id
+
+    def ask(self, verb: str, *arguments: Any, cid: int = 1) -> Any:
+        self.count += 1
+        self.say(cid, m.REQUEST, self.count, verb, arguments)
+        (_, _, ok, value) = self.heard(cid, m.REPLY)[-1]
+        return value if ok else ("refused", value)
+
+    # -- what workers say
+
+    def done(self, worker: int, task_id: bytes, status: int = m.OK, returns: Any = None, retriable: bool = False) -> None:
+        if returns is None:
+            returns = ((m.INLINE, b"value", ()),) if status == m.OK else ("RayTaskError", {})
+        self.say(worker, m.DONE, task_id, status, returns, 50, retriable)
+
+    # -- what there is
+
+    def state(self, task_id: bytes) -> int | None:
+        task = self.core.tasks.get(task_id)
+        return None if task is None else task.state
+
+    def worker_of(self, task_id: bytes) -> int:
+        worker: int = self.core.tasks[task_id].worker.cid
+        return worker
+
+    @property
+    def free(self) -> float:
+        return self.core.capacity.available["CPU"] / CPU
+
+
+def first(task_id: bytes) -> bytes:
+    """The id of a task's first result."""
+    return task_id + b"\x01\0\0\0"

@@ -1,0 +1,138 @@
+"""Objects: grants and pins, memory, and values that never come."""
+
+from skate.core import messages as m
+from tests.core.rig import Rig, first
+
+
+def allocate(rig, cid, oid, size=100_000):
+    rig.say(cid, m.ALLOCATE, 1, oid, size)
+    return rig.heard(cid, m.REPLY)[-1][3]
+
+
+def test_a_put_value_lives_until_its_holder_lets_go():
+    rig = Rig()
+    oid = rig.oid()
+    offset = allocate(rig, 1, oid)
+    rig.say(1, m.PUT, oid, ())
+    assert rig.core.objects.records[oid].payload == (offset, 100_000)
+    rig.say(1, m.FREE, oid, 1)
+    assert not rig.core.objects.records
+    assert rig.core.allocator.used == 0
+
+
+def test_a_value_keeps_what_is_inside_it():
+    rig = Rig()
+    inner, outer = rig.oid(), rig.oid()
+    rig.say(1, m.PUBLISH, inner, m.INLINE, b"inner", (), True)
+    rig.say(1, m.PUBLISH, outer, m.INLINE, b"outer", (inner,), True)
+    rig.say(1, m.FREE, inner, 1)
+    assert inner in rig.core.objects.records
+    rig.say(1, m.FREE, outer, 1)
+    assert not rig.core.objects.records
+
+
+def test_grants_that_cross_on_the_wire_are_counted():
+    rig = Rig(drivers=2)
+    oid = rig.oid()
+    rig.say(1, m.ESCAPE, oid)
+    rig.say(2, m.HOLD, oid)
+    rig.say(2, m.HOLD, oid)
+    rig.say(2, m.FREE, oid, 1)
+    rig.say(1, m.PUBLISH, oid, m.INLINE, b"value", (), False)
+    rig.say(1, m.FREE, oid, 1)
+    assert rig.core.objects.records[oid].holders == {2: 1}
+    rig.say(2, m.FREE, oid, 1)
+    assert not rig.core.objects.records
+
+
+def test_a_fetched_value_in_the_arena_is_held_for_who_fetched_it():
+    rig = Rig(drivers=2)
+    oid = rig.oid()
+    allocate(rig, 1, oid)
+    rig.say(2, m.HOLD, oid)
+    rig.say(2, m.FETCH, oid)
+    assert rig.heard(2, m.VALUE) == []
+    rig.say(1, m.PUT, oid, ())
+    assert len(rig.heard(2, m.VALUE)) == 1
+    assert rig.core.objects.records[oid].holders == {1: 1, 2: 2}
+
+
+def test_a_value_whose_only_teller_died_is_an_error_for_all_who_wait():
+    rig = Rig(drivers=2)
+    oid = rig.oid(1)
+    rig.say(1, m.ESCAPE, oid)  # told of, but the value itself was never told
+    rig.say(2, m.HOLD, oid)
+    rig.say(2, m.FETCH, oid)
+    waiting = rig.submit(oid, cid=2)
+    rig.lose(1)
+    assert rig.heard(2, m.VALUE)[0][3][0] == "OwnerDiedError"
+    assert rig.result(waiting, 2) == "OwnerDiedError"
+
+
+def test_a_ref_that_nobody_can_ever_fill_is_not_waited_for():
+    rig = Rig()
+    nobodys = b"\x07" * 28
+    rig.say(1, m.HOLD, nobodys)
+    rig.say(1, m.FETCH, nobodys)
+    assert rig.heard(1, m.VALUE)[0][2] == m.ERROR
+
+
+def test_memory_of_a_task_that_fails_after_it_was_set_apart_is_free_again():
+    rig = Rig()
+    task = rig.submit(returns=2)
+    worker = rig.worker_of(task)
+    allocate(rig, worker, first(task))
+    assert rig.core.allocator.used
+    rig.done(worker, task, m.FAILED)
+    assert rig.result(task) == "RayTaskError"
+    assert rig.core.allocator.used == 0
+    rig.say(1, m.FREE, first(task), 1)  # it came with the result
+    assert not rig.core.objects.records
+
+
+def test_memory_of_a_first_attempt_is_free_again_when_the_second_answers_inline():
+    rig = Rig()
+    task = rig.submit(retries=1)
+    worker = rig.worker_of(task)
+    allocate(rig, worker, first(task))
+    rig.done(worker, task, m.FAILED, retriable=True)
+    rig.done(rig.worker_of(task), task)
+    assert rig.result(task) == "ok"
+    assert rig.core.allocator.used == 0
+
+
+def test_memory_of_a_writer_that_died_or_gave_up_is_free_again():
+    rig = Rig()
+    worker = rig.worker_of(rig.submit())
+    allocate(rig, worker, rig.oid(worker))
+    oid = rig.oid(1)
+    allocate(rig, 1, oid)
+    rig.say(1, m.FREE, oid, 0)
+    assert list(rig.core.objects.records.values())[0].writer == worker
+    assert len(rig.core.objects.records) == 1
+    rig.lose(worker)
+    assert rig.core.allocator.used == 0
+    assert not rig.core.objects.records
+
+
+def test_a_full_store_is_said_in_numbers_and_recovers():
+    rig = Rig(arena_bytes=1 << 20)
+    oid = rig.oid()
+    rig.say(1, m.ALLOCATE, 1, oid, 1 << 21)
+    _, _, ok, (name, fields) = rig.heard(1, m.REPLY)[0]
+    assert not ok
+    assert name == "ObjectStoreFullError"
+    assert str(1 << 21) in fields["message"]
+    assert allocate(rig, 1, oid, 1000) is not None
+
+
+def test_a_task_that_ends_before_its_arguments_come_no_longer_keeps_them():
+    rig = Rig(drivers=2)
+    oid = rig.oid(1)
+    rig.say(1, m.ESCAPE, oid)
+    rig.say(2, m.HOLD, oid)
+    waiting = rig.submit(oid, oid, cid=2)
+    rig.say(2, m.CANCEL, waiting, False, True)
+    rig.say(2, m.FREE, oid, 1)
+    rig.say(1, m.FREE, oid, 1)
+    assert not rig.core.objects.records

@@ -1,0 +1,174 @@
+"""Who runs where and when: leases, tasks sent ahead, what waits, blocked workers, fairness."""
+
+from skate.core import messages as m
+from skate.core.scheduler import IDLE_SECONDS_MAX, LEASE_SECONDS_MAX, STALL_SECONDS
+from skate.simulation.programs import CPU
+from tests.core.rig import Rig
+
+SENT = 2
+QUEUED = 1
+
+
+def quick(rig, spec="quick"):
+    """Have the node learn that tasks of this name are short."""
+    task = rig.submit(name=spec)
+    worker = rig.worker_of(task)
+    rig.done(worker, task)
+    return worker
+
+
+def test_tasks_get_workers_while_resources_are_free_and_wait_then():
+    rig = Rig(cpus=2)
+    tasks = [rig.submit() for _ in range(3)]
+    assert [rig.state(task) for task in tasks] == [SENT, SENT, QUEUED]
+    assert len(rig.shell("spawn")) == 2
+    assert rig.free == 0
+    rig.done(rig.worker_of(tasks[0]), tasks[0])
+    assert rig.state(tasks[2]) == SENT
+
+
+def test_an_idle_worker_is_used_again():
+    rig = Rig()
+    worker = quick(rig)
+    assert rig.worker_of(rig.submit()) == worker
+    assert len(rig.shell("spawn")) == 1
+
+
+def test_short_tasks_are_sent_ahead_and_long_ones_are_not():
+    rig = Rig()
+    worker = quick(rig)
+    tasks = [rig.submit(name="quick") for _ in range(5)]
+    assert [rig.worker_of(task) for task in tasks] == [worker] * 5
+    rig = Rig()
+    hog = rig.submit(name="hog")
+    rig.now += 1
+    rig.say(rig.worker_of(hog), m.DONE, hog, m.OK, (), 1_000_000, False)
+    assert [rig.state(rig.submit(name="hog")) for _ in range(3)] == [SENT, QUEUED, QUEUED]
+
+
+def test_what_waits_behind_a_long_task_is_asked_back_once_another_worker_could_run_it():
+    rig = Rig(cpus=2)
+    quick(rig)
+    running = [rig.submit(name="quick"), rig.submit(name="quick")]
+    behind = rig.submit(name="quick")
+    busy = rig.worker_of(behind)
+    (other,) = {rig.worker_of(task) for task in running} - {busy}
+    rig.tick(STALL_SECONDS * 2)
+    assert rig.heard(busy, m.TAKE_BACK) == []  # no other could
+    rig.done(other, next(task for task in running if rig.worker_of(task) == other))
+    rig.tick(STALL_SECONDS * 2)
+    assert len(rig.heard(busy, m.TAKE_BACK)) == 1
+    rig.say(busy, m.RETURNED, (behind,))
+    assert rig.worker_of(behind) == other
+
+
+def test_a_blocked_worker_lends_its_cpu_and_gets_nothing_more_to_do():
+    rig = Rig()
+    worker = quick(rig)
+    parent = rig.submit(name="quick")
+    assert rig.worker_of(parent) == worker
+    rig.say(worker, m.BLOCKED, parent)
+    assert rig.free == 1
+    child = rig.submit(name="quick")
+    assert rig.worker_of(child) != worker
+    rig.say(worker, m.UNBLOCKED, parent)
+    assert rig.free == -1
+    later = rig.submit(name="other")
+    assert rig.state(later) == QUEUED
+    rig.done(rig.worker_of(child), child)
+    rig.done(worker, parent)
+    assert rig.state(later) == SENT
+
+
+def test_a_task_that_ends_without_saying_that_it_goes_on_leaves_no_cpu_lent():
+    rig = Rig()
+    worker = quick(rig)
+    parent, behind = rig.submit(name="quick"), rig.submit(name="quick")
+    rig.say(worker, m.BLOCKED, parent)
+    rig.done(worker, parent)
+    assert rig.worker_of(behind) == worker
+    assert rig.free == 0
+
+
+def test_a_class_that_never_runs_dry_lets_others_have_a_turn():
+    rig = Rig()
+    first = rig.submit(name="many")
+    worker = rig.worker_of(first)
+    crowd = [rig.submit(name="many") for _ in range(50)]
+    lonely = rig.submit(name="lonely", request={"CPU": CPU // 2})
+    tasks = iter([first, *crowd])
+    for _ in range(20):
+        rig.now += LEASE_SECONDS_MAX / 8
+        rig.done(worker, next(tasks))
+        if rig.state(lonely) == SENT:
+            break
+    assert rig.state(lonely) == SENT
+    rig.done(rig.worker_of(lonely), lonely)
+    assert rig.free == 0  # and the crowd goes on
+
+
+def test_a_worker_that_is_to_leave_gets_nothing_more_to_do():
+    rig = Rig()
+    first = rig.submit(max_calls=1, name="worn")
+    worker = rig.worker_of(first)
+    second = rig.submit(max_calls=1, name="worn")
+    assert rig.state(second) == QUEUED  # short or not, one at a time
+    rig.done(worker, first)
+    assert len(rig.heard(worker, m.EXIT)) == 1
+    assert rig.worker_of(second) != worker
+    rig.lose(worker)
+    assert rig.state(second) == SENT
+
+
+def test_a_function_with_max_calls_does_not_run_behind_another_of_the_same_resources():
+    rig = Rig()
+    worker = quick(rig)
+    rig.submit(name="quick")
+    rig.submit(name="quick")
+    worn = rig.submit(max_calls=1, name="worn")
+    assert rig.state(worn) == QUEUED
+    assert all(t.template.name == "quick" for t in rig.core.scheduler.workers[worker].outstanding.values())
+
+
+def test_idle_workers_beyond_the_cpus_are_retired():
+    rig = Rig(cpus=1)
+    tasks = [rig.submit(request={}) for _ in range(3)]
+    workers = [rig.worker_of(task) for task in tasks]
+    for worker, task in zip(workers, tasks, strict=True):
+        rig.done(worker, task)
+    assert rig.tick(0.0) is not None
+    rig.tick(IDLE_SECONDS_MAX * 1.1)
+    left = [worker for worker in workers if rig.heard(worker, m.EXIT)]
+    assert len(left) == 2
+    assert rig.worker_of(rig.submit()) not in left
+
+
+def test_the_tick_wants_nothing_while_nothing_can_come_of_it():
+    rig = Rig()
+    assert rig.tick(1.0) is None
+    actor, worker = rig.living()
+    for _ in range(3):
+        rig.call(actor)
+    assert rig.tick(1.0) is None
+    assert rig.heard(worker, m.TAKE_BACK) == []
+
+
+def test_gpus_are_named_and_never_lent_twice():
+    rig = Rig(cpus=4, gpus=["a", "b"], more={"GPU": 2 * CPU})
+    half = {"CPU": CPU, "GPU": CPU // 2}
+    tasks = [rig.submit(request=half) for _ in range(2)] + [rig.submit(request={"GPU": CPU})]
+    lent = [rig.heard(rig.worker_of(task), m.LEASE)[0][1]["gpus"] for task in tasks]
+    assert lent == [["a"], ["a"], ["b"]]
+    assert rig.state(rig.submit(request={"GPU": 1})) == QUEUED
+
+
+def test_late_words_of_a_worker_that_is_gone_change_nothing():
+    rig = Rig()
+    task = rig.submit()
+    worker = rig.worker_of(task)
+    rig.lose(worker)
+    for message in ((m.BLOCKED, task), (m.UNBLOCKED, task), (m.RETURNED, (task,)), (m.EXITING, "")):
+        rig.say(worker, *message)
+    rig.done(worker, task)
+    assert list(rig.results().values()) == ["WorkerCrashedError"]
+    assert rig.free == 1
