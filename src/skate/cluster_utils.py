@@ -15,7 +15,8 @@ from typing import Any
 import msgpack
 
 from skate.client import session
-from skate.client.settings import Settings
+from skate.node.settings import Settings
+from skate.client.embedded import join
 from skate.fabric.local import HeadFabric
 from skate.node import birth
 from skate.node.host import NodeHost
@@ -161,7 +162,7 @@ class Cluster:
 
     def _start_head(self, settings: Settings) -> ClusterNode:
         try:
-            host = self._host = NodeHost.start(settings, driver=False)
+            host = self._host = NodeHost.start(settings)
         finally:
             birth.discard()
         with host.lock:
@@ -272,7 +273,7 @@ class Driver:
         self.node = host
         with host.lock:
             host.control_c.take()
-            self.process = host.attach_driver(settings.namespace, settings.runtime_env)
+            self.process = join(host, settings.namespace, settings.runtime_env)
             host.output.enabled = settings.log_to_driver
 
     def forked(self) -> None:

@@ -15,7 +15,7 @@ import pytest
 from skate.simulation import Cluster, Faults
 from skate.simulation.programs import Author
 
-SEEDS = int(os.environ.get("SKATE_SEEDS", "1000"))
+SEEDS = int(os.environ.get("SKATE_SEEDS", "500"))
 BLOCKS = 10
 OPERATIONS = 60
 # The groups that are there in the end are removed then, and one that cannot be is an argument like others.

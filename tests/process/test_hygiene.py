@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance.waiting import wait_for
 from tests.process.programs import Program, listening_ports
 
 BUSY = """
@@ -106,7 +107,9 @@ def test_zygote_that_is_killed_takes_its_workers_along(program: Callable[..., Pr
         if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1] == str(started.process.pid)
     ]
     assert len(children) == 1, started.others()
+    actor = int(started.said(r"^up \d+").split()[1])
     os.kill(children[0], signal.SIGKILL)
+    wait_for(lambda: actor not in started.others(), what="the end of the actor's process")
     started.tell("")
     assert started.end() == 0, started.story()
     started.gone()

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from skate.client import failures
+from skate.client.actor_hold import ActorHold
 from skate.client.refs import SEEN, ObjectRef
 from skate.core import messages as m
 from skate.core.messages import ARENA, ERROR, INLINE, PENDING, UNKNOWN
@@ -472,6 +473,7 @@ class Process:
         pending, self.pending = list(self.pending.values()), {}
         for ref in pending:
             ref._value = ("RuntimeError", {"message": "the session was shut down before this value was there"})
+            ref._held = ()  # nobody need be told that this error was not looked at
             ref._kind = ERROR
         return pending
 
@@ -491,28 +493,3 @@ class Process:
     def __repr__(self) -> str:
         what = "driver" if self.is_driver else "worker"
         return f"<Process {what} {self.cid} pending={len(self.pending)} known={len(self.known)}>"
-
-
-class ActorHold:
-    """This process's share in keeping an actor alive; its handles have it in common."""
-
-    __slots__ = ("actor_id", "process", "grants", "waiting", "__weakref__")
-
-    def __init__(self, actor_id: bytes, process: Process) -> None:
-        self.actor_id = actor_id
-        self.process = process
-        self.grants = 0
-        self.waiting = 0
-
-    def __del__(self) -> None:
-        if self.grants and sys is not None:
-            self.process.bury(self.actor_id, self.grants)
-
-    @property
-    def _actor_id(self) -> bytes:
-        return self.actor_id
-
-
-def thread_is_main() -> bool:
-    """True in the main thread."""
-    return threading.current_thread() is threading.main_thread()

@@ -251,7 +251,7 @@ def put(value: Any, *, _owner: Any = None, _tensor_transport: Any = None) -> Obj
     except (TypeError, AttributeError, ValueError) as error:
         raise _cannot_put(value, error) from error
     except Exception as error:  # PicklingError and whatever a __reduce__ of the user's raises
-        if type(error).__module__.startswith("skate"):
+        if type(error).__module__.startswith("skate") or process.closed:
             raise
         raise _cannot_put(value, error) from error
 

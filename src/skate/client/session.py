@@ -59,7 +59,7 @@ def is_initialized() -> bool:
 def init(address: str | None = None, **settings: Any) -> RayContext:
     """Start a session: a node hosted in this process, with workers started as they are needed.
 
-    Args are checked by `client.settings.Settings`; see the public `skate.init` for what they are. Raises RuntimeError if
+    Args are checked by `node.settings.Settings`; see the public `skate.init` for what they are. Raises RuntimeError if
     one runs already (unless `ignore_reinit_error`), ValueError for settings that cannot be.
     """
     with _starting:
@@ -78,7 +78,7 @@ def init(address: str | None = None, **settings: Any) -> RayContext:
 
 
 def _start_local(address: str | None, settings: dict[str, Any]) -> Any:
-    from skate.client.settings import Settings  # needed once, and not by workers
+    from skate.node.settings import Settings  # needed once, and not by workers
     from skate.worker.local_mode import LocalHost  # only local mode runs tasks in the driver
 
     return LocalHost(Settings.of(address, settings))
@@ -98,10 +98,12 @@ def _start_node(address: str | None, settings: dict[str, Any]) -> Any:
 
     birth.start_early()
     try:
-        from skate.client.settings import Settings  # needed once, and not by workers
+        from skate.client.embedded import join  # with all of the node behind it
         from skate.node.host import NodeHost  # the one place where the client starts a node
+        from skate.node.settings import Settings
 
-        return NodeHost.start(Settings.of(address, settings))
+        checked = Settings.of(address, settings)
+        return NodeHost.start(checked, lambda host: join(host, checked.namespace, checked.runtime_env))
     finally:
         birth.discard()
 

@@ -301,6 +301,8 @@ class Calls:
             elif task.retries:
                 task.retries -= task.retries > 0
                 task.attempt += 1
+                if task.origin is not None:
+                    self.node.peers.tell_retried(task)
                 kept.append(task)
             else:
                 text = (

@@ -183,6 +183,8 @@ class Execution:
             task.retries -= task.retries > 0
             task.attempt += 1
             task.worker = None
+            if task.origin is not None:
+                self.node.peers.tell_retried(task)
         elif status == m.OK:
             self._complete(task, returns)
         elif status == m.CANCELLED:
@@ -398,6 +400,8 @@ class Execution:
         elif task.retries:
             task.retries -= task.retries > 0
             task.attempt += 1
+            if task.origin is not None:
+                self.node.peers.tell_retried(task)
             self.node.scheduler.requeue(task)
         else:
             text = (

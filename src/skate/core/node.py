@@ -88,7 +88,14 @@ class NodeCore:
         self.next_cid = 1
         #: Has a task run here as soon as it can, or on another node.
         self.admit: Callable[[Task], None] = self.scheduler.enqueue
-        self.handlers: dict[int, Callable[[int, tuple[Any, ...]], None]] = {
+        self.handlers = self._table()
+        self.abroad = Abroad(self)
+        self.peers = Peers(self)
+        self.routes = Routes(self)
+
+    def _table(self) -> dict[int, Callable[[int, tuple[Any, ...]], None]]:
+        """Who takes which word."""
+        return {
             m.FUNCTION: self._function,
             m.TEMPLATE: self._template,
             m.SUBMIT: self.execution.submit,
@@ -114,9 +121,6 @@ class NodeCore:
             m.EXITING: self.calls.exiting,
             **self.placement.bundles.node_handlers,
         }
-        self.abroad = Abroad(self)
-        self.peers = Peers(self)
-        self.routes = Routes(self)
 
     # -- the door
 
@@ -295,7 +299,7 @@ class NodeCore:
 
     def _has_a_cause(self, record: ObjectRecord) -> bool:
         oid = record.oid
-        if record.away is not None and record.away.wanted:
+        if record.away is not None and record.away.owner is not None:  # which has one
             return True
         if record.writer is not None or oid[:24] in self.tasks or owner_of(oid) in self.clients:
             return True
@@ -306,6 +310,7 @@ class NodeCore:
         free = {id(each): dict(each.available) for each in (self.capacity, *self.scheduler.pools.values())}
         leases = [worker.lease for worker in self.scheduler.workers.values() if worker.lease is not None]
         leases += [lease for group in self.placement.groups.values() for _, lease in group.leases.values()]
+        leases += [lease for _, lease in self.placement.bundles.reserved.values()]
         for lease in leases:
             books = free[id(lease.capacity)]
             for name, units in lease.request.items():

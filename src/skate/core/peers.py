@@ -89,6 +89,7 @@ class Peers:
             {
                 m.FORWARD: self.forwarded,
                 m.FINISHED: self.finished,
+                m.RETRIED: self.retried,
                 m.REPORT: self.report,
                 m.RESULT: self.result,
                 m.STREAM: self.streamed,
@@ -298,6 +299,16 @@ class Peers:
             node.calls.end_if_unwanted(task.actor)
         if self.waiting or node.scheduler.waiting:
             self.pump()
+
+    def tell_retried(self, task: Task) -> None:
+        """A task of a peer's runs again here: so many attempts it has had, if this node is lost."""
+        self.node.emit(task.client, (m.RETRIED, task.task_id, task.attempt, task.retries))
+
+    def retried(self, cid: int, message: tuple[Any, ...]) -> None:
+        """RETRIED: where it is, a task has had another attempt."""
+        task = self.node.tasks.get(message[1])
+        if task is not None and task.node is not None and task.node.cid == cid:
+            task.attempt, task.retries = message[2], message[3]
 
     def result(self, cid: int, message: tuple[Any, ...]) -> None:
         """RESULT from a peer: one result of a task that was forwarded there."""

@@ -50,5 +50,5 @@ class ControlC:
                 self._pump.main_aside = False
 
     def _on_signal(self, number: int, frame: Any) -> None:
-        if self._interrupts.now():
+        if self._interrupts.now(frame):
             signal.default_int_handler(number, frame)

@@ -12,10 +12,10 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate.client.memory import Memory
-from skate.client.process import Process
+from skate.wire.memory import Memory
 from skate.core.node import SHELL, NodeCore
 from skate.node.arena import ArenaFile
 from skate.node.control_c import ControlC
@@ -31,7 +31,7 @@ from skate.wire.pump import Pump
 from skate.wire.status import BOARD_BYTES, Board
 
 if TYPE_CHECKING:
-    from skate.client.settings import Settings
+    from skate.node.settings import Settings
 
 DRIVER = 0
 #: What a zygote on another node of this machine is told as the one here was.
@@ -99,7 +99,7 @@ class NodeHost:
         self.cooling = Cooling(self.core.allocator.arena, self.arena, self.mapping.forget)
         self.job = os.urandom(2).rjust(4, b"\0")
         #: The driver in this process, if there is one just now.
-        self.process: Process | None = None
+        self.process: Any = None  # the driver's tables, if this process is one
         #: The way to other nodes, once there are any.
         self.neighbours: Neighbours | None = None
         self.leaving = False
@@ -122,8 +122,8 @@ class NodeHost:
         self.pump.before_poll = self._before_poll
 
     @classmethod
-    def start(cls, settings: Settings, driver: bool = True) -> NodeHost:
-        """A running node, with this process as its driver unless that is to come later."""
+    def start(cls, settings: Settings, join: Callable[[NodeHost], Any] | None = None) -> NodeHost:
+        """A running node; `join` makes this process its driver, under the lock, unless that is to come later."""
         pump = Pump(threading.RLock(), "loop")
         control_c = ControlC(pump)
         host = None
@@ -132,8 +132,8 @@ class NodeHost:
             control_c.take()
             try:
                 host = cls(settings, pump, control_c)
-                if driver:
-                    host.attach_driver(settings.namespace, settings.runtime_env)
+                if join is not None:
+                    join(host)
                 host.launcher_for(PYTHON)
                 pump.start()
             except BaseException:
@@ -146,19 +146,6 @@ class NodeHost:
         return host
 
     # -- the driver
-
-    def attach_driver(self, namespace: str, runtime_env: dict[str, Any] | None) -> Process:
-        """Have this process take part as a driver; the lock is held."""
-        node_id = self.core.node_id
-        process = self.process = Process(DRIVER, self.pump, node_id, self.job)
-        process.link = EmbeddedLink(self)
-        process.mapping = self.mapping
-        process.is_driver = True
-        process.namespace = namespace
-        process.node_id = node_id
-        process.job_environment = runtime_env
-        self.core.connect(DRIVER, self.job.hex(), namespace, True)
-        return process
 
     def detach_driver(self) -> None:
         """The driver goes, the node stays: what was only for that driver ends."""
@@ -178,7 +165,6 @@ class NodeHost:
         if process is None:
             return False
         process.end()
-        process.link = EndedLink(process)
         return True
 
     # -- other nodes
@@ -499,57 +485,6 @@ class NodeHost:
         deadline = time.monotonic() + WRITERS_SECONDS
         while self.pump.asides and time.monotonic() < deadline:
             time.sleep(0.001)
-
-
-class EndedLink:
-    """What stands in for the link once the session has ended: a thread in the middle of a call learns of it here."""
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-
-    def send(self, message: tuple[Any, ...]) -> None:
-        """There is nobody to say it to."""
-        raise self._process.ended()
-
-    def flush(self) -> None:
-        """Nothing is queued."""
-
-    def block(self) -> bool:
-        """Nobody need be told."""
-        return False
-
-    def unblock(self) -> None:
-        """Nothing to tell."""
-
-
-class EmbeddedLink:
-    """The driver's way to the node it hosts: a direct call."""
-
-    def __init__(self, host: NodeHost) -> None:
-        self._host = host
-
-    def send(self, message: tuple[Any, ...]) -> None:
-        """Give the core a message."""
-        host = self._host
-        host.core.step(DRIVER, message, time.monotonic())
-        if not host._applying:
-            host.apply()
-            if host.dirty:
-                host.flush(soft=True)
-            if host.pump.watched:
-                host.pump.wake_ready()
-
-    def flush(self) -> None:
-        """Have everything queued on its way."""
-        if not self._host._applying:
-            self._host.flush()
-
-    def block(self) -> bool:
-        """A driver holds no CPU, so nobody need be told."""
-        return False
-
-    def unblock(self) -> None:
-        """Nothing to tell."""
 
 
 def _main_path() -> str | None:

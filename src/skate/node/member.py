@@ -10,7 +10,7 @@ from typing import Any
 
 import msgpack
 
-from skate.client.settings import Settings
+from skate.node.settings import Settings
 from skate.fabric.local import MemberFabric
 from skate.node.control_c import ControlC
 from skate.node.host import NodeHost

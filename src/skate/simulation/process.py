@@ -423,12 +423,13 @@ class Process:
         ref = frame.pick(number)
         if ref is None:
             return
-        if ref.kind == m.UNKNOWN:
-            ref.kind = m.PENDING
-            self.pending[ref.oid] = ref
-            self.send((m.FETCH, ref.oid))
-        if ref.kind == m.PENDING:
-            yield from self.block(lambda: ref.kind != m.PENDING, parent)
+        for _ in range(2):  # the first time to learn that it is on another node
+            if ref.kind >= m.UNKNOWN:
+                ref.kind = m.PENDING
+                self.pending[ref.oid] = ref
+                self.send((m.FETCH, ref.oid))
+            if ref.kind == m.PENDING:
+                yield from self.block(lambda: ref.kind != m.PENDING, parent)
         for thing in self.load(ref):
             frame.take(thing)
         yield None

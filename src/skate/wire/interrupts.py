@@ -13,12 +13,15 @@ import _thread
 import signal
 import threading
 import time
+from types import FrameType
 
 from skate.wire.pump import Pump
 
 # How long the lock is kept for the main thread to notice; longer than this it is in one call of C code anyway.
 NOTICE_SECONDS = 0.05
 RETRY_SECONDS = 0.002
+# What our finalizers call goes no deeper.
+FINALIZER_DEPTH = 6
 
 
 class Interrupts:
@@ -29,14 +32,14 @@ class Interrupts:
         self._main = threading.main_thread().ident or 0
         self._noticed = _thread.allocate_lock()
 
-    def now(self) -> bool:
-        """True if KeyboardInterrupt may be raised here; otherwise it comes by itself as soon as it may."""
+    def now(self, frame: FrameType | None) -> bool:
+        """True if KeyboardInterrupt may be raised in this frame; otherwise it comes by itself as soon as it may."""
         pump = self._pump
         self._settle()
         if pump.main_waits:
             pump.interrupt_main()
             return False
-        if pump.lock._is_owned() or pump.main_aside:
+        if pump.lock._is_owned() or pump.main_aside or _in_finalizer(frame):
             if not pump.interrupt_due:
                 pump.interrupt_due = True
                 # Not through `threading`, whose own locks the main thread may hold just now.
@@ -69,3 +72,14 @@ class Interrupts:
                     self._settle()
                     return
             time.sleep(RETRY_SECONDS)
+
+
+def _in_finalizer(frame: FrameType | None) -> bool:
+    """True in a finalizer of ours, where Python would print an exception and go on as if there had been none."""
+    for _ in range(FINALIZER_DEPTH):
+        if frame is None:
+            return False
+        if frame.f_code.co_name == "__del__" and frame.f_globals.get("__name__", "").startswith("skate."):
+            return True
+        frame = frame.f_back
+    return False

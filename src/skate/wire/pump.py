@@ -25,6 +25,8 @@ TICK_S = 0.005
 TICKS_BEFORE_SLEEP = 20
 SPIN_SECONDS = 60e-6
 SPIN_CREDIT_MAX = 16
+# How long `close` waits for a thread that was polling to notice.
+CLOSE_SECONDS = 1.0
 
 Ready = Callable[[], bool]
 
@@ -70,6 +72,7 @@ class Pump:
         self._thread: threading.Thread | None = None
         self._main_ident = threading.main_thread().ident
         self._main_gate: Any = None
+        self._polling = 0  # threads that are polling, or about to
         self.poller.register(self._wake, select.EPOLLIN)
 
     def start(self) -> None:
@@ -158,6 +161,7 @@ class Pump:
         lock = self.lock
         if is_main:
             self.main_waits = True
+        self._polling += 1
         lock.release()
         try:
             if self._spin_credit > 0 and is_main and timeout != 0:
@@ -166,6 +170,7 @@ class Pump:
                 events = self._poll(timeout)
         finally:
             lock.acquire()
+            self._polling -= 1
             if is_main:
                 self.main_waits = False
         if self.closed:
@@ -342,6 +347,10 @@ class Pump:
                 self._rest.release()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout=5)
+        # Whoever polls has been woken; its descriptors may not be closed, and handed out again, under it.
+        deadline = time.monotonic() + CLOSE_SECONDS
+        while self._polling and time.monotonic() < deadline:
+            time.sleep(0.0005)
         self.poller.close()
         os.close(self._wake)
         self._wake = -1

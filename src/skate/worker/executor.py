@@ -127,7 +127,7 @@ class Executor:
         running = self.running
         if running is None or running.task_id != self._interrupt:
             return
-        if self._interrupts.now():
+        if self._interrupts.now(frame):
             self._interrupt = None
             raise KeyboardInterrupt
 

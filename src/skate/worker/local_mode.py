@@ -23,7 +23,7 @@ from skate.worker.local_memory import LocalMemory
 from skate.worker.local_pump import LocalPump
 
 if TYPE_CHECKING:
-    from skate.client.settings import Settings
+    from skate.node.settings import Settings
 
 STARTS_WORK = frozenset({m.SUBMIT, m.CALL, m.CREATE_ACTOR})
 WAITING_TASKS_SHOWN = 5

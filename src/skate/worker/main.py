@@ -11,7 +11,7 @@ import threading
 from typing import Any
 
 from skate.client import session
-from skate.client.memory import Memory
+from skate.wire.memory import Memory
 from skate.client.process import Process
 from skate.core import messages as m
 from skate.wire.channel import Channel, ChannelClosed

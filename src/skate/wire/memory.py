@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from skate.client.mapping import Mapping
+from skate.wire.mapping import Mapping
 
 
 class Memory:

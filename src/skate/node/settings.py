@@ -134,11 +134,18 @@ def _bytes(name: str, value: Any) -> int | None:
 
 
 def _resources(given: Any) -> dict[str, float]:
-    from skate.client import option_values  # 3 ms, and most sessions have no resources of their own
-
-    found = option_values.resources("resources", given) or {}
-    for name, amount in found.items():
-        if amount != int(amount):
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise TypeError(f'resources is a dict of amounts, such as {{"licence": 2}}, not {given!r}')
+    found = {}
+    for name, amount in given.items():
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a resource is a text, not {name!r}")
+        if name in ("CPU", "GPU"):
+            raise ValueError(f"resources={{{name!r}: ...}}: say num_{name.lower()}s={amount} instead")
+        found[name] = _number(f"resources[{name!r}]", amount) or 0.0
+        if found[name] != int(found[name]):
             raise ValueError(f"resources={{{name!r}: {amount}}}: a node has whole numbers of a resource; tasks may ask for parts")
     return found
 

@@ -12,7 +12,7 @@ from collections import deque
 
 import pytest
 
-from skate.client.mapping import Mapping, _class_of
+from skate.wire.mapping import Mapping, _class_of
 from skate.node.arena import ArenaFile
 
 CAPACITY = 1 << 24

@@ -1,0 +1,28 @@
+"""A process's share in keeping an actor alive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skate.client.process import Process
+
+
+class ActorHold:
+    """This process's share in keeping an actor alive; its handles have it in common."""
+
+    __slots__ = ("actor_id", "process", "grants", "waiting", "__weakref__")
+
+    def __init__(self, actor_id: bytes, process: Process) -> None:
+        self.actor_id = actor_id
+        self.process = process
+        self.grants = 0
+        self.waiting = 0
+
+    def __del__(self) -> None:
+        if self.grants:
+            self.process.bury(self.actor_id, self.grants)
+
+    @property
+    def _actor_id(self) -> bytes:
+        return self.actor_id

@@ -1,0 +1,77 @@
+"""The driver's way to a node that is hosted in the same process: a direct call."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from skate.client.process import Process
+from skate.node.host import DRIVER
+
+if TYPE_CHECKING:
+    from skate.node.host import NodeHost
+
+
+def join(host: NodeHost, namespace: str, runtime_env: dict[str, Any] | None) -> Process:
+    """Have this process take part as a driver of the node it hosts; the lock is held."""
+    node_id = host.core.node_id
+    process = host.process = Process(DRIVER, host.pump, node_id, host.job)
+    process.link = EmbeddedLink(host)
+    process.mapping = host.mapping
+    process.is_driver = True
+    process.namespace = namespace
+    process.node_id = node_id
+    process.job_environment = runtime_env
+    host.core.connect(DRIVER, host.job.hex(), namespace, True)
+    return process
+
+
+class EndedLink:
+    """What stands in for the link once the session has ended: a thread in the middle of a call learns of it here."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def send(self, message: tuple[Any, ...]) -> None:
+        """There is nobody to say it to."""
+        raise self._process.ended()
+
+    def flush(self) -> None:
+        """Nothing is queued."""
+
+    def block(self) -> bool:
+        """Nobody need be told."""
+        return False
+
+    def unblock(self) -> None:
+        """Nothing to tell."""
+
+
+class EmbeddedLink:
+    """The driver's way to the node it hosts: a direct call."""
+
+    def __init__(self, host: NodeHost) -> None:
+        self._host = host
+
+    def send(self, message: tuple[Any, ...]) -> None:
+        """Give the core a message."""
+        host = self._host
+        host.core.step(DRIVER, message, time.monotonic())
+        if not host._applying:
+            host.apply()
+            if host.dirty:
+                host.flush(soft=True)
+            if host.pump.watched:
+                host.pump.wake_ready()
+
+    def flush(self) -> None:
+        """Have everything queued on its way."""
+        if not self._host._applying:
+            self._host.flush()
+
+    def block(self) -> bool:
+        """A driver holds no CPU, so nobody need be told."""
+        return False
+
+    def unblock(self) -> None:
+        """Nothing to tell."""
