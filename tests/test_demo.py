@@ -76,7 +76,9 @@ def test_every_source_is_in_exactly_one_shard(demo: ModuleType) -> None:
     assert sorted(sources) == demo.library_sources()[0]
     assert sum(len(shard.topics) for shard in shards) == len(demo.topics.topics)
     sizes = [sum(os.path.getsize(path) for path in shard.sources) for shard in shards]
-    assert max(sizes) < 1.2 * min(sizes), f"shards of unequal size keep workers idle: {sizes}"
+    # A file is not divided: where one is larger than a fair share, it is a share of its own.
+    largest = max(map(os.path.getsize, sources))
+    assert max(sizes) <= max(1.2 * min(sizes), largest), f"shards of unequal size keep workers idle: {sizes}"
 
 
 def test_passages_lose_nothing(demo: ModuleType) -> None:

@@ -175,7 +175,7 @@ class Abroad:
         asked = False
         for _, oid in task.deps:
             record = objects.records[oid]
-            if record.kind == m.REMOTE:
+            if record.kind == m.REMOTE or record.kind == m.PENDING:
                 asked = True
                 execution.await_argument(task, record)
                 self.want(record)

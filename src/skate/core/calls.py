@@ -365,6 +365,7 @@ class Calls:
         self.node.execution.drop_arguments(actor.creation)
         self.node.tasks.pop(actor.actor_id, None)
         if self.node.peers.active:
+            self.node.peers.unwait(actor.creation)
             self.node.peers.answered(actor.creation)
             self.node.routes.report(actor)
         self.node.scheduler.dispatch_all()

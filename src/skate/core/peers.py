@@ -192,28 +192,30 @@ class Peers:
         task.state = QUEUED
         self.waiting.setdefault(self.node.scheduler.class_of(task), []).append(task)
 
+    def unwait(self, task: Task) -> None:
+        """A task that may wait for a node has ended."""
+        queue = self.waiting.get(task.template.sched_class) if self.waiting else None
+        if queue and task in queue:
+            queue.remove(task)
+            if not queue:
+                del self.waiting[task.template.sched_class]
+
     def pump(self) -> None:
         """Something has come free elsewhere: let go what waits for it, here or in the queues of this node."""
         if self._pumping:
             return
         self._pumping = True
         for group in list(self.waiting):
-            queue = self.waiting[group]
-            while queue:
+            while queue := self.waiting.get(group):
                 task = queue[0]
-                if task.state != QUEUED:  # cancelled meanwhile
-                    queue.pop(0)
-                    continue
                 place = self.where.choose(task)
                 if place is None:
                     break
-                queue.pop(0)
+                self.unwait(task)
                 if place is not self.here:
                     self.forward(task, place)
                 elif not (task.deps and self.node.abroad.bring(task)):
                     self.node.scheduler.enqueue(task)
-            if not queue:
-                del self.waiting[group]
         scheduler = self.node.scheduler
         for group in list(scheduler.waiting):
             while group.queue and self.alive:
@@ -372,6 +374,7 @@ class Peers:
 
     def ended(self, task: Task) -> None:
         """A task has ended here: the peer that it came from is told, or it is remembered in case its results are lost."""
+        self.unwait(task)
         if task.origin is None:
             self.node.abroad.lineage.keep(task)
         elif task.kind != CREATION:
