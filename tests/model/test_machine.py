@@ -39,6 +39,9 @@ class Call:
         self.parent: Call | None = None
         self.ref: Ref | None = None
 
+    def let_go(self) -> None:
+        self.ref = None
+
     @property
     def gated(self) -> bool:
         return self.does in ("gate", "child") and not self.open
@@ -64,6 +67,9 @@ class Being:
         self.hold: Hold | None = None
         self.wanted = True
         self.dead = False
+
+    def let_go(self) -> None:
+        self.hold = None
 
     def die(self) -> None:
         self.dead = True
@@ -98,6 +104,7 @@ class NodeMachine(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 1 << 16), cpus=st.integers(1, 3))
     def begin(self, seed: int, cpus: int) -> None:
         self.cluster = Cluster(random.Random(seed), cpus)
+        self.cluster.lossy = False
         self.driver: Process = self.cluster.driver()
         self.cpus = cpus
         self.calls: list[Call] = []
@@ -182,21 +189,13 @@ class NodeMachine(RuleBasedStateMachine):
         if call.outcome == PENDING:
             call.outcome = "TaskCancelledError"
 
-    @precondition(lambda self: any(call.ref is not None for call in self.calls))
+    @precondition(lambda self: any(call.outcome != PENDING for call in self.calls))
     @rule(data=st.data())
     def forget(self, data: Any) -> None:
-        call = data.draw(st.sampled_from([call for call in self.calls if call.ref is not None]))
+        call = data.draw(st.sampled_from([call for call in self.calls if call.outcome != PENDING]))
         call.ref = None
-        if call.outcome != PENDING:
-            self.calls.remove(call)
-        else:
-            self.keep_watch(call)
+        self.calls.remove(call)
         self.cluster.settle()
-
-    def keep_watch(self, call: Call) -> None:
-        """A pending result is held by its process, and only there."""
-        task_id = next(task_id for task_id, spec in self.cluster.specs.items() if spec.name == call.name)
-        call.ref = self.driver.pending[task_id + b"\x01\0\0\0"]
 
     # -- actors
 
@@ -345,8 +344,8 @@ class NodeMachine(RuleBasedStateMachine):
             return
         self.cluster.gates |= {call.name + end for call in self.calls for end in ("", "-child")}
         self.cluster.settle()
-        self.calls.clear()
-        self.beings.clear()
+        for thing in (*self.calls, *self.beings):  # which Hypothesis may hold as well
+            thing.let_go()
         self.cluster.drain()
 
 

@@ -144,6 +144,44 @@ def test_interrupt_nobody_catches_ends_the_driver(program: Callable[..., Program
     assert started.err.rstrip().endswith("KeyboardInterrupt")
 
 
+def test_interrupts_while_sessions_begin_and_end(program: Callable[..., Program]) -> None:
+    """No half of a session stays, whatever moment of init or shutdown the signal meets."""
+    started = program(
+        """
+        import os, random, signal, threading, time
+        @ray.remote
+        def double(x):
+            return 2 * x
+        def state():
+            return len(os.listdir("/proc/self/fd")), threading.active_count()
+        ray.init(START); ray.get(double.remote(1)); ray.shutdown()
+        before = state()
+        seen = 0
+        random.seed(1)
+        for _ in range(40):
+            timer = threading.Timer(random.random() * 0.15, os.kill, (os.getpid(), signal.SIGINT))
+            try:
+                timer.start()
+                while True:
+                    ray.init(START)
+                    assert ray.get(double.remote(1)) == 2
+                    ray.shutdown()
+            except KeyboardInterrupt:
+                seen += 1
+            timer.join()
+            ray.shutdown()
+        assert seen == 40
+        assert state() == before, (before, state())
+        print("clean", flush=True)
+        import sys
+        sys.stdin.readline()
+        """
+    )
+    started.said("^clean")
+    assert not started.others(), started.others()
+    assert started.end() == 0, started.story()
+
+
 def test_a_handler_of_the_users_is_left_alone(program: Callable[..., Program], tmp_path: object) -> None:
     started = program(
         """

@@ -114,10 +114,12 @@ def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = F
         host, process = _host, _process
         if process is None or _in_worker:
             return
-        attach(None)
         process.exiting = _exiting_interpreter
-        if host is not None:
-            host.shutdown()
+        try:
+            attach(None)
+        finally:  # Ctrl-C between the two must not leave a host that nobody can end
+            if host is not None:
+                host.shutdown()
 
 
 class RayContext(dict[str, Any]):

@@ -98,7 +98,10 @@ class Abroad:
         node = self.node
         objects = node.objects
         record = objects.ensure(oid)
-        if record.kind != m.PENDING or record.away is not None and record.away.place is not None:
+        if record.kind == m.REMOTE and record.away.place is None:  # made again, after it was lost
+            record.away.place = peer
+            return
+        if record.kind != m.PENDING or (record.away is not None and record.away.place is not None):
             node.emit(peer.cid, (m.FREE, oid, 1))
             return
         if record.away is None:

@@ -223,6 +223,8 @@ class Execution:
 
     def give(self, task: Task, oid: bytes, kind: int, payload: Any, held: tuple[bytes, ...], index: int | None) -> None:
         """Hand one result to the process that asked for it, and to the object table if others know of it."""
+        if task.given is not None and oid in task.given:
+            return
         node = self.node
         record = node.objects.records.get(oid)
         client = task.client

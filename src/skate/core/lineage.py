@@ -132,6 +132,7 @@ class Lineage:
         task.retries -= task.retries > 0
         task.attempt += 1
         task.heirs = 0
+        task.given = None
         task.missing = 0
         task.state = WAITING
         task.node = task.worker = None

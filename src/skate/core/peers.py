@@ -146,7 +146,9 @@ class Peers:
     def _lost(self, task: Task, peer: Peer) -> None:
         execution = self.node.execution
         task.node = None
-        if task.cancelled:
+        if task.given is not None and len(task.given) == task.template.returns:
+            execution.forget(task)
+        elif task.cancelled:
             execution.cancelled(task)
         elif task.retries:
             task.retries -= task.retries > 0
@@ -331,7 +333,10 @@ class Peers:
     def stream_ended(self, cid: int, message: tuple[Any, ...]) -> None:
         """STREAM_END from a peer."""
         task = self.node.tasks.get(message[1])
-        if task is not None and task.client in self.node.clients:
+        if task is None or task.node is None or task.node.cid != cid:
+            return
+        task.given = {b"the end"}  # which counts as its one result
+        if task.client in self.node.clients:
             self.node.emit(task.client, message)
 
     def _take(
@@ -341,11 +346,14 @@ class Peers:
         task = node.tasks.get(oid[:24])
         if task is None or task.node is None or task.node.cid != cid:
             self._give_back(cid, oid, held, kept)
-        elif kind == m.ARENA:
+            return
+        if kind == m.ARENA:
             node.abroad.made_at(task, oid, task.node, payload[1], held, index)
         else:
             node.execution.give(task, oid, kind, payload, held, index)
             self._give_back(cid, oid, held, kept)
+        if index is None:
+            task.given = {oid} if task.given is None else task.given | {oid}
 
     def _give_back(self, cid: int, oid: bytes, held: tuple[bytes, ...], kept: int) -> None:
         for each in (oid,) if kept else held:

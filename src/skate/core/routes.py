@@ -246,6 +246,9 @@ class Routes:
         for task in list(node.tasks.values()):
             if task.kind == METHOD and task.node is peer and task.state == SENT:
                 task.node = None
+                if task.given is not None and len(task.given) == task.template.returns:
+                    node.execution.forget(task)
+                    continue
                 task.state = QUEUED
                 calls.setdefault(task.actor.actor_id, []).append(task)
         reason = f"was on node {peer.node_id.hex()}, which {peer.reason}"

@@ -72,6 +72,7 @@ class Task:
     error: tuple[str, dict[str, Any]] | None = None
     node: Any = None  # the peer that it was forwarded to
     origin: dict[str, Any] | None = None  # what the peer that forwarded it here said about it
+    given: set[bytes] | None = None  # results that had come from a peer before it was lost
     heirs = 0  # values that it could make again, if they were lost
 
     def __init__(

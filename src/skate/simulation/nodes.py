@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
 from skate.core.actors import DEAD
+from skate.core.lifetimes import owner_of
 from skate.core.node import SHELL, NodeCore
 from skate.simulation.cluster import Cluster, Faults
 from skate.simulation.process import JOB, Process
@@ -361,7 +362,8 @@ class World:
         self.close(drivers[0], every_actor=True)
         for node in living:
             node.gone()
-        unanswered = [self.specs[task_id] for task_id, outcome in self.outcomes.items() if not outcome]
+        callers = {cid for node in living for cid in node.processes}
+        unanswered = [self.specs[i] for i, outcome in self.outcomes.items() if not outcome and owner_of(i) in callers]
         assert not unanswered, f"callers of {unanswered} live and never got an answer"
         assert not head.core.actors.names, head.core.actors
 

@@ -285,7 +285,7 @@ class Worker(Process):
     def task_crash(self, running: Running, attempts: int) -> Thread:
         """Take the process down, in the first so many attempts."""
         if running.attempt < attempts:
-            self.cluster.crash(self)
+            self.cluster.strike(self)
         yield None
 
     def task_exit(self, running: Running) -> Thread:
