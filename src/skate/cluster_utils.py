@@ -15,12 +15,12 @@ from typing import Any
 import msgpack
 
 from skate.client import session
-from skate.node.settings import Settings
 from skate.client.embedded import join
 from skate.fabric.local import HeadFabric
 from skate.node import birth
 from skate.node.host import NodeHost
 from skate.node.neighbours import Neighbours
+from skate.node.settings import Settings
 
 #: What a node has if nothing is said.
 DEFAULTS: dict[str, Any] = {"num_cpus": 1, "num_gpus": 0, "object_store_memory": 150 * 1024 * 1024}
@@ -202,7 +202,11 @@ class Cluster:
 
     def wait_for_nodes(self, timeout: float = 30) -> None:
         """Wait until all nodes have joined; raises TimeoutError after `timeout` seconds."""
-        self._await(lambda: self.remaining_processes_alive() and all(n.node_id for n in self.worker_nodes), timeout, "all nodes", None)
+
+        def joined() -> bool:
+            return self.remaining_processes_alive() and all(node.node_id for node in self.worker_nodes)
+
+        self._await(joined, timeout, "all nodes", None)
 
     def remaining_processes_alive(self) -> bool:
         """True if no node has ended by itself."""

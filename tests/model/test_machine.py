@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from skate.simulation import Cluster, Spec
-from skate.simulation.process import Frame, Hold, Process, Ref
+from skate.simulation.process import Process
+from skate.simulation.refs import Frame, Hold, Ref
 from skate.simulation.programs import CPU, method
 
 PENDING = "pending"

@@ -195,19 +195,28 @@ PROGRAMS = {
     """,
     "streams closed by user code": """
     @ray.remote
+    class Closing:
+        def prints(self):
+            print("x")
+        def closes(self, what):
+            return closes(what)
     def closes(what):
         if what == "fd": os.close(1); os.close(2)
         elif what == "stdout": sys.stdout.close(); sys.stderr.close()
         else: sys.stdout = sys.stderr = None
         return os.getpid()
     for what in ("fd", "stdout", "none"):
-        ray.get(closes.remote(what))
-        assert ray.get([quick.remote(i) for i in range(20)]) == list(range(20))
-        @ray.remote
-        def prints():
-            print("x")
-        try: ray.get(prints.remote())
+        actor = Closing.remote()
+        pid = ray.get(actor.closes.remote(what))
+        try: ray.get(actor.prints.remote())
         except ray.exceptions.RayTaskError as error: assert isinstance(error, (ValueError, OSError)), error
+        try: assert ray.get(actor.closes.remote("none")) == pid
+        except ray.exceptions.RayTaskError as error: raise AssertionError(what) from error
+    @ray.remote
+    def task_closes(what):
+        return closes(what)
+    ray.get(task_closes.remote("stdout"))
+    assert ray.get([quick.remote(i) for i in range(20)]) == list(range(20))
     """,
     "failing task closes nothing": """
     @ray.remote

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from skate.client import exports, graphs, options, session, signatures, submission
 from skate.client.actor_descriptor import METHOD_OPTIONS, ActorDescriptor
-from skate.client.generators import open_stream
 from skate.client.actor_hold import ActorHold
+from skate.client.generators import open_stream
 from skate.client.remote_function import parameter_names, return_fields
 from skate.core import messages as m
 from skate.wire import values

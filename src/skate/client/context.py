@@ -159,7 +159,6 @@ class RuntimeContext:
     @property
     def runtime_env(self) -> Any:
         """The runtime environment of the running code."""
-        import json  # rarely asked
 
         from skate.runtime_env import RuntimeEnv
 

@@ -118,14 +118,15 @@ def strategy_of(process: Process, options: dict[str, Any], kind: str, name: str)
         _check_fits(group, index, options, kind, name)
         return ("bundle", group.id.binary(), index, bool(capture))
     where = type(strategy).__name__
+    asked: Any = strategy
     if strategy == "SPREAD":
         return ("spread",)
     if where == "NodeAffinitySchedulingStrategy":
-        node = strategy.node_id
+        node = asked.node_id
         node = bytes.fromhex(node) if isinstance(node, str) else node
-        return ("node", node, bool(strategy.soft))
+        return ("node", node, bool(asked.soft))
     if where == "NodeLabelSchedulingStrategy":
-        return ("labels", _label_conditions(strategy.hard), _label_conditions(strategy.soft))
+        return ("labels", _label_conditions(asked.hard), _label_conditions(asked.soft))
     selector = options.get("label_selector")
     if selector:
         wanted = selector_conditions(selector)

@@ -20,7 +20,8 @@ def to_exception(error: tuple[str, dict[str, Any]], site: Any, process: Process 
     text = fields.get("message", "")
     where = site_text(site)
     if name == "RayTaskError":
-        return _task_error(fields, where).as_instanceof_cause()
+        task_error: BaseException = _task_error(fields, where).as_instanceof_cause()
+        return task_error
     if fields.get("through") and name not in ("TaskCancelledError",):
         upstream = to_exception((name, {**fields, "through": ()}), None, process)
         return e.RayTaskError.for_failed_input(
@@ -33,9 +34,8 @@ def to_exception(error: tuple[str, dict[str, Any]], site: Any, process: Process 
     if name == "ActorUnavailableError":
         return e.ActorUnavailableError(text, fields.get("actor_id"))
     if name == "TaskCancelledError":
-        return e.TaskCancelledError(
-            fields["task_id"].hex() if "task_id" in fields else None, f"{fields.get('name', 'the task')} was cancelled" + (f"; submitted at {where}" if where else "")
-        )
+        said = f"{fields.get('name', 'the task')} was cancelled" + (f"; submitted at {where}" if where else "")
+        return e.TaskCancelledError(fields["task_id"].hex() if "task_id" in fields else None, said)
     if name == "no such actor":
         return ValueError(_no_such_actor(fields))
     if name in ("ValueError", "TypeError", "RuntimeError"):

@@ -91,7 +91,7 @@ class ObjectRefGenerator:
         return self
 
     def __next__(self) -> ObjectRef[Any]:
-        ref = self._next_sync(None)
+        ref: ObjectRef[Any] | None = self._next_sync(None)
         if ref is None:
             raise StopIteration
         return ref

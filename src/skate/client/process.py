@@ -7,7 +7,6 @@ channel. Everything that changes state happens under the engine lock; values are
 from __future__ import annotations
 
 import sys
-import threading
 import weakref
 from collections import deque
 from collections.abc import Callable

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from skate.client import exports, graphs, options, session, signatures, submission
 from skate.client.generators import ObjectRefGenerator, open_stream
 from skate.core import messages as m
+from skate.wire import values
 
 if TYPE_CHECKING:
     from skate.client.process import Process
@@ -140,7 +141,7 @@ class _Call:
         fields |= {
             "kind": "task",
             "max_retries": options.DEFAULT_MAX_RETRIES if retries is None else retries,
-            "retry_exceptions": retry if isinstance(retry, bool) else exports.values.pack_function(retry)[0],
+            "retry_exceptions": retry if isinstance(retry, bool) else values.pack_function(retry)[0],
             "max_calls": given.get("max_calls") or 0,
             **return_fields(returns),
         }

@@ -228,7 +228,9 @@ def _checked_waitables(refs: Any, num_returns: int) -> set[type]:
         bad = next(ref for ref in refs if type(ref) not in (ObjectRef, ObjectRefGenerator))
         raise _not_a_ref(bad, "wait")
     if (id(refs), len(refs)) != _unique[0] and len(set(map(id, refs))) != len(refs):
-        raise ValueError("ray.wait takes each ref once, but the list has duplicates; make it unique, as by list(dict.fromkeys(refs))")
+        raise ValueError(
+            "ray.wait takes each ref once, but the list has duplicates; make it unique, as by list(dict.fromkeys(refs))"
+        )
     if isinstance(num_returns, bool) or not isinstance(num_returns, int):
         raise TypeError(f"num_returns of ray.wait is a whole number, not {num_returns!r}")
     if refs and num_returns <= 0:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
 from skate.core.actors import ALIVE, DEAD, PENDING, RESTARTING, Actor
-from skate.core.feasibility import refusal
 from skate.core.execution import cancelled_error
+from skate.core.feasibility import refusal
 from skate.core.tasks import CREATION, ENDED, METHOD, QUEUED, SENT, WAITING, Task
 from skate.core.workers import START_FAILED, Worker
 
@@ -148,6 +148,8 @@ class Calls:
             return
         retries = task.template.fields.get("max_task_retries")
         task.retries = actor.task_retries if retries is None else retries
+        if task.attempt and task.origin is not None:
+            task.retries = task.origin["retries"]
         if task.missing or (actor.in_order and task.client in actor.lanes):
             actor.lanes.setdefault(actor.lane_of(task), deque()).append(task)
         else:
@@ -184,9 +186,14 @@ class Calls:
         if worker is None:
             self.node.peers.forward(task, actor.node)
             return
-        if task.deps and self.node.peers.active and self.node.abroad.bring(task):
-            actor.lanes.setdefault(actor.lane_of(task), deque()).appendleft(task)
-            return
+        if task.deps and self.node.peers.active:
+            if self.node.abroad.bring(task):
+                actor.lanes.setdefault(actor.lane_of(task), deque()).appendleft(task)
+                return
+            failed = self.node.execution.failed_argument(task)
+            if failed is not None:  # it was lost meanwhile, and could not be made again
+                self.node.execution.fail(task, failed)
+                return
         task.state = SENT
         task.worker = worker
         worker.sent += 1

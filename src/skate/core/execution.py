@@ -257,6 +257,15 @@ class Execution:
             task.items = index
             oid = task_id + index.to_bytes(4, "little")
             self.give(task, oid, kind, payload, held, index)
+        elif kind == m.ARENA:  # made once more by a second attempt
+            self._unwritten(cid, task_id + index.to_bytes(4, "little"))
+
+    def _unwritten(self, cid: int, oid: bytes) -> None:
+        """What a worker has written into the arena is not wanted after all."""
+        record = self.node.objects.get(oid)
+        if record is not None and record.writer == cid:
+            record.writer = None
+            self.node.objects.drop_if_unused(record)
 
     def consumed(self, cid: int, message: tuple[Any, ...]) -> None:
         """CONSUMED: the reader of a stream has taken so many items."""

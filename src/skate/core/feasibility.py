@@ -27,6 +27,7 @@ def _judge(node: NodeCore, task: Task) -> ErrorValue | None:
     strategy = template.strategy
     what = "Task" if task.kind == PLAIN else "Actor"
     kind = strategy[0] if strategy else ""
+    totals = node.node_totals()
     if kind == "bundle" and strategy is not None:
         return node.placement.refusal(task, strategy[1], strategy[2])
     if kind == "node" and strategy is not None:
@@ -38,12 +39,14 @@ def _judge(node: NodeCore, task: Task) -> ErrorValue | None:
                 f"alive: {known}; choose one of them or pass soft=True"
             )
             return (f"{what}UnschedulableError", {"message": text})
+        if not soft:
+            totals = [total for each, total in zip(node.node_ids(), totals, strict=True) if each == wanted]
     if kind == "labels" and strategy is not None:
         hard = strategy[1]
         if not any(matches(labels, hard) for labels in node.node_labels()):
             text = f"{template.name} asks for a node with labels {hard}, but the nodes have {node.node_labels()}"
             return (f"{what}UnschedulableError", {"message": text})
-    totals = node.node_totals()
+        totals = [total for labels, total in zip(node.node_labels(), totals, strict=True) if matches(labels, hard)]
     request = {**template.request, **template.placement}
     if any(all(total.get(name, 0) >= units for name, units in request.items()) for total in totals):
         return None

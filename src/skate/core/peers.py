@@ -192,6 +192,8 @@ class Peers:
     def wait(self, task: Task) -> None:
         """No node has room: the task waits until one has."""
         task.state = QUEUED
+        if not self._impatient_at and refusal(self.node, task) is not None:
+            self._impatient_at = self.node.now + PATIENCE_SECONDS
         self.waiting.setdefault(self.node.scheduler.class_of(task), []).append(task)
 
     def unwait(self, task: Task) -> None:
@@ -222,7 +224,7 @@ class Peers:
         for group in list(scheduler.waiting):
             while group.queue and self.alive:
                 task = group.queue[0]
-                if task.origin is not None and not (task.kind == CREATION and self.head is None):
+                if not self._may_leave(task):
                     break
                 other = self.where.elsewhere(task)
                 if other is None:
@@ -230,6 +232,12 @@ class Peers:
                 scheduler.dequeue(task)
                 self.forward(task, other)
         self._pumping = False
+
+    def _may_leave(self, task: Task) -> bool:
+        """Whether a task that is queued here may go elsewhere: not one of a peer's, nor an actor that others know to be here."""
+        if task.kind == CREATION:
+            return self.head is None and not task.attempt
+        return task.origin is None
 
     # -- out
 
@@ -245,6 +253,7 @@ class Peers:
         client = self.client_of(task)
         if client is not None:
             fields["job"], fields["namespace"] = client.job, client.namespace
+        fields["retries"] = task.retries
         if task.kind == METHOD:
             fields["actor"] = task.actor.actor_id
         else:
@@ -252,7 +261,6 @@ class Peers:
             peer.take(task.template.request)
             group = node.scheduler.class_of(task)
             peer.classes[group] = peer.classes.get(group, 0) + 1
-            fields["retries"] = task.retries
             if task.kind == CREATION:
                 fields["life"] = node.routes.put_at(task.actor, peer)
         self.introduce(peer, task.template.key)

@@ -96,7 +96,7 @@ class Where:
 
     def _roomiest(self, task: Task, nodes: list[Peer], need: dict[str, int]) -> Peer | None:
         here = self._peers.here
-        best: Any = None
+        best: Peer | None = None
         most = -1.0
         for node in nodes:
             if node is here or not self._room(task, node, need):

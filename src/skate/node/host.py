@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate.wire.memory import Memory
 from skate.core.node import SHELL, NodeCore
 from skate.node.arena import ArenaFile
 from skate.node.control_c import ControlC
@@ -24,9 +23,10 @@ from skate.node.descriptors import Descriptors
 from skate.node.environments import Environments
 from skate.node.launcher import PYTHON, Launcher, how_it_ended, zygote_config
 from skate.node.logs import WorkerOutput
-from skate.node.overflow import OverflowFile
 from skate.node.neighbours import Neighbours, facts
+from skate.node.overflow import OverflowFile
 from skate.wire.channel import Channel, ChannelClosed
+from skate.wire.memory import Memory
 from skate.wire.pump import Pump
 from skate.wire.status import BOARD_BYTES, Board
 

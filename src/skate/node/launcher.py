@@ -38,7 +38,7 @@ class Launcher:
 
     def events(self) -> list[dict[str, Any]] | None:
         """What the zygote has reported; None when it is gone."""
-        found = []
+        found: list[dict[str, Any]] = []
         while True:
             try:
                 data = self.control.recv(1 << 16, socket.MSG_DONTWAIT)

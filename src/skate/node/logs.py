@@ -230,5 +230,5 @@ def _write(stream: object, text: str) -> None:
             encoding = getattr(stream, "encoding", None) or "ascii"
             stream.write(text.encode(encoding, "backslashreplace").decode(encoding))  # type: ignore[attr-defined]
         stream.flush()  # type: ignore[attr-defined]
-    except Exception:  # the stream is the program's: closed, None, or an object of its own that raises anything
+    except Exception:  # the stream is the program's, and may raise anything
         return

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgpack
 
-from skate.node.settings import Settings
 from skate.fabric.local import MemberFabric
 from skate.node.control_c import ControlC
 from skate.node.host import NodeHost
 from skate.node.launcher import PYTHON
 from skate.node.logs import WorkerOutput
 from skate.node.neighbours import Neighbours
+from skate.node.settings import Settings
 from skate.wire.pump import Pump
 
 STDIN = 0

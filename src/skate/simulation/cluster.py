@@ -276,7 +276,7 @@ class Cluster:
     def reconcile(self) -> None:
         """Nothing is under way: what the core thinks each process holds must be what it holds."""
         for process in self.processes.values():
-            holds = {oid: weak() for table in (process.known, process.actors) for oid, weak in table.items()}  # type: ignore[attr-defined]
+            holds = {oid: weak() for table in (process.known, process.actors) for oid, weak in table.items()}
             grants = {oid: thing.grants for oid, thing in holds.items() if thing is not None and thing.grants}
             things: dict[bytes, Any] = {**self.core.objects.records, **self.core.actors.actors}
             counted = {oid: thing.holders[process.cid] for oid, thing in things.items() if process.cid in thing.holders}
@@ -313,7 +313,8 @@ class Cluster:
         busy = [worker for worker in core.scheduler.workers.values() if worker.outstanding or worker.lease]
         assert not busy, busy
         for task_id, outcome in self.outcomes.items():
-            assert outcome or owner_of(task_id) not in self.processes, f"the caller of {self.specs[task_id]} lives and never got an answer"
+            heard = outcome or owner_of(task_id) not in self.processes
+            assert heard, f"the caller of {self.specs[task_id]} lives and never got an answer"
 
     # -- what an onlooker sees
 

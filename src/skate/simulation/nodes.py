@@ -45,7 +45,7 @@ class Node(Cluster):
             setattr(self, name, getattr(world, name))
 
     @property
-    def now(self) -> float:  # type: ignore[override]
+    def now(self) -> float:
         """The clock of all."""
         return self.world.now
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
 from skate.simulation.programs import Operation, Spec
+from skate.simulation.refs import Frame, Hold, Ref, Stream
 
 if TYPE_CHECKING:
     from skate.simulation.cluster import Cluster
@@ -26,77 +27,6 @@ LARGE_BYTES = 200_000
 
 class Interrupted(BaseException):
     """Raised inside an operation of a task that is being cancelled."""
-
-
-class Ref:
-    """A reference as one process holds it."""
-
-    __slots__ = ("oid", "process", "kind", "value", "held", "grants", "__weakref__")
-
-    def __init__(self, oid: bytes, process: Process, kind: int, value: Any = None) -> None:
-        self.oid = oid
-        self.process = process
-        self.kind = kind
-        self.value = value
-        self.held: list[Any] = []
-        self.grants = 0
-
-    def __del__(self) -> None:
-        if self.grants:
-            self.process.graves.append((self.oid, self.grants))
-
-    def __repr__(self) -> str:
-        return f"<Ref {self.oid.hex()[:16]} kind={self.kind} grants={self.grants}>"
-
-
-class Hold:
-    """A process's share in keeping an actor alive."""
-
-    __slots__ = ("oid", "process", "grants", "__weakref__")
-
-    def __init__(self, actor_id: bytes, process: Process) -> None:
-        self.oid = actor_id
-        self.process = process
-        self.grants = 0
-
-    def __del__(self) -> None:
-        if self.grants:
-            self.process.graves.append((self.oid, self.grants))
-
-
-class Stream:
-    """The items of a streaming call that have arrived."""
-
-    def __init__(self, task_id: bytes) -> None:
-        self.task_id = task_id
-        self.ready: deque[Ref] = deque()
-        self.arrived = 0
-        self.taken = 0
-        self.count: int | None = None
-
-
-class Frame:
-    """The variables of a program: refs, actors, streams and groups it has come by."""
-
-    def __init__(self) -> None:
-        self.refs: list[Ref] = []
-        self.holds: list[Hold] = []
-        self.streams: list[Stream] = []
-        self.groups: list[bytes] = []
-
-    def pick(self, number: int) -> Ref | None:
-        """The ref that a number stands for, or None if there is none."""
-        return self.refs[number % len(self.refs)] if self.refs else None
-
-    def take(self, thing: Any) -> None:
-        """Keep what came out of a value."""
-        (self.refs if isinstance(thing, Ref) else self.holds).append(thing)
-
-    def clear(self) -> None:
-        """Let everything go."""
-        self.refs.clear()
-        self.holds.clear()
-        self.streams.clear()
 
 
 class Process:
@@ -389,7 +319,7 @@ class Process:
         oid = self.next_object_id()
         if not large:
             ref = Ref(oid, self, m.INLINE, (oid[-4:], tuple(self.escape(each) for each in kept)))
-            ref.held = kept  # type: ignore[assignment]
+            ref.held = kept
         else:
             ref = Ref(oid, self, m.PENDING)
             place = yield from self.write(oid, tuple(each.oid for each in kept))

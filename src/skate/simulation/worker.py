@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
-from skate.simulation.process import Frame, Interrupted, Process, Thread
+from skate.simulation.process import Interrupted, Process, Thread
 from skate.simulation.programs import Spec
+from skate.simulation.refs import Frame
 
 if TYPE_CHECKING:
     from skate.simulation.cluster import Cluster

@@ -43,7 +43,7 @@ class _Waiter:
 class Pump:
     """Polls file descriptors and calls their handlers under the lock."""
 
-    def __init__(self, lock: threading.RLock, name: str) -> None:  # type: ignore[valid-type]
+    def __init__(self, lock: threading.RLock, name: str) -> None:
         self.lock: Any = lock
         self.name = name
         self.poller = select.epoll()

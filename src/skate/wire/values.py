@@ -119,7 +119,7 @@ def _raw(buffer: pickle.PickleBuffer) -> memoryview:
     try:
         return buffer.raw()
     except BufferError:  # not contiguous
-        return memoryview(bytes(buffer))  # type: ignore[call-overload]
+        return memoryview(bytes(buffer))
 
 
 _pickler_class: Any = None

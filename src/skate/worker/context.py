@@ -97,7 +97,8 @@ class WorkerContext:
 
     def own_handle(self) -> Any:
         """A handle to the actor that lives here."""
-        from skate.client.actors import ActorDescriptor, ActorHandle  # the worker need not know handles
+        from skate.client.actor_descriptor import ActorDescriptor  # the worker need not know handles
+        from skate.client.actors import ActorHandle
 
         descriptor = ActorDescriptor.of(self.actor_template.load(self.process), {})
         with self.process.lock:

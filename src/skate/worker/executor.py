@@ -203,11 +203,11 @@ class Executor:
                 value = function(*given, **named)
             else:
                 value = function()
-            given = named = None
+            given = named = None  # type: ignore[assignment]
             returns = self.results(running, value)
             value = None
         except BaseException as error:  # a task may end in anything; its caller gets it
-            given = named = value = None
+            given = named = value = None  # type: ignore[assignment]
             self.failed(running, error, started)
             error = None  # type: ignore[assignment]
             return
@@ -231,7 +231,7 @@ class Executor:
                 value = method(*given, **named)
             else:
                 value = method()
-            given = named = None
+            given = named = None  # type: ignore[assignment]
             if running.cancelled:  # the method was not interrupted, but its caller no longer wants the result
                 raise KeyboardInterrupt
             returns = self.results(running, value)
@@ -240,7 +240,7 @@ class Executor:
             self.leave_actor()
             return
         except BaseException as error:  # as in execute
-            given = named = value = None
+            given = named = value = None  # type: ignore[assignment]
             if isinstance(error, SystemExit):
                 self.leave_actor()
                 return
@@ -265,7 +265,8 @@ class Executor:
     def actor_name(self) -> str:
         """What stands in front of an actor's lines."""
         fields = self.context.actor_fields
-        return fields.get("name") or self.context.actor_template.name
+        name: str = fields.get("name") or self.context.actor_template.name
+        return name
 
     def construct(self, sequence: int, message: tuple[Any, ...]) -> bool:
         """Make the actor; False if that has ended the worker's loop (an asyncio actor has run and left)."""

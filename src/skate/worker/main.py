@@ -11,10 +11,10 @@ import threading
 from typing import Any
 
 from skate.client import session
-from skate.wire.memory import Memory
 from skate.client.process import Process
 from skate.core import messages as m
 from skate.wire.channel import Channel, ChannelClosed
+from skate.wire.memory import Memory
 from skate.wire.pump import Pump
 from skate.wire.status import SLOT_BYTES, Slot
 from skate.worker import environment, forks, output

@@ -106,7 +106,7 @@ class ThreadedMode:
             method = executor.method(running.template)
             given, named = executor.arguments(args, deps)
             value = method(*given, **named)
-            given = named = None
+            given = named = None  # type: ignore[assignment]
             returns = executor.results(running, value)
             value = None
         except (ActorExit, SystemExit):
@@ -114,7 +114,7 @@ class ThreadedMode:
             executor.pump.kick()
             return
         except BaseException as error:  # a call may end in anything; its caller gets it
-            given = named = value = None
+            given = named = value = None  # type: ignore[assignment]
             executor.failed(running, error, started)
             error = None  # type: ignore[assignment]
         else:
