@@ -273,8 +273,12 @@ def imports_at_the_top() -> dict[str, set[str]]:
 
 def for_type_checkers(tree: ast.Module) -> set[int]:
     """The lines of what stands under ``if TYPE_CHECKING``, which never runs and so closes no cycle."""
-    blocks = [n for n in ast.walk(tree) if isinstance(n, ast.If) and ast.unparse(n.test).endswith("TYPE_CHECKING")]
-    return {n.lineno for block in blocks for each in block.body for n in ast.walk(each) if hasattr(n, "lineno")}
+    blocks = [
+        n for n in ast.walk(tree) if isinstance(n, ast.If) and ast.unparse(n.test).endswith("TYPE_CHECKING")
+    ]
+    return {
+        n.lineno for block in blocks for each in block.body for n in ast.walk(each) if hasattr(n, "lineno")
+    }
 
 
 def reached_from(module: str) -> set[str]:

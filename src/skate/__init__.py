@@ -47,8 +47,16 @@ _HOMES = {
     "Language": "skate.client.cross_language",
     **dict.fromkeys(
         (
-            "ActorClassID", "ActorID", "FunctionID", "JobID", "NodeID", "ObjectID", "PlacementGroupID", "TaskID",
-            "UniqueID", "WorkerID",
+            "ActorClassID",
+            "ActorID",
+            "FunctionID",
+            "JobID",
+            "NodeID",
+            "ObjectID",
+            "PlacementGroupID",
+            "TaskID",
+            "UniqueID",
+            "WorkerID",
         ),
         "skate.core.ids",
     ),  # fmt: skip

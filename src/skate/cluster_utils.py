@@ -25,13 +25,35 @@ from skate.node.settings import Settings
 #: What a node has if nothing is said.
 DEFAULTS: dict[str, Any] = {"num_cpus": 1, "num_gpus": 0, "object_store_memory": 150 * 1024 * 1024}
 #: Arguments of nodes that have a meaning here; `memory` is called `_memory` elsewhere.
-NODE_ARGUMENTS = frozenset({*DEFAULTS, "resources", "labels", "memory", "log_to_driver", "namespace", "preload"})
+NODE_ARGUMENTS = frozenset(
+    {*DEFAULTS, "resources", "labels", "memory", "log_to_driver", "namespace", "preload"}
+)
 #: Accepted for programs that say them; nodes on one machine have no ports, and nothing to configure about them.
 WITHOUT_EFFECT = frozenset(
     {
-        *("include_dashboard", "dashboard_host", "dashboard_port", "redis_port", "env_vars", "node_name", "_system_config"),
-        *("system_config", "min_worker_port", "max_worker_port", "enable_object_reconstruction", "object_spilling_directory"),
-        *("num_workers", "node_ip_address", "node_manager_port", "raylet_socket_name", "plasma_store_socket_name"),
+        *(
+            "include_dashboard",
+            "dashboard_host",
+            "dashboard_port",
+            "redis_port",
+            "env_vars",
+            "node_name",
+            "_system_config",
+        ),
+        *(
+            "system_config",
+            "min_worker_port",
+            "max_worker_port",
+            "enable_object_reconstruction",
+            "object_spilling_directory",
+        ),
+        *(
+            "num_workers",
+            "node_ip_address",
+            "node_manager_port",
+            "raylet_socket_name",
+            "plasma_store_socket_name",
+        ),
     }
 )
 # Settings that belong to the node: whoever only joins has no say in them.
@@ -42,7 +64,9 @@ END_SECONDS = 5.0
 class ClusterNode:
     """One node of a cluster: `node_id` is its id as `ray.nodes()` shows it."""
 
-    def __init__(self, cluster: Cluster, node_id: str, process: subprocess.Popen[bytes] | None, number: int) -> None:
+    def __init__(
+        self, cluster: Cluster, node_id: str, process: subprocess.Popen[bytes] | None, number: int
+    ) -> None:
         self._cluster = cluster
         self._process = process  # None for the head, which is in this process
         self._number = number
@@ -70,7 +94,9 @@ class ClusterNode:
         self._process.kill()
         self._process.wait()
 
-    def kill_all_processes(self, check_alive: bool = True, allow_graceful: bool = False, wait: bool = False) -> None:
+    def kill_all_processes(
+        self, check_alive: bool = True, allow_graceful: bool = False, wait: bool = False
+    ) -> None:
         """End the node."""
         self._cluster.remove_node(self, allow_graceful=allow_graceful)
 
@@ -105,7 +131,9 @@ class Cluster:
         if not initialize_head and connect:
             raise RuntimeError("connect=True needs a head to connect to; pass initialize_head=True as well")
         if not initialize_head and head_node_args:
-            raise RuntimeError("head_node_args describe a head that is not started; pass initialize_head=True as well")
+            raise RuntimeError(
+                "head_node_args describe a head that is not started; pass initialize_head=True as well"
+            )
         if initialize_head:
             self.add_node(**(head_node_args or {}))
             if connect:
@@ -136,16 +164,22 @@ class Cluster:
         source = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         code = f"import sys; sys.path.insert(0, {source!r}); from skate.node.member import main; main()"
         known = set(self._fabric.ids)
-        process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, start_new_session=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, start_new_session=True
+        )
         assert process.stdin is not None
         with process.stdin as pipe:
             pipe.write(msgpack.packb(given))
         node = ClusterNode(self, "", process, 0)
         self.worker_nodes.append(node)
         if wait:
-            self._await(lambda: self._identify(node, known), 30.0, f"node {len(self.worker_nodes)} to join", process)
+            self._await(
+                lambda: self._identify(node, known), 30.0, f"node {len(self.worker_nodes)} to join", process
+            )
         else:
-            threading.Thread(target=self._identify_later, args=(node, known), name="skate-join", daemon=True).start()
+            threading.Thread(
+                target=self._identify_later, args=(node, known), name="skate-join", daemon=True
+            ).start()
         return node
 
     def _identify_later(self, node: ClusterNode, known: set[int]) -> None:
@@ -218,7 +252,9 @@ class Cluster:
         pause = threading.Event()
         while not ready():
             if process is not None and process.poll() is not None:
-                raise RuntimeError(f"waited for {what}, but its process has ended with code {process.returncode}")
+                raise RuntimeError(
+                    f"waited for {what}, but its process has ended with code {process.returncode}"
+                )
             if time.monotonic() > deadline:
                 raise TimeoutError(f"waited {timeout:g} s for {what}")
             pause.wait(0.002)
@@ -240,7 +276,9 @@ class Cluster:
                     f"{name} says what a node has, and the nodes of {self.address} are there already; leave it out, or "
                     f"give it to add_node()"
                 )
-        checked = Settings.of("local", {name: value for name, value in settings.items() if name not in NOT_WHEN_JOINING})
+        checked = Settings.of(
+            "local", {name: value for name, value in settings.items() if name not in NOT_WHEN_JOINING}
+        )
         return Driver(host, checked)
 
     def shutdown(self) -> None:
@@ -292,8 +330,13 @@ class Driver:
 def _settings(given: dict[str, Any]) -> Settings:
     unknown = sorted(set(given) - NODE_ARGUMENTS - WITHOUT_EFFECT)
     if unknown:
-        raise TypeError(f"nodes have no argument {unknown[0]!r}; they have: {', '.join(sorted(NODE_ARGUMENTS))}")
-    known = {**DEFAULTS, **{name: value for name, value in given.items() if name in NODE_ARGUMENTS and value is not None}}
+        raise TypeError(
+            f"nodes have no argument {unknown[0]!r}; they have: {', '.join(sorted(NODE_ARGUMENTS))}"
+        )
+    known = {
+        **DEFAULTS,
+        **{name: value for name, value in given.items() if name in NODE_ARGUMENTS and value is not None},
+    }
     memory = known.pop("memory", None)
     if memory is not None:
         known["_memory"] = memory

@@ -83,7 +83,9 @@ class Rig:
         self.say(cid, m.TEMPLATE, spec.key, spec.fields())
         return spec.key
 
-    def submit(self, *deps: bytes, cid: int = 1, held: tuple[bytes, ...] = (), parent: bytes = b"", **options: Any) -> bytes:
+    def submit(
+        self, *deps: bytes, cid: int = 1, held: tuple[bytes, ...] = (), parent: bytes = b"", **options: Any
+    ) -> bytes:
         task_id = self.task_id(cid)
         key = self.template(cid, Spec(options.pop("name", "task"), **options))
         self.say(cid, m.SUBMIT, task_id, key, b"", tuple(enumerate(deps)), held, parent)
@@ -125,7 +127,9 @@ class Rig:
 
     # -- what workers say
 
-    def done(self, worker: int, task_id: bytes, status: int = m.OK, returns: Any = None, retriable: bool = False) -> None:
+    def done(
+        self, worker: int, task_id: bytes, status: int = m.OK, returns: Any = None, retriable: bool = False
+    ) -> None:
         if returns is None:
             returns = ((m.INLINE, b"value", ()),) if status == m.OK else ("RayTaskError", {})
         self.say(worker, m.DONE, task_id, status, returns, 50, retriable)

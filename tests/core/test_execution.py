@@ -31,7 +31,10 @@ def test_a_task_waits_for_all_its_arguments():
     finish(rig, two)
     assert rig.state(last) == SENT
     (_, _, _, _, deps, _) = rig.heard(rig.worker_of(last), m.EXECUTE)[-1]
-    assert [(place, kind, payload) for place, _, kind, payload in deps] == [(0, 1, b"value"), (1, 1, b"value")]
+    assert [(place, kind, payload) for place, _, kind, payload in deps] == [
+        (0, 1, b"value"),
+        (1, 1, b"value"),
+    ]
 
 
 def test_the_failure_of_an_argument_goes_down_the_whole_chain_once():
@@ -104,7 +107,11 @@ def test_a_stream_that_is_made_again_repeats_nothing():
     for index in (1, 2, 3):
         rig.say(worker, m.ITEM, task, index, m.INLINE, b"again", ())
     rig.done(worker, task, returns=())
-    assert [(message[2], message[4]) for message in rig.heard(1, m.STREAM)] == [(1, b"one"), (2, b"two"), (3, b"again")]
+    assert [(message[2], message[4]) for message in rig.heard(1, m.STREAM)] == [
+        (1, b"one"),
+        (2, b"two"),
+        (3, b"again"),
+    ]
     assert rig.heard(1, m.STREAM_END) == [(m.STREAM_END, task, 3)]
 
 

@@ -71,7 +71,9 @@ def test_tasks_run_in_their_bundle_and_nowhere_else():
 def test_what_does_not_fit_into_any_bundle_is_refused():
     rig = Rig(cpus=2)
     group = rig.group(WHOLE)
-    assert rig.result(rig.submit(strategy=inside(group), request={"CPU": 2 * CPU})) == "TaskUnschedulableError"
+    assert (
+        rig.result(rig.submit(strategy=inside(group), request={"CPU": 2 * CPU})) == "TaskUnschedulableError"
+    )
 
 
 def test_removal_ends_all_that_runs_or_waits_in_the_group_and_nothing_else():

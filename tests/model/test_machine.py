@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from skate.simulation import Cluster, Spec
 from skate.simulation.process import Process
-from skate.simulation.refs import Frame, Hold, Ref
 from skate.simulation.programs import CPU, method
+from skate.simulation.refs import Frame, Hold, Ref
 
 PENDING = "pending"
 DIED = "ActorDiedError"
@@ -204,7 +204,13 @@ class NodeMachine(RuleBasedStateMachine):
     def create(self, restarts: int, name: str) -> None:
         taken = bool(name) and any(being.name == name and not being.dead for being in self.beings)
         being = Being(restarts, name)
-        life = {"actor_name": name, "namespace": "", "max_restarts": restarts, "max_task_retries": 0, "concurrent": False}
+        life = {
+            "actor_name": name,
+            "namespace": "",
+            "max_restarts": restarts,
+            "max_task_retries": 0,
+            "concurrent": False,
+        }
         _, frame = self.do(("create", Spec(self.label("Actor"), request={}), life))
         being.hold = frame.holds[-1]
         being.dead = taken
@@ -216,7 +222,14 @@ class NodeMachine(RuleBasedStateMachine):
         being = data.draw(st.sampled_from([being for being in self.beings if being.hold]))
         call = Call(self.label(does), does, self.some(data))
         call.actor = being
-        program = {"value": (), "gate": (("gate", call.name),), "crash": (("crash", 1),), "exit": (("exit",),)}[does]
+        program = {
+            "value": (),
+            "gate": (("gate", call.name),),
+            "crash": (("crash", 1),),
+            "exit": (("exit",),),
+        }[does]
+        if being.dead:
+            call.outcome = DIED
         being.calls.append(call)
         self.submit(call, method(call.name, program))
 

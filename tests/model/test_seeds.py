@@ -34,7 +34,9 @@ def run(seed: int, log: list[str] | None = None) -> Cluster:
     gpus = rng.choice((0, 2))
     arena_bytes = 1 << 23 if calm else rng.choice((1 << 20, 1 << 23))
     cluster = Cluster(rng, cpus, gpus=gpus, arena_bytes=arena_bytes, faults=faults, log=log)
-    cluster.pace = {what: rng.choice((1, 1, 0.3, 0.1)) for what in ("arrive", "deliver", "act", "tidy", "strike")}
+    cluster.pace = {
+        what: rng.choice((1, 1, 0.3, 0.1)) for what in ("arrive", "deliver", "act", "tidy", "strike")
+    }
     author = Author(rng, free=free, failures=not calm, most_cpus=cpus, gpus=bool(gpus))
     drivers = [cluster.driver() for _ in range(rng.choice((1, 1, 2, 3)))]
     haste = rng.choice((3, 8, 24))
@@ -73,7 +75,9 @@ def test_a_seed_gives_the_same_run_whatever_the_order_of_hashes() -> None:
     code = f"import runpy; print(runpy.run_path({__file__!r})['digests']())"
     for hashseed in ("0", "1", "77"):
         environment = {**os.environ, "PYTHONHASHSEED": hashseed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        there = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        there = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        )
         assert there.stdout.strip() == here
 
 

@@ -13,7 +13,9 @@ class _Package(types.ModuleType):
 
     def __call__(self, address: str | None = None, _deprecation_warn_enabled: bool = True) -> Any:
         """A builder of a session; see `remote_client.client`."""
-        return importlib.import_module("skate.client.remote_client").client(address, _deprecation_warn_enabled)
+        return importlib.import_module("skate.client.remote_client").client(
+            address, _deprecation_warn_enabled
+        )
 
 
 sys.modules[__name__].__class__ = _Package

@@ -84,7 +84,9 @@ class ActorClass:
             found = process.request("reserve_name", namespace, name)
             if found is not None:
                 return handle_from(process, *found)
-        elif name and process.request("list_named_actors", namespace) and self._taken(process, namespace, name):
+        elif (
+            name and process.request("list_named_actors", namespace) and self._taken(process, namespace, name)
+        ):
             from skate.exceptions import ActorAlreadyExistsError  # only errors need the tree
 
             raise ActorAlreadyExistsError(
@@ -171,7 +173,9 @@ class _ActorCall:
 class ActorHandle:
     """A reference to a living actor; its methods are called with `handle.method.remote(...)`."""
 
-    def __init__(self, actor_id: bytes, descriptor: ActorDescriptor, hold: ActorHold | None, max_pending: int = -1) -> None:
+    def __init__(
+        self, actor_id: bytes, descriptor: ActorDescriptor, hold: ActorHold | None, max_pending: int = -1
+    ) -> None:
         state = self.__dict__
         state["_actor_id"] = actor_id
         state["_descriptor"] = descriptor
@@ -444,7 +448,9 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     Raises ValueError for anything but an actor handle.
     """
     if not isinstance(actor, ActorHandle):
-        raise ValueError(f"ray.kill ends actors; this is a {type(actor).__name__}; to end a task, use ray.cancel(ref)")
+        raise ValueError(
+            f"ray.kill ends actors; this is a {type(actor).__name__}; to end a task, use ray.cancel(ref)"
+        )
     process = session.current()
     with process.lock:
         process.send((m.KILL, actor._actor_id, no_restart))

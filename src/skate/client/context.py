@@ -159,8 +159,7 @@ class RuntimeContext:
     @property
     def runtime_env(self) -> Any:
         """The runtime environment of the running code."""
-
-        from skate.runtime_env import RuntimeEnv
+        from skate.runtime_env import RuntimeEnv  # rarely asked
 
         return RuntimeEnv.deserialize(self.get_runtime_env_string())
 

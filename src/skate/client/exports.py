@@ -75,7 +75,9 @@ def export_template(process: Process, fields: dict[str, Any]) -> bytes:
     return key
 
 
-def common_fields(process: Process, options: dict[str, Any], name: str, function: bytes, kind: str) -> dict[str, Any]:
+def common_fields(
+    process: Process, options: dict[str, Any], name: str, function: bytes, kind: str
+) -> dict[str, Any]:
     """The fields that tasks and actors share: resources, strategy, environment."""
     fields: dict[str, Any] = {
         "name": options.get("name") if kind == "task" and options.get("name") else name,
@@ -130,7 +132,10 @@ def strategy_of(process: Process, options: dict[str, Any], kind: str, name: str)
     selector = options.get("label_selector")
     if selector:
         wanted = selector_conditions(selector)
-        others = [selector_conditions(each["label_selector"] or {}) for each in options.get("fallback_strategy") or ()]
+        others = [
+            selector_conditions(each["label_selector"] or {})
+            for each in options.get("fallback_strategy") or ()
+        ]
         if others:  # any of them will do, the first is preferred
             return ("labels", (("", "any", (wanted, *others)),), wanted)
         return ("labels", wanted, ())
@@ -156,7 +161,9 @@ def _label_conditions(expressions: Any) -> tuple[Any, ...]:
     words = {"In": "in", "NotIn": "not_in", "Exists": "exists", "DoesNotExist": "absent"}
     found = []
     for each in expressions or ():
-        found.append((each.key, words[type(each.operator).__name__], tuple(getattr(each.operator, "values", ()))))
+        found.append(
+            (each.key, words[type(each.operator).__name__], tuple(getattr(each.operator, "values", ())))
+        )
     return tuple(found)
 
 

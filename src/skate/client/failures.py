@@ -34,7 +34,9 @@ def to_exception(error: tuple[str, dict[str, Any]], site: Any, process: Process 
     if name == "ActorUnavailableError":
         return e.ActorUnavailableError(text, fields.get("actor_id"))
     if name == "TaskCancelledError":
-        said = f"{fields.get('name', 'the task')} was cancelled" + (f"; submitted at {where}" if where else "")
+        said = f"{fields.get('name', 'the task')} was cancelled" + (
+            f"; submitted at {where}" if where else ""
+        )
         return e.TaskCancelledError(fields["task_id"].hex() if "task_id" in fields else None, said)
     if name == "no such actor":
         return ValueError(_no_such_actor(fields))

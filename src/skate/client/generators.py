@@ -19,7 +19,18 @@ PICKLED_NONE = b"\x80\x05N."
 class Stream:
     """What has arrived of a stream and was not taken yet."""
 
-    __slots__ = ("task_id", "process", "ready", "arrived", "count", "taken", "site", "waiters", "whole", "last")
+    __slots__ = (
+        "task_id",
+        "process",
+        "ready",
+        "arrived",
+        "count",
+        "taken",
+        "site",
+        "waiters",
+        "whole",
+        "last",
+    )
 
     def __init__(self, task_id: bytes, process: Process, whole: ObjectRef[Any]) -> None:
         self.task_id = task_id
@@ -167,7 +178,9 @@ class ObjectRefGenerator:
         return self._generator_ref.task_id()
 
     def __getstate__(self) -> Any:
-        raise TypeError("an ObjectRefGenerator cannot be sent to another process; send the refs it yields, or collect them")
+        raise TypeError(
+            "an ObjectRefGenerator cannot be sent to another process; send the refs it yields, or collect them"
+        )
 
     def __repr__(self) -> str:
         return f"ObjectRefGenerator({self._generator_ref.hex()})"

@@ -10,10 +10,11 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from skate.client import failures
 from skate.client.actor_hold import ActorHold
+from skate.client.link import Link
 from skate.client.refs import SEEN, ObjectRef
 from skate.core import messages as m
 from skate.core.messages import ARENA, ERROR, INLINE, PENDING, UNKNOWN
@@ -21,22 +22,6 @@ from skate.wire import values
 from skate.wire.pump import Pump
 
 DRAIN_EVERY = 16
-
-
-class Link(Protocol):
-    """How a process reaches its node; the engine lock is held in every call."""
-
-    def send(self, message: tuple[Any, ...]) -> None:
-        """Deliver a message, or queue it until `flush`."""
-
-    def flush(self) -> None:
-        """Have everything queued on its way."""
-
-    def block(self) -> bool:
-        """The calling thread is about to wait; True if the node must be told when it goes on."""
-
-    def unblock(self) -> None:
-        """The calling thread goes on."""
 
 
 class Process:
@@ -94,9 +79,12 @@ class Process:
     def next_object_id(self) -> bytes:
         """A new id for a value that is put; the lock is held."""
         self.puts = count = self.puts + 1
-        return b"\xff" * 4 + (count >> 31).to_bytes(4, "little") + self.tail + (
-            (count & 0x7FFFFFFF) | 0x80000000
-        ).to_bytes(4, "little")
+        return (
+            b"\xff" * 4
+            + (count >> 31).to_bytes(4, "little")
+            + self.tail
+            + ((count & 0x7FFFFFFF) | 0x80000000).to_bytes(4, "little")
+        )
 
     def next_actor_id(self) -> bytes:
         """A new actor id; the lock is held."""
@@ -173,7 +161,9 @@ class Process:
             actor_id: bytes = ref._actor_id
             hold = ref if isinstance(ref, ActorHold) else ref._hold
             if hold is not None and hold.process is not self:
-                raise ValueError(f"{ref!r} belongs to a session that has ended; actors end with shutdown(), start it again")
+                raise ValueError(
+                    f"{ref!r} belongs to a session that has ended; actors end with shutdown(), start it again"
+                )
             return actor_id
         if ref._process is not self:
             if ref._process is None and ref._kind == UNKNOWN:
@@ -465,13 +455,18 @@ class Process:
         if self.exiting:
             # Ends a daemon thread without a word; anything else would print a traceback over the program's last lines.
             return SystemExit()
-        return RuntimeError("the session was shut down meanwhile; call init() to start another, and make its values again")
+        return RuntimeError(
+            "the session was shut down meanwhile; call init() to start another, and make its values again"
+        )
 
     def give_up(self) -> list[ObjectRef[Any]]:
         """Make an error of every value that is still to come; returns their refs."""
         pending, self.pending = list(self.pending.values()), {}
         for ref in pending:
-            ref._value = ("RuntimeError", {"message": "the session was shut down before this value was there"})
+            ref._value = (
+                "RuntimeError",
+                {"message": "the session was shut down before this value was there"},
+            )
             ref._held = ()  # nobody need be told that this error was not looked at
             ref._kind = ERROR
         return pending

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_KINDS = {PENDING: "pending", INLINE: "ready", ARENA: "ready", ERROR: "failed", UNKNOWN: "elsewhere", REMOTE: "on another node"}
+_KINDS = {
+    PENDING: "pending",
+    INLINE: "ready",
+    ARENA: "ready",
+    ERROR: "failed",
+    UNKNOWN: "elsewhere",
+    REMOTE: "on another node",
+}
 _current: list[Any] = [None]
 #: Marks a failed ref whose error somebody has looked at.
 SEEN = "seen"
@@ -32,7 +39,9 @@ class ObjectRef(Generic[T]):
 
     __slots__ = ("_id", "_process", "_kind", "_value", "_held", "_grants", "_waiters", "_site", "__weakref__")
 
-    def __init__(self, oid: bytes, process: Process | None = None, kind: int = UNKNOWN, value: Any = None) -> None:
+    def __init__(
+        self, oid: bytes, process: Process | None = None, kind: int = UNKNOWN, value: Any = None
+    ) -> None:
         if len(oid) != 28:
             raise ValueError(f"the id of an object has 28 bytes, this has {len(oid)}")
         self._id = oid

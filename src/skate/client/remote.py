@@ -38,7 +38,10 @@ def _check_early(given: dict[str, Any]) -> None:
     """Refuse what neither a task nor an actor takes, before the decorated thing is known."""
     known = {**options.ACTOR_OPTIONS, **options.TASK_OPTIONS}
     if any(name not in known for name in given):
-        options.task_options({name: value for name, value in given.items() if name not in options.ACTOR_OPTIONS}, decorator=True)
+        options.task_options(
+            {name: value for name, value in given.items() if name not in options.ACTOR_OPTIONS},
+            decorator=True,
+        )
 
 
 def _is_definition(value: Any) -> bool:

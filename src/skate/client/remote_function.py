@@ -48,7 +48,9 @@ class RemoteFunction:
         """The same function with other options, for the calls made through what is returned."""
         return _Call(
             self,
-            options.task_options(task_options, decorator=False, base=self._options, generator=self._is_generator),
+            options.task_options(
+                task_options, decorator=False, base=self._options, generator=self._is_generator
+            ),
         )
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
@@ -96,7 +98,9 @@ class _Call:
         if kwargs or not self._least <= len(args) <= self._most:
             self._check(args, kwargs)
         process = session.current()
-        if self._process is not process or (process.context is not None and self._group != process.context.captured_group):
+        if self._process is not process or (
+            process.context is not None and self._group != process.context.captured_group
+        ):
             self._export(process)
         packed = submission.pack_arguments(process, args, kwargs, self)
         site = submission.call_site(2)
@@ -191,7 +195,9 @@ def _code_flags(function: Any) -> int:
     while isinstance(function, functools.partial):
         function = function.func
     function = getattr(function, "__func__", function)
-    code = getattr(getattr(function, "__wrapped__", function), "__code__", None) or getattr(function, "__code__", None)
+    code = getattr(getattr(function, "__wrapped__", function), "__code__", None) or getattr(
+        function, "__code__", None
+    )
     return getattr(code, "co_flags", 0)
 
 

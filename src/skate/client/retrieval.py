@@ -57,12 +57,16 @@ def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bo
 def _foreign(ref: ObjectRef[Any]) -> Exception:
     if ref._process is None:
         return ValueError(f"{ref!r} was made outside of a session, so nobody knows its value")
-    return ValueError(f"{ref!r} belongs to a session that has ended; its value went with shutdown(), make it again")
+    return ValueError(
+        f"{ref!r} belongs to a session that has ended; its value went with shutdown(), make it again"
+    )
 
 
 def _not_a_ref(value: Any, verb: str) -> TypeError:
     hint = " (nested lists are not looked into: flatten them)" if isinstance(value, (list, tuple)) else ""
-    return TypeError(f"ray.{verb} takes ObjectRefs, but the list has a {type(value).__name__}: {value!r:.80}{hint}")
+    return TypeError(
+        f"ray.{verb} takes ObjectRefs, but the list has a {type(value).__name__}: {value!r:.80}{hint}"
+    )
 
 
 def _get_all(refs: list[ObjectRef[Any]], timeout: float | None) -> list[Any]:
@@ -202,7 +206,9 @@ def _split(refs: Sequence[Any], states: Sequence[bool], num_returns: int) -> tup
     return ready, rest
 
 
-def _wait_mixed(process: Any, refs: list[Any], num_returns: int, timeout: float | None) -> tuple[list[Any], list[Any]]:
+def _wait_mixed(
+    process: Any, refs: list[Any], num_returns: int, timeout: float | None
+) -> tuple[list[Any], list[Any]]:
     for ref in refs:
         if type(ref) is ObjectRef and ref._kind != REMOTE:
             process.ask_for(ref)

@@ -72,7 +72,10 @@ def unpicklable(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any],
 
     name = callee.name
     known = callee.parameters()
-    labels = [f"argument {known[place]!r}" if place < len(known) else f"argument {place + 1}" for place in range(len(args))]
+    labels = [
+        f"argument {known[place]!r}" if place < len(known) else f"argument {place + 1}"
+        for place in range(len(args))
+    ]
     named = list(zip(labels, args, strict=True))
     named += [(f"argument {key!r}", value) for key, value in kwargs.items()]
     for label, value in named:
@@ -118,7 +121,9 @@ def submit(
     return refs
 
 
-def send(process: Process, word: int, task_id: bytes, ids: tuple[bytes, ...], key: bytes, packed: Packed) -> None:
+def send(
+    process: Process, word: int, task_id: bytes, ids: tuple[bytes, ...], key: bytes, packed: Packed
+) -> None:
     """Say to the node that a task is to run; the lock is held."""
     blob, deps, met = packed
     if deps or met:

@@ -93,7 +93,9 @@ class Abroad:
 
     # -- values that are elsewhere
 
-    def made_at(self, task: Task, oid: bytes, peer: Peer, size: int, held: tuple[bytes, ...], index: int | None) -> None:
+    def made_at(
+        self, task: Task, oid: bytes, peer: Peer, size: int, held: tuple[bytes, ...], index: int | None
+    ) -> None:
         """A result of a task of ours is large and stays where it was made; the peer counts one grant for us."""
         node = self.node
         objects = node.objects
@@ -214,7 +216,11 @@ class Abroad:
         node = self.node
         offset = node.allocator.allocate(size)
         if offset is None:
-            node.objects.fail(record, "ObjectStoreFullError", message=f"a value of {size} bytes from another node does not fit")
+            node.objects.fail(
+                record,
+                "ObjectStoreFullError",
+                message=f"a value of {size} bytes from another node does not fit",
+            )
             return
         record.writer = PULLING
         self.pulls[offset] = (record.oid, size, held)
@@ -283,7 +289,9 @@ class Abroad:
                 assert record.kind != m.REMOTE, f"{record} is nowhere"
                 continue
             if away.grants:
-                others = any(cid != away.owner.cid for cid in record.holders) if away.owner is not None else True
+                others = (
+                    any(cid != away.owner.cid for cid in record.holders) if away.owner is not None else True
+                )
                 used = others or record.pins or record.waiters or record.fetchers or record.writer is not None
                 assert used, f"{record} is borrowed for nothing"
         writing = sum(record.writer == PULLING for record in self.node.objects.records.values())

@@ -103,7 +103,9 @@ class ActorTable:
         for (namespace, name), actor in self.names.items():
             assert actor.state != DEAD and (actor.namespace, actor.name) == (namespace, name), actor
         for actor_id, actor in self.actors.items():
-            assert actor.pins == pins.get(actor_id, 0), f"{actor}: {actor.pins} pins, but {pins.get(actor_id, 0)} accounted for"
+            assert actor.pins == pins.get(actor_id, 0), (
+                f"{actor}: {actor.pins} pins, but {pins.get(actor_id, 0)} accounted for"
+            )
             if actor.state == DEAD:
                 assert not actor.queue and not actor.lanes and actor.worker is None, actor
             if actor.state == ALIVE:

@@ -38,9 +38,12 @@ class Bundles:
         peers = self.node.peers
         missing = [index for index in range(len(group.bundles)) if index not in group.places]
         wanted: list[bundles.Bundle] = [
-            (index, group.bundles[index], group.selectors[index] if group.selectors else None) for index in missing
+            (index, group.bundles[index], group.selectors[index] if group.selectors else None)
+            for index in missing
         ]
-        return bundles.plan(group.strategy, wanted, [peers.here, *peers.alive.values()], list(group.places.values()))
+        return bundles.plan(
+            group.strategy, wanted, [peers.here, *peers.alive.values()], list(group.places.values())
+        )
 
     def reserve(self, group: PlacementGroup) -> None:
         """Ask the nodes of a plan; those that say no have less free than was known here."""

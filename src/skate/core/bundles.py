@@ -15,7 +15,9 @@ def plan(strategy: str, bundles: list[Bundle], nodes: list[Any], used: list[Any]
     `nodes` have `available` and `labels`; `used` are those that other bundles of the group are on, once for each.
     """
     free = {node: dict(node.available) for node in nodes}
-    order = sorted(bundles, key=lambda b: (sum(_fits(b, node, free[node]) for node in nodes), -sum(b[1].values())))
+    order = sorted(
+        bundles, key=lambda b: (sum(_fits(b, node, free[node]) for node in nodes), -sum(b[1].values()))
+    )
     if strategy == "STRICT_SPREAD":
         return _distinct(order, [node for node in nodes if node not in used], free)
     if strategy == "STRICT_PACK":
@@ -37,7 +39,9 @@ def _take(bundle: Bundle, free: dict[str, int]) -> None:
         free[name] -= units
 
 
-def _on_one(bundles: list[Bundle], nodes: list[Any], free: dict[Any, dict[str, int]]) -> dict[int, Any] | None:
+def _on_one(
+    bundles: list[Bundle], nodes: list[Any], free: dict[Any, dict[str, int]]
+) -> dict[int, Any] | None:
     for node in nodes:
         left = dict(free[node])
         for bundle in bundles:
@@ -49,7 +53,9 @@ def _on_one(bundles: list[Bundle], nodes: list[Any], free: dict[Any, dict[str, i
     return None
 
 
-def _packed(bundles: list[Bundle], nodes: list[Any], free: dict[Any, dict[str, int]]) -> dict[int, Any] | None:
+def _packed(
+    bundles: list[Bundle], nodes: list[Any], free: dict[Any, dict[str, int]]
+) -> dict[int, Any] | None:
     """As many as go onto one node, then on the next."""
     found: dict[int, Any] = {}
     rest = bundles
@@ -84,14 +90,18 @@ def _spread(
         fitting = [node for node in nodes if _fits(bundle, node, free[node])]
         if not fitting:
             return None
-        node = min(fitting, key=lambda each: (counts[each], -sum(free[each].get(name, 0) for name in bundle[1])))
+        node = min(
+            fitting, key=lambda each: (counts[each], -sum(free[each].get(name, 0) for name in bundle[1]))
+        )
         counts[node] += 1
         _take(bundle, free[node])
         found[bundle[0]] = node
     return found
 
 
-def _distinct(bundles: list[Bundle], nodes: list[Any], free: dict[Any, dict[str, int]]) -> dict[int, Any] | None:
+def _distinct(
+    bundles: list[Bundle], nodes: list[Any], free: dict[Any, dict[str, int]]
+) -> dict[int, Any] | None:
     """Each on a node of its own: a matching, found by paths that move earlier bundles aside."""
     taken: dict[Any, Bundle] = {}
 

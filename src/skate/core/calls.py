@@ -33,7 +33,9 @@ class Calls:
         if node.peers.head is not None:
             node.routes.create_at_head(cid, message)
             return
-        actor = Actor(Task(actor_id, CREATION, cid, node.templates[key], args, deps, held, parent), fields, cid)
+        actor = Actor(
+            Task(actor_id, CREATION, cid, node.templates[key], args, deps, held, parent), fields, cid
+        )
         actor.holders[cid] = 1
         self.enter(actor)
 
@@ -42,7 +44,11 @@ class Calls:
         node = self.node
         task = actor.creation
         task.actor = actor
-        taken = not actor.hosted and bool(actor.name) and node.actors.named(actor.namespace, actor.name) is not None
+        taken = (
+            not actor.hosted
+            and bool(actor.name)
+            and node.actors.named(actor.namespace, actor.name) is not None
+        )
         if actor.hosted:  # its name is the head's business
             node.actors.actors[actor.actor_id] = actor
         else:
@@ -112,8 +118,16 @@ class Calls:
     def flush(self, actor: Actor) -> None:
         """Send the calls that waited for the actor to be up."""
         queue, actor.queue = actor.queue, deque()
+        stalled: dict[int | bytes, list[Task]] = {}
         for call in queue:
-            self._send(actor, call)
+            key = actor.lane_of(call)
+            if key in stalled:
+                call.state = WAITING
+                stalled[key].append(call)
+            elif not self._send(actor, call):
+                stalled[key] = [call]
+        for key, calls in stalled.items():
+            actor.lanes.setdefault(key, deque()).extendleft(reversed(calls))
 
     def creation_died(self, task: Task, worker: Worker, reason: str) -> None:
         """The worker was lost before the constructor was sent or answered."""
@@ -176,34 +190,39 @@ class Calls:
         if failed is not None:
             self.node.execution.fail(task, failed)
         elif actor.state == ALIVE and not actor.leaving:
-            self._send(actor, task)
+            self._send_or_stall(actor, task)
         else:
             task.state = QUEUED
             actor.queue.append(task)
 
-    def _send(self, actor: Actor, task: Task) -> None:
+    def _send_or_stall(self, actor: Actor, task: Task) -> None:
+        if not self._send(actor, task):
+            actor.lanes.setdefault(actor.lane_of(task), deque()).appendleft(task)
+
+    def _send(self, actor: Actor, task: Task) -> bool:
+        """Send a call to the actor; False if it has to wait for an argument that is on another node."""
         worker = actor.worker
         if worker is None:
             self.node.peers.forward(task, actor.node)
-            return
+            return True
         if task.deps and self.node.peers.active:
             if self.node.abroad.bring(task):
-                actor.lanes.setdefault(actor.lane_of(task), deque()).appendleft(task)
-                return
+                return False
             failed = self.node.execution.failed_argument(task)
             if failed is not None:  # it was lost meanwhile, and could not be made again
                 self.node.execution.fail(task, failed)
-                return
+                return True
         task.state = SENT
         task.worker = worker
         worker.sent += 1
         task.sequence = worker.sent
         worker.outstanding[task.task_id] = task
         self.node.execution.start(task)
+        return True
 
     def retry(self, task: Task) -> None:
         """A call failed with an error that its caller wants tried again."""
-        self._send(task.actor, task)
+        self._send_or_stall(task.actor, task)
 
     def answered(self, worker: Worker) -> None:
         """A call has been answered: the actor may be done for good."""
@@ -283,7 +302,9 @@ class Calls:
             return
         wanted_end = actor.leaving
         again = actor.restarts_max < 0 or actor.restarts < actor.restarts_max
-        environment = worker.kill_reason if worker.kill_reason and worker.kill_reason[0] in START_FAILED else None
+        environment = (
+            worker.kill_reason if worker.kill_reason and worker.kill_reason[0] in START_FAILED else None
+        )
         if wanted_end or not again or environment is not None:
             if wanted_end:
                 text = "it has exited by its own will or because nobody could call it any more"
@@ -291,7 +312,11 @@ class Calls:
             elif environment is not None:
                 self.die(actor, environment, calls)
             else:
-                fields = {"message": f"its worker process {reason}", "pid": worker.pid, "reason": "WORKER_DIED"}
+                fields = {
+                    "message": f"its worker process {reason}",
+                    "pid": worker.pid,
+                    "reason": "WORKER_DIED",
+                }
                 self.die(actor, ("ActorDiedError", fields), calls)
             return
         self._restart(actor, calls, begun, reason, worker)
@@ -380,4 +405,7 @@ class Calls:
 
 def unknown_actor(actor_id: bytes) -> ErrorValue:
     """The error of a call to an actor that this node does not know."""
-    return ("ActorDiedError", {"message": f"there is no actor {actor_id.hex()} (any more)", "actor_id": actor_id})
+    return (
+        "ActorDiedError",
+        {"message": f"there is no actor {actor_id.hex()} (any more)", "actor_id": actor_id},
+    )

@@ -102,7 +102,9 @@ class Capacity:
     def check(self) -> None:
         """Raise AssertionError if more was given back than taken."""
         for name, units in self.available.items():
-            assert units <= self.total.get(name, 0), f"{name}: {units} free of {self.total.get(name, 0)} in {self.name}"
+            assert units <= self.total.get(name, 0), (
+                f"{name}: {units} free of {self.total.get(name, 0)} in {self.name}"
+            )
         self.gpus.check()
 
     def __repr__(self) -> str:

@@ -102,7 +102,9 @@ class Execution:
     def lend(self, worker: Worker, task: Task) -> None:
         """Tell a worker what it runs with from now on."""
         lease = worker.lease
-        client = self.node.clients.get(task.client) if task.origin is None else self.node.peers.client_of(task)
+        client = (
+            self.node.clients.get(task.client) if task.origin is None else self.node.peers.client_of(task)
+        )
         lent = (worker.sched_class, lease.gpus, client)
         if lent == worker.lent:
             return
@@ -217,11 +219,15 @@ class Execution:
             kind, payload, held = returns[0]
             self.give(task, task.task_id + FIRST, kind, payload, held, None)
         elif returns:
-            for oid, (kind, payload, held) in zip(return_ids(task.task_id, len(returns)), returns, strict=True):
+            for oid, (kind, payload, held) in zip(
+                return_ids(task.task_id, len(returns)), returns, strict=True
+            ):
                 self.give(task, oid, kind, payload, held, None)
         self.forget(task)
 
-    def give(self, task: Task, oid: bytes, kind: int, payload: Any, held: tuple[bytes, ...], index: int | None) -> None:
+    def give(
+        self, task: Task, oid: bytes, kind: int, payload: Any, held: tuple[bytes, ...], index: int | None
+    ) -> None:
         """Hand one result to the process that asked for it, and to the object table if others know of it."""
         if task.given is not None and oid in task.given:
             return

@@ -44,9 +44,13 @@ def _judge(node: NodeCore, task: Task) -> ErrorValue | None:
     if kind == "labels" and strategy is not None:
         hard = strategy[1]
         if not any(matches(labels, hard) for labels in node.node_labels()):
-            text = f"{template.name} asks for a node with labels {hard}, but the nodes have {node.node_labels()}"
+            text = (
+                f"{template.name} asks for a node with labels {hard}, but the nodes have {node.node_labels()}"
+            )
             return (f"{what}UnschedulableError", {"message": text})
-        totals = [total for labels, total in zip(node.node_labels(), totals, strict=True) if matches(labels, hard)]
+        totals = [
+            total for labels, total in zip(node.node_labels(), totals, strict=True) if matches(labels, hard)
+        ]
     request = {**template.request, **template.placement}
     if any(all(total.get(name, 0) >= units for name, units in request.items()) for total in totals):
         return None

@@ -77,7 +77,9 @@ class NodeCore:
         self.history: deque[tuple[Any, ...]] = deque(maxlen=HISTORY_MAX)
         self.actors = ActorTable()
         self.execution = Execution(self)
-        self.objects = ObjectTable(self._release, self._pin_actor, self._deliver, self.execution.argument_arrived)
+        self.objects = ObjectTable(
+            self._release, self._pin_actor, self._deliver, self.execution.argument_arrived
+        )
         self.calls = Calls(self)
         self.lifetimes = Lifetimes(self)
         self.scheduler = Scheduler(self.capacity, self.emit, self.execution.start)
@@ -323,7 +325,11 @@ class NodeCore:
     def _counted_pins(self) -> dict[bytes, int]:
         counted: dict[bytes, int] = {}
         tasks = list(self.tasks.values())
-        tasks += [a.creation for a in self.actors.actors.values() if a.creation.task_id not in self.tasks and a.state != 3]
+        tasks += [
+            a.creation
+            for a in self.actors.actors.values()
+            if a.creation.task_id not in self.tasks and a.state != 3
+        ]
         for task in tasks:
             for oid in (*(oid for _, oid in task.deps), *task.held):
                 counted[oid] = counted.get(oid, 0) + 1

@@ -22,7 +22,20 @@ Value = tuple[int, Any, tuple[bytes, ...]]
 class ObjectRecord:
     """One object: its value (kind, payload), the ids its value contains, and who keeps it alive."""
 
-    __slots__ = ("oid", "kind", "payload", "held", "holders", "pins", "waiters", "fetchers", "writer", "producer", "size", "away")
+    __slots__ = (
+        "oid",
+        "kind",
+        "payload",
+        "held",
+        "holders",
+        "pins",
+        "waiters",
+        "fetchers",
+        "writer",
+        "producer",
+        "size",
+        "away",
+    )
 
     def __init__(self, oid: bytes) -> None:
         self.oid = oid
@@ -79,7 +92,9 @@ class ObjectTable:
         if record.kind != PENDING:
             return
         place = record.payload
-        if place is not None and (kind != ARENA or payload[0] != place[0]):  # an attempt that failed had begun to write it
+        if place is not None and (
+            kind != ARENA or payload[0] != place[0]
+        ):  # an attempt that failed had begun to write it
             self._release(place[0])
         record.kind = kind
         record.payload = payload
@@ -147,7 +162,13 @@ class ObjectTable:
         abroad = self.abroad
         if record.away is not None and abroad is not None:
             abroad.unused(record)
-        if record.holders or record.pins > 0 or record.writer is not None or record.waiters or record.fetchers:
+        if (
+            record.holders
+            or record.pins > 0
+            or record.writer is not None
+            or record.waiters
+            or record.fetchers
+        ):
             return
         if abroad is not None and abroad.lineage.retain(record):
             return
@@ -189,7 +210,13 @@ class ObjectTable:
             assert record.kind == PENDING or not record.waiters, record
             assert record.kind == PENDING or not record.fetchers, record
             assert record.pins == pins.get(oid, 0), f"{record}, but {pins.get(oid, 0)} pins are accounted for"
-            kept = record.holders or record.pins or record.writer is not None or record.waiters or record.fetchers
+            kept = (
+                record.holders
+                or record.pins
+                or record.writer is not None
+                or record.waiters
+                or record.fetchers
+            )
             kept = kept or (self.abroad is not None and oid in self.abroad.lineage.needs)
             assert kept, f"{record} is kept by nobody"
 

@@ -266,7 +266,17 @@ class Peers:
         self.introduce(peer, task.template.key)
         node.emit(
             peer.cid,
-            (m.FORWARD, task.kind, task.task_id, task.template.key, task.args, task.deps, task.held, task.parent, fields),
+            (
+                m.FORWARD,
+                task.kind,
+                task.task_id,
+                task.template.key,
+                task.args,
+                task.deps,
+                task.held,
+                task.parent,
+                fields,
+            ),
         )
 
     def introduce(self, peer: Peer, key: bytes) -> None:
@@ -348,7 +358,14 @@ class Peers:
             self.node.emit(task.client, message)
 
     def _take(
-        self, cid: int, oid: bytes, kind: int, payload: Any, held: tuple[bytes, ...], kept: int, index: int | None
+        self,
+        cid: int,
+        oid: bytes,
+        kind: int,
+        payload: Any,
+        held: tuple[bytes, ...],
+        kept: int,
+        index: int | None,
     ) -> None:
         node = self.node
         task = node.tasks.get(oid[:24])

@@ -32,7 +32,9 @@ class PlacementGroup:
         "value", "selectors", "places", "planned", "asked", "refused", "ready_at",
     )  # fmt: skip
 
-    def __init__(self, group_id: bytes, bundles: tuple[dict[str, int], ...], fields: dict[str, Any], owner: int) -> None:
+    def __init__(
+        self, group_id: bytes, bundles: tuple[dict[str, int], ...], fields: dict[str, Any], owner: int
+    ) -> None:
         self.group_id = group_id
         self.bundles = bundles
         self.strategy: str = fields.get("strategy") or "PACK"
@@ -71,7 +73,9 @@ class PlacementTable:
         self.awaiting: set[bytes] = set()
         self.bundles = Bundles(self)
 
-    def create(self, cid: int, group_id: bytes, bundles: tuple[dict[str, int], ...], fields: dict[str, Any]) -> None:
+    def create(
+        self, cid: int, group_id: bytes, bundles: tuple[dict[str, int], ...], fields: dict[str, Any]
+    ) -> None:
         """Enter a group; it is placed now or when there is room."""
         group = PlacementGroup(group_id, bundles, fields, cid)
         self.groups[group_id] = group
@@ -162,7 +166,9 @@ class PlacementTable:
             if not any(matches(labels, selector) for labels in self.node.node_labels()):
                 return f"bundle {index} of {who} asks for labels {selector}, but the nodes have {self.node.node_labels()}"
         for bundle in group.bundles:
-            if not any(all(total.get(name, 0) >= units for name, units in bundle.items()) for total in totals):
+            if not any(
+                all(total.get(name, 0) >= units for name, units in bundle.items()) for total in totals
+            ):
                 return infeasible_message(bundle, totals, who)
         if group.strategy == "STRICT_SPREAD" and len(group.bundles) > len(totals):
             return (
@@ -244,7 +250,9 @@ class PlacementTable:
                 continue
             if task.node is not None and task.node.alive:  # the node that it was forwarded to ends it
                 continue
-            if task.kind == PLAIN and task.state != ENDED:  # not ended with another one, whose result it was to take
+            if (
+                task.kind == PLAIN and task.state != ENDED
+            ):  # not ended with another one, whose result it was to take
                 self._end_task(task, text)
         for actor in list(node.actors.actors.values()):
             strategy = actor.template.strategy
@@ -278,7 +286,10 @@ class PlacementTable:
         bundles = group.bundles if index < 0 else group.bundles[index : index + 1]
         if any(all(bundle.get(name, 0) >= units for name, units in request.items()) for bundle in bundles):
             return None
-        return (f"{what}UnschedulableError", {"message": infeasible_message(request, bundles, task.template.name)})
+        return (
+            f"{what}UnschedulableError",
+            {"message": infeasible_message(request, bundles, task.template.name)},
+        )
 
     def will_settle(self, oid: bytes) -> bool:
         """True if an object waits for a group."""

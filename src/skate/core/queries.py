@@ -127,7 +127,10 @@ class Queries:
         """What is free now, in units; resources in placement groups under names of their own."""
         free: dict[str, int] = {}
         here = [self.node.capacity.available, self.pools_free()]
-        for each in (*here, *(part for peer in self.node.peers.alive.values() for part in (peer.available, peer.pools))):
+        for each in (
+            *here,
+            *(part for peer in self.node.peers.alive.values() for part in (peer.available, peer.pools)),
+        ):
             for name, units in each.items():
                 if units > 0:
                     free[name] = free.get(name, 0) + units

@@ -108,7 +108,11 @@ class Routes:
         if actor.hosted:
             return
         if fields:
-            actor.class_name, actor.name, actor.task_retries = fields["class_name"], fields["name"], fields["task_retries"]
+            actor.class_name, actor.name, actor.task_retries = (
+                fields["class_name"],
+                fields["name"],
+                fields["task_retries"],
+            )
             if not actor.lanes:
                 actor.in_order = fields["in_order"]
         doubtful = self._doubtful.pop(actor_id, [])
@@ -169,7 +173,10 @@ class Routes:
         node = self.node
         if actor.hosted and node.peers.head is not None:
             pid = actor.worker.pid if actor.worker is not None else 0
-            node.emit(node.peers.head.cid, (m.ACTOR_STATE, actor.actor_id, actor.state, actor.restarts, pid, actor.death))
+            node.emit(
+                node.peers.head.cid,
+                (m.ACTOR_STATE, actor.actor_id, actor.state, actor.restarts, pid, actor.death),
+            )
         elif actor.watchers:
             for cid in actor.watchers:
                 if cid in node.peers.alive:

@@ -29,9 +29,21 @@ Emit = Callable[[int, tuple[Any, ...]], None]
 class SchedClass:
     """Tasks that the scheduler need not tell apart."""
 
-    __slots__ = ("key", "request", "env_key", "environment", "queue", "workers", "pools", "strategy", "blocked_since")
+    __slots__ = (
+        "key",
+        "request",
+        "env_key",
+        "environment",
+        "queue",
+        "workers",
+        "pools",
+        "strategy",
+        "blocked_since",
+    )
 
-    def __init__(self, key: Any, request: dict[str, int], env_key: str, environment: str | None, strategy: Any) -> None:
+    def __init__(
+        self, key: Any, request: dict[str, int], env_key: str, environment: str | None, strategy: Any
+    ) -> None:
         self.key = key
         self.request = request
         self.env_key = env_key
@@ -55,7 +67,9 @@ class Scheduler:
         self.classes: dict[Any, SchedClass] = {}
         self.workers: dict[int, Worker] = {}
         self.idle: dict[str, list[Worker]] = {}
-        self.waiting: dict[SchedClass, SchedClass] = {}  # classes with a queue, in the order they began to wait
+        self.waiting: dict[
+            SchedClass, SchedClass
+        ] = {}  # classes with a queue, in the order they began to wait
         self.now = 0.0
         self.spawn: Callable[[str, str | None], Worker]
         self.lend: Callable[[Worker, Task], None]
@@ -151,7 +165,9 @@ class Scheduler:
         if depth <= 1:
             return
         # Evenly, so that the last tasks of a batch do not all wait behind one worker.
-        room = [w for w in group.workers.values() if not (w.stalled or w.leaving) and len(w.outstanding) < depth]
+        room = [
+            w for w in group.workers.values() if not (w.stalled or w.leaving) and len(w.outstanding) < depth
+        ]
         while queue and room:
             still = []
             for worker in room:
@@ -313,7 +329,11 @@ class Scheduler:
 
     def _could_use(self, group: SchedClass) -> bool:
         if group.strategy is not None and group.strategy[0] == "bundle":
-            return any(pool.fits(group.request) for (owner, _), pool in self.pools.items() if owner == group.strategy[1])
+            return any(
+                pool.fits(group.request)
+                for (owner, _), pool in self.pools.items()
+                if owner == group.strategy[1]
+            )
         return self.capacity.fits(group.request)
 
     def _retire(self, now: float) -> float | None:
@@ -321,7 +341,9 @@ class Scheduler:
         surplus = sum(map(len, self.idle.values())) - keep
         if surplus <= 0:
             return None
-        resting = sorted((w for idle in self.idle.values() for w in idle), key=lambda w: (w.idle_since, w.cid))
+        resting = sorted(
+            (w for idle in self.idle.values() for w in idle), key=lambda w: (w.idle_since, w.cid)
+        )
         for worker in resting[:surplus]:
             if now - worker.idle_since < IDLE_SECONDS_MAX:
                 return IDLE_SECONDS_MAX - (now - worker.idle_since)
@@ -346,7 +368,10 @@ class Scheduler:
         for worker in self.workers.values():
             assert worker.lease is not None or not worker.outstanding, f"{worker} works without resources"
             for task_id, task in worker.outstanding.items():
-                assert task.task_id == task_id and task.state == SENT and task.worker is worker, (worker, task)
+                assert task.task_id == task_id and task.state == SENT and task.worker is worker, (
+                    worker,
+                    task,
+                )
         for idle in self.idle.values():
             for worker in idle:
                 assert not worker.outstanding and worker.lease is None and worker.cid in self.workers, worker

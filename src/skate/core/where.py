@@ -101,7 +101,9 @@ class Where:
         for node in nodes:
             if node is here or not self._room(task, node, need):
                 continue
-            free = min((node.available.get(n, 0) / node.total[n] for n in need if node.total.get(n)), default=1.0)
+            free = min(
+                (node.available.get(n, 0) / node.total[n] for n in need if node.total.get(n)), default=1.0
+            )
             if free > most:
                 best, most = node, free
         return best
@@ -117,7 +119,11 @@ class Where:
             record = objects.get(oid)
             if record is not None and record.size > most:
                 most = record.size
-                best = self._peers.here if record.away is None or record.away.place is None else record.away.place
+                best = (
+                    self._peers.here
+                    if record.away is None or record.away.place is None
+                    else record.away.place
+                )
         if best is None or best not in nodes:
             return None
         if best is self._peers.here:

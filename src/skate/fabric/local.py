@@ -43,7 +43,12 @@ class _Fetch:
     __slots__ = ("source", "key", "size", "asked", "got", "write", "done")
 
     def __init__(
-        self, source: int, key: bytes, size: int, write: Callable[[int, Any], None], done: Callable[[bool], None]
+        self,
+        source: int,
+        key: bytes,
+        size: int,
+        write: Callable[[int, Any], None],
+        done: Callable[[bool], None],
     ) -> None:
         self.source = source
         self.key = key
@@ -98,7 +103,9 @@ class LocalFabric:
             if not channel.flush():
                 self.pump.want_write(channel.fd, True)
 
-    def watch(self, channel: Channel, take: Callable[[list[tuple[Any, ...]]], None], gone: Callable[[], None]) -> None:
+    def watch(
+        self, channel: Channel, take: Callable[[list[tuple[Any, ...]]], None], gone: Callable[[], None]
+    ) -> None:
         """Have the frames of a channel taken as they come."""
 
         def ready(events: int) -> None:
@@ -163,7 +170,12 @@ class LocalFabric:
     # -- values
 
     def fetch(
-        self, source: NodeId, key: bytes, size: int, write: Callable[[int, Any], None], done: Callable[[bool], None]
+        self,
+        source: NodeId,
+        key: bytes,
+        size: int,
+        write: Callable[[int, Any], None],
+        done: Callable[[bool], None],
     ) -> None:
         """Bring the bytes of a value, a few pieces ahead of what has come."""
         if source not in self.infos:

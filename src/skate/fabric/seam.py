@@ -50,7 +50,12 @@ class Fabric(Protocol):
         """Have everything queued on its way."""
 
     def fetch(
-        self, source: NodeId, key: bytes, size: int, write: Callable[[int, Any], None], done: Callable[[bool], None]
+        self,
+        source: NodeId,
+        key: bytes,
+        size: int,
+        write: Callable[[int, Any], None],
+        done: Callable[[bool], None],
     ) -> None:
         """Bring the bytes of a value, in pieces: `write(at, piece)`, then `done(True)`, or `done(False)` if they are lost."""
 

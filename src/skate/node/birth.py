@@ -27,7 +27,11 @@ def start(python: list[str], environment: dict[str, str]) -> tuple[socket.socket
     environment = {"PYTHONUNBUFFERED": "", **environment}
     try:
         pid = os.posix_spawnp(
-            argv[0], argv, environment, file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), CONTROL_FD)], setpgroup=0
+            argv[0],
+            argv,
+            environment,
+            file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), CONTROL_FD)],
+            setpgroup=0,
         )
     except OSError:
         ours.close()

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from skate.node.launcher import PYTHON
 
 if TYPE_CHECKING:
-    from skate.node.host import NodeHost, _WorkerProcess
+    from skate.node.host import NodeHost
+    from skate.node.worker_process import WorkerProcess
 
 
 class Environments:
@@ -21,7 +22,7 @@ class Environments:
         self._prepared: list[Any] = []
         self._cancelled = threading.Event()
 
-    def prepare(self, worker: _WorkerProcess, theirs: socket.socket, text: str) -> None:
+    def prepare(self, worker: WorkerProcess, theirs: socket.socket, text: str) -> None:
         """Start a worker once its environment is there; the lock is held."""
         env = json.loads(text)
         if set(env) <= {"env_vars"} and "${" not in text:
@@ -29,11 +30,16 @@ class Environments:
             self._start(worker, theirs, _Plain(env.get("env_vars", {})))
             return
         thread = threading.Thread(
-            target=self._prepare_apart, args=(worker, theirs, text, env), name="skate-environment", daemon=True
+            target=self._prepare_apart,
+            args=(worker, theirs, text, env),
+            name="skate-environment",
+            daemon=True,
         )
         thread.start()
 
-    def _prepare_apart(self, worker: _WorkerProcess, theirs: socket.socket, text: str, env: dict[str, Any]) -> None:
+    def _prepare_apart(
+        self, worker: WorkerProcess, theirs: socket.socket, text: str, env: dict[str, Any]
+    ) -> None:
         from skate.runtime_env.prepare import prepare  # only programs with such environments need it
 
         failure = ""
@@ -55,7 +61,7 @@ class Environments:
                 return
             self._start(worker, theirs, prepared)
 
-    def _fail(self, worker: _WorkerProcess, failure: str) -> None:
+    def _fail(self, worker: WorkerProcess, failure: str) -> None:
         host = self._host
         known = host.core.scheduler.workers.get(worker.cid)
         if known is not None:
@@ -64,7 +70,7 @@ class Environments:
         if host.pump.watched:
             host.pump.wake_ready()
 
-    def _start(self, worker: _WorkerProcess, theirs: socket.socket, prepared: Any) -> None:
+    def _start(self, worker: WorkerProcess, theirs: socket.socket, prepared: Any) -> None:
         hook = prepared.setup_hook
         request = {
             "env_vars": prepared.env_vars,

@@ -25,6 +25,7 @@ from skate.node.launcher import PYTHON, Launcher, how_it_ended, zygote_config
 from skate.node.logs import WorkerOutput
 from skate.node.neighbours import Neighbours, facts
 from skate.node.overflow import OverflowFile
+from skate.node.worker_process import WorkerProcess
 from skate.wire.channel import Channel, ChannelClosed
 from skate.wire.memory import Memory
 from skate.wire.pump import Pump
@@ -55,21 +56,6 @@ QUEUED_MAX = 24
 WRITERS_SECONDS = 5.0
 
 
-class _WorkerProcess:
-    __slots__ = ("cid", "channel", "launcher", "pid", "status", "closed", "kill_wanted", "exited", "slot")
-
-    def __init__(self, cid: int, channel: Channel) -> None:
-        self.cid = cid
-        self.channel = channel
-        self.launcher: Launcher | None = None
-        self.pid = 0
-        self.status: int | None = None
-        self.closed = False
-        self.exited = False
-        self.kill_wanted = False
-        self.slot = -1  # on the board; none before it is forked
-
-
 class NodeHost:
     """Owns the core, the arena, the workers and the pump of an embedded node."""
 
@@ -81,7 +67,9 @@ class NodeHost:
         board_at = -(-settings.object_store_memory // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
         self.arena = ArenaFile(board_at + BOARD_BYTES)
         self.overflow = OverflowFile()
-        self.mapping = Memory(self.arena.fd, settings.object_store_memory, self.overflow.fd, self.overflow.capacity)
+        self.mapping = Memory(
+            self.arena.fd, settings.object_store_memory, self.overflow.fd, self.overflow.capacity
+        )
         self.descriptors = Descriptors()
         self.board = Board(self.arena.fd, board_at)
         node_id = os.urandom(28)
@@ -104,8 +92,8 @@ class NodeHost:
         self.neighbours: Neighbours | None = None
         self.leaving = False
         self.output = WorkerOutput(settings.log_to_driver)
-        self.workers: dict[int, _WorkerProcess] = {}
-        self.by_pid: dict[int, _WorkerProcess] = {}
+        self.workers: dict[int, WorkerProcess] = {}
+        self.by_pid: dict[int, WorkerProcess] = {}
         self.dirty: set[int] = set()
         self.launchers: dict[str, Launcher] = {}
         self.environments = Environments(self)
@@ -172,7 +160,12 @@ class NodeHost:
     def info(self) -> dict[str, Any]:
         """What other nodes are told of this one."""
         core = self.core
-        return {"node_id": core.node_id, "total": core.capacity.total, "labels": core.capacity.labels, "facts": facts()}
+        return {
+            "node_id": core.node_id,
+            "total": core.capacity.total,
+            "labels": core.capacity.labels,
+            "facts": facts(),
+        }
 
     @property
     def config(self) -> dict[str, Any]:
@@ -241,7 +234,11 @@ class NodeHost:
             channel = worker.channel
             if soft and len(channel.queued) < QUEUED_MAX:
                 known = self.core.scheduler.workers.get(cid)
-                if known is not None and len(known.outstanding) > len(channel.queued) and self._in_order(known):
+                if (
+                    known is not None
+                    and len(known.outstanding) > len(channel.queued)
+                    and self._in_order(known)
+                ):
                     later.add(cid)
                     continue
             if not channel.flush():
@@ -302,7 +299,7 @@ class NodeHost:
             return
         self.descriptors.used(theirs.fileno())
         channel = Channel(ours)
-        worker = _WorkerProcess(cid, channel)
+        worker = WorkerProcess(cid, channel)
         self.workers[cid] = worker
         self.pump.add(channel.fd, lambda events: self._readable(worker, events))
         if environment is None:
@@ -310,14 +307,18 @@ class NodeHost:
         else:
             self.environments.prepare(worker, theirs, environment)
 
-    def fork(self, worker: _WorkerProcess, theirs: socket.socket, python: list[str], request: dict[str, Any]) -> None:
+    def fork(
+        self, worker: WorkerProcess, theirs: socket.socket, python: list[str], request: dict[str, Any]
+    ) -> None:
         """Have the zygote fork the process of a worker; the lock is held."""
         ends: tuple[int, ...] = ()
         try:
             ends = self.output.pipes(worker.cid)
             worker.slot = self.board.take()
             worker.launcher = self.launcher_for(python)
-            worker.launcher.fork({"cid": worker.cid, "slot": worker.slot, **request}, [theirs.fileno(), *ends])
+            worker.launcher.fork(
+                {"cid": worker.cid, "slot": worker.slot, **request}, [theirs.fileno(), *ends]
+            )
         except OSError as error:
             self._cannot_start(worker.cid, error)
         finally:
@@ -381,7 +382,7 @@ class NodeHost:
                     self._drain(found)
                     self._lost(found, how_it_ended(found.status))
 
-    def _readable(self, worker: _WorkerProcess, events: int) -> None:
+    def _readable(self, worker: WorkerProcess, events: int) -> None:
         channel = worker.channel
         if events & 4:  # EPOLLOUT
             if channel.flush():
@@ -395,7 +396,7 @@ class NodeHost:
             return
         self._take(worker, messages)
 
-    def _take(self, worker: _WorkerProcess, messages: list[tuple[Any, ...]]) -> None:
+    def _take(self, worker: WorkerProcess, messages: list[tuple[Any, ...]]) -> None:
         core = self.core
         now = time.monotonic()
         cid = worker.cid
@@ -406,7 +407,7 @@ class NodeHost:
         if self.dirty:
             self.flush()
 
-    def _closed(self, worker: _WorkerProcess) -> None:
+    def _closed(self, worker: WorkerProcess) -> None:
         """A worker's channel has ended: the zygote will say why."""
         if not worker.closed:
             worker.closed = True
@@ -415,7 +416,7 @@ class NodeHost:
                 # A process that closed its channel but lives on is of no use to anyone.
                 worker.launcher.kill(worker.pid)
 
-    def _drain(self, worker: _WorkerProcess) -> None:
+    def _drain(self, worker: WorkerProcess) -> None:
         """Take in what a worker said before it ended."""
         while not worker.closed:
             try:
@@ -427,7 +428,7 @@ class NodeHost:
                 return
             self._take(worker, messages)
 
-    def _lost(self, worker: _WorkerProcess, reason: str) -> None:
+    def _lost(self, worker: WorkerProcess, reason: str) -> None:
         if self.workers.pop(worker.cid, None) is None:
             return
         if not worker.closed:
@@ -478,7 +479,6 @@ class NodeHost:
             self.arena.close()
             self.overflow.close()
             self.control_c.give_back()
-
 
     def _await_writers(self) -> None:
         """Let threads end their copies into the arena, whose descriptor is about to be closed under them."""

@@ -48,12 +48,18 @@ class Settings:
         memory = _memory_of_machine()
         store = _bytes("object_store_memory", given.get("object_store_memory"))
         if store is not None and store < 75 * 1024 * 1024:
-            raise ValueError(f"object_store_memory={store} is less than the least, {75 * 1024 * 1024} (75 MiB)")
+            raise ValueError(
+                f"object_store_memory={store} is less than the least, {75 * 1024 * 1024} (75 MiB)"
+            )
         namespace = given.get("namespace")
         if namespace is not None and (not isinstance(namespace, str) or not namespace):
             raise ValueError(f"a namespace is a text that is not empty, not {namespace!r}")
         visible = _visible_gpus()
-        ids = visible if gpus is None else tuple(visible[: int(gpus)] if len(visible) >= int(gpus) else range(int(gpus)))
+        ids = (
+            visible
+            if gpus is None
+            else tuple(visible[: int(gpus)] if len(visible) >= int(gpus) else range(int(gpus)))
+        )
         return cls(
             num_cpus=_cpus_of_machine() if cpus is None else cpus,
             num_gpus=float(len(ids)) if gpus is None else gpus,
@@ -146,7 +152,9 @@ def _resources(given: Any) -> dict[str, float]:
             raise ValueError(f"resources={{{name!r}: ...}}: say num_{name.lower()}s={amount} instead")
         found[name] = _number(f"resources[{name!r}]", amount) or 0.0
         if found[name] != int(found[name]):
-            raise ValueError(f"resources={{{name!r}: {amount}}}: a node has whole numbers of a resource; tasks may ask for parts")
+            raise ValueError(
+                f"resources={{{name!r}: {amount}}}: a node has whole numbers of a resource; tasks may ask for parts"
+            )
     return found
 
 
@@ -191,7 +199,9 @@ def _visible_gpus() -> tuple[Any, ...]:
     """Ids of the NVIDIA GPUs that this process may use."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
-        return tuple(int(each) if each.isdigit() else each for each in named.split(",") if each and each != "-1")
+        return tuple(
+            int(each) if each.isdigit() else each for each in named.split(",") if each and each != "-1"
+        )
     try:
         return tuple(range(len(os.listdir("/proc/driver/nvidia/gpus"))))
     except OSError:

@@ -99,7 +99,8 @@ class Zygote:
         for name in self.config["preload"]:
             try:
                 __import__(name)
-            except Exception as error:  # the program names modules; a missing one must not take the workers along
+            # The program names modules: whatever importing one ends in must not take the workers along.
+            except Exception as error:
                 sys.stderr.write(f"skate: preload of {name!r} failed: {type(error).__name__}: {error}\n")
         gc.collect()
         gc.freeze()

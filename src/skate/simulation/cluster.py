@@ -75,7 +75,9 @@ class Cluster:
         self.outcomes: dict[bytes, str] = {}
         self.attempts: dict[bytes, int] = {}
         self.lives: dict[bytes, dict[str, Any]] = {}
-        self._callers: dict[bytes, tuple[bytes, int, int]] = {}  # call: actor, caller, its number in the caller's order
+        self._callers: dict[
+            bytes, tuple[bytes, int, int]
+        ] = {}  # call: actor, caller, its number in the caller's order
         self._order: dict[tuple[bytes, int], int] = {}
         self._leases: dict[int, list[Any]] = {}
 
@@ -265,7 +267,9 @@ class Cluster:
         for process in drivers:
             assert process.thread is None and not process.todo, f"{process} still waits; {self.why()}"
             assert not process.pending, f"{process} never got {process.pending}; {self.why()}"
-            assert not process.streams, f"{process} never got the end of {list(process.streams)}; {self.why()}"
+            assert not process.streams, (
+                f"{process} never got the end of {list(process.streams)}; {self.why()}"
+            )
             process.frame.clear()
         self.settle()
         self.reconcile()
@@ -279,7 +283,11 @@ class Cluster:
             holds = {oid: weak() for table in (process.known, process.actors) for oid, weak in table.items()}
             grants = {oid: thing.grants for oid, thing in holds.items() if thing is not None and thing.grants}
             things: dict[bytes, Any] = {**self.core.objects.records, **self.core.actors.actors}
-            counted = {oid: thing.holders[process.cid] for oid, thing in things.items() if process.cid in thing.holders}
+            counted = {
+                oid: thing.holders[process.cid]
+                for oid, thing in things.items()
+                if process.cid in thing.holders
+            }
             assert counted == grants, f"{process} holds {grants}, but the core counts {counted}"
 
     def close(self, driver: Process, every_actor: bool) -> None:
@@ -349,7 +357,9 @@ class Cluster:
                 last = self._order.get((actor_id, caller), -1)
                 assert number > last, f"{running.spec} begins after a later call of the same caller"
                 self._order[(actor_id, caller)] = number
-        assert allowed < 0 or count <= allowed + 1, f"{running.spec} begins {count} times, with {allowed} retries"
+        assert allowed < 0 or count <= allowed + 1, (
+            f"{running.spec} begins {count} times, with {allowed} retries"
+        )
 
     def saw(self, process: Process, oid: bytes, kind: int, payload: Any) -> None:
         """A process gets the result of a call."""

@@ -36,7 +36,9 @@ class Node(Cluster):
         self.number = number
         self.node_id = f"node{number:04}".encode() + bytes(20)
         total = {"CPU": cpus * CPU, f"at{number}": CPU}
-        self.core = NodeCore(total, arena_bytes=arena_bytes, node_id=self.node_id, labels={"zone": str(number % 2)})
+        self.core = NodeCore(
+            total, arena_bytes=arena_bytes, node_id=self.node_id, labels={"zone": str(number % 2)}
+        )
         self.core.next_cid = 1 + number * CIDS
         self.peers: dict[int, int] = {}  # numbers of nodes by the ids of this core
         self.reads: dict[int, int] = {}  # whom a value is awaited from, by where it goes
@@ -156,14 +158,24 @@ class Node(Cluster):
         """Everything was let go: nothing may be left in the core."""
         core = self.core
         assert not core.tasks, f"{self}: tasks that never end: {list(core.tasks.values())}; {self.why()}"
-        assert not core.objects.records, f"{self}: objects that nobody has: {list(core.objects.records.values())}"
-        assert core.capacity.available == core.capacity.total, f"{self}: resources are missing: {core.capacity}"
-        assert core.allocator.used == 0, f"{self}: {core.allocator.used} bytes of the arena are held by nobody"
+        assert not core.objects.records, (
+            f"{self}: objects that nobody has: {list(core.objects.records.values())}"
+        )
+        assert core.capacity.available == core.capacity.total, (
+            f"{self}: resources are missing: {core.capacity}"
+        )
+        assert core.allocator.used == 0, (
+            f"{self}: {core.allocator.used} bytes of the arena are held by nobody"
+        )
         assert not core.peers.waiting, f"{self}: tasks wait for a node: {core.peers.waiting}"
-        assert not core.abroad.lineage.tasks, f"{self}: tasks are kept for nothing: {core.abroad.lineage.tasks}"
+        assert not core.abroad.lineage.tasks, (
+            f"{self}: tasks are kept for nothing: {core.abroad.lineage.tasks}"
+        )
         assert not core.abroad.pulls and not self.reads, f"{self}: values are awaited that nobody wants"
         assert not core.placement.bundles.reserved, f"{self}: bundles are set apart for no group"
-        living = [a for a in core.actors.actors.values() if a.state != DEAD and (a.hosted or self.number == HEAD)]
+        living = [
+            a for a in core.actors.actors.values() if a.state != DEAD and (a.hosted or self.number == HEAD)
+        ]
         assert not living, f"{self}: actors that nobody can call live on: {living}"
         held = [a for a in core.actors.actors.values() if a.state != DEAD and (a.grants or a.holders)]
         assert not held, f"{self}: actors are held for nobody: {held}"
@@ -171,7 +183,9 @@ class Node(Cluster):
         busy = [worker for worker in core.scheduler.workers.values() if worker.outstanding or worker.lease]
         assert not busy, busy
         for peer in core.peers.alive.values():
-            assert not peer.outstanding and not any(peer.classes.values()), f"{self}: {peer} owes answers: {peer.classes}"
+            assert not peer.outstanding and not any(peer.classes.values()), (
+                f"{self}: {peer} owes answers: {peer.classes}"
+            )
 
     def __repr__(self) -> str:
         return f"<Node {self.number} {self.core}>"
@@ -343,7 +357,13 @@ class World:
             node.faults = self.faults
         self.settle()
         head = self.nodes[HEAD]
-        drivers = [p for node in self.nodes.values() if node.alive for p in node.processes.values() if not p.is_worker]
+        drivers = [
+            p
+            for node in self.nodes.values()
+            if node.alive
+            for p in node.processes.values()
+            if not p.is_worker
+        ]
         self.close(drivers[0], every_actor=False)
         if not patient:
             self.impatient = True
@@ -363,7 +383,9 @@ class World:
         for node in living:
             node.gone()
         callers = {cid for node in living for cid in node.processes}
-        unanswered = [self.specs[i] for i, outcome in self.outcomes.items() if not outcome and owner_of(i) in callers]
+        unanswered = [
+            self.specs[i] for i, outcome in self.outcomes.items() if not outcome and owner_of(i) in callers
+        ]
         assert not unanswered, f"callers of {unanswered} live and never got an answer"
         assert not head.core.actors.names, head.core.actors
 
@@ -371,8 +393,12 @@ class World:
         """Remove the placement groups, and kill the actors that live on by themselves, or all."""
         core = self.nodes[HEAD].core
         for _ in range(20):
-            groups = [group_id for group_id, group in core.placement.groups.items() if group.state != "REMOVED"]
-            actors = [a for a in core.actors.actors.values() if a.state != DEAD and (a.detached or every_actor)]
+            groups = [
+                group_id for group_id, group in core.placement.groups.items() if group.state != "REMOVED"
+            ]
+            actors = [
+                a for a in core.actors.actors.values() if a.state != DEAD and (a.detached or every_actor)
+            ]
             if not groups and not actors:
                 return
             for group_id in groups:

@@ -250,7 +250,9 @@ class Process:
             self.send((m.TEMPLATE, key, spec.fields()))
         return key
 
-    def packed(self, frame: Frame, args: tuple[int, ...], inner: tuple[int, ...]) -> tuple[Any, Any, list[Any]]:
+    def packed(
+        self, frame: Frame, args: tuple[int, ...], inner: tuple[int, ...]
+    ) -> tuple[Any, Any, list[Any]]:
         """The refs that numbers stand for: as arguments, and inside of arguments; and what must live until they are sent."""
         given = [ref for ref in map(frame.pick, args) if ref is not None]
         inside: list[Any] = [ref for ref in map(frame.pick, inner) if ref is not None]
@@ -445,9 +447,13 @@ class Process:
     def do_remove_group(self, frame: Frame, parent: bytes, number: int) -> Thread:
         """Remove a placement group."""
         if frame.groups:
-            yield from self.do_request(frame, parent, "remove_group", frame.groups[number % len(frame.groups)])
+            yield from self.do_request(
+                frame, parent, "remove_group", frame.groups[number % len(frame.groups)]
+            )
 
-    def do_in_group(self, frame: Frame, parent: bytes, group: int, index: int, spec: Spec, *rest: Any) -> Thread:
+    def do_in_group(
+        self, frame: Frame, parent: bytes, group: int, index: int, spec: Spec, *rest: Any
+    ) -> Thread:
         """Submit a task into a bundle of a group."""
         if frame.groups:
             placed = spec.placed(frame.groups[group % len(frame.groups)], index)

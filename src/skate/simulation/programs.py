@@ -233,7 +233,9 @@ class Author:
         spec = Spec(self.name("actor"), program, request=request, concurrent=life["concurrent"])
         return spec, life
 
-    def program(self, depth: int, *, in_actor: bool = False, streaming: bool = False) -> tuple[Operation, ...]:
+    def program(
+        self, depth: int, *, in_actor: bool = False, streaming: bool = False
+    ) -> tuple[Operation, ...]:
         """What a task does."""
         rng = self.rng
         operations: list[Operation] = []

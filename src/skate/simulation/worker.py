@@ -230,7 +230,9 @@ class Worker(Process):
         for each in inner:
             frame.take(self.adopt(each, 0))
         for _place, oid, kind, payload in deps:
-            assert kind in (m.INLINE, m.ARENA), f"{running.spec} was sent an argument that is no value: {kind}"
+            assert kind in (m.INLINE, m.ARENA), (
+                f"{running.spec} was sent an argument that is no value: {kind}"
+            )
             if kind == m.ARENA:
                 ref = self.adopt(oid, 0)
                 ref.kind, ref.value = kind, payload
@@ -251,7 +253,9 @@ class Worker(Process):
             return ()
         returns = []
         for index in range(1, running.spec.returns + 1):
-            value = yield from self.pack(running, running.task_id + index.to_bytes(4, "little"), running.spec.large, running.give)
+            value = yield from self.pack(
+                running, running.task_id + index.to_bytes(4, "little"), running.spec.large, running.give
+            )
             returns.append(value)
         return tuple(returns)
 
@@ -298,7 +302,9 @@ class Worker(Process):
         """Yield one value of a stream."""
         running.items += 1
         index = running.items
-        kind, payload, held = yield from self.pack(running, running.task_id + index.to_bytes(4, "little"), large, picks)
+        kind, payload, held = yield from self.pack(
+            running, running.task_id + index.to_bytes(4, "little"), large, picks
+        )
         self.send((m.ITEM, running.task_id, index, kind, payload, held))
         running.kept.clear()
         limit = running.spec.backpressure

@@ -25,7 +25,18 @@ class ChannelClosed(ConnectionError):
 class Channel:
     """One end of a connection; not thread-safe, the owner's lock guards it."""
 
-    __slots__ = ("sock", "fd", "closed", "backlog", "queued", "_pack", "_unpacker", "_recv", "_send", "_buffer")
+    __slots__ = (
+        "sock",
+        "fd",
+        "closed",
+        "backlog",
+        "queued",
+        "_pack",
+        "_unpacker",
+        "_recv",
+        "_send",
+        "_buffer",
+    )
 
     def __init__(self, sock: socket.socket, *, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         sock.setblocking(False)

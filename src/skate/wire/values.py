@@ -33,7 +33,9 @@ _collecting = threading.local()
 _serializers: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
 
 
-def register_serializer(cls: type, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]) -> None:
+def register_serializer(
+    cls: type, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
+) -> None:
     """Pack instances of `cls` with functions of the user's from now on, in this process."""
     _serializers[cls] = (serializer, deserializer)
 

@@ -58,7 +58,9 @@ class _Group:
 class AsyncioMode:
     """Starts calls as asyncio tasks, as many at once as their group allows, in the order they came."""
 
-    def __init__(self, executor: Executor, loop: asyncio.AbstractEventLoop, limit: int, groups: dict[str, int]) -> None:
+    def __init__(
+        self, executor: Executor, loop: asyncio.AbstractEventLoop, limit: int, groups: dict[str, int]
+    ) -> None:
         self.executor = executor
         self.loop = loop
         self.groups = {DEFAULT_GROUP: _Group(limit)} | {name: _Group(size) for name, size in groups.items()}

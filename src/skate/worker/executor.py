@@ -140,7 +140,9 @@ class Executor:
         self.acked[message[1]] = message[2]
         readers, self.readers = self.readers, []
         for future in readers:
-            future.get_loop().call_soon_threadsafe(lambda future=future: future.done() or future.set_result(None))
+            future.get_loop().call_soon_threadsafe(
+                lambda future=future: future.done() or future.set_result(None)
+            )
 
     def next_ack(self, loop: Any) -> Any:
         """An asyncio future that ends when a reader of some stream has taken more."""
@@ -382,7 +384,12 @@ class Executor:
                 return
             late = not self.queue or seconds > SHORT_SECONDS or now - self._flushed > FLUSH_SECONDS
             # What goes out later is kept where it survives this process, if it says all that is queued.
-            if late or retriable or not self._plain(status, returns) or not self.slot.keep(self.channel.queued):
+            if (
+                late
+                or retriable
+                or not self._plain(status, returns)
+                or not self.slot.keep(self.channel.queued)
+            ):
                 self._flushed = now
                 if self.channel.flush():
                     self.slot.forget()

@@ -78,7 +78,9 @@ def split(value: Any, count: int, name: str) -> list[Any]:
     return parts
 
 
-def pack_failure(template: WorkerTemplate, error: BaseException, actor: Any, actor_id: bytes) -> tuple[str, dict[str, Any]]:
+def pack_failure(
+    template: WorkerTemplate, error: BaseException, actor: Any, actor_id: bytes
+) -> tuple[str, dict[str, Any]]:
     """An exception of user code as an error payload, with its traceback as text."""
     from skate.wire.failures import format_remote_traceback, pack_exception  # only failures need them
 

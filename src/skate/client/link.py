@@ -1,0 +1,21 @@
+"""How a process reaches its node."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class Link(Protocol):
+    """How a process reaches its node; the engine lock is held in every call."""
+
+    def send(self, message: tuple[Any, ...]) -> None:
+        """Deliver a message, or queue it until `flush`."""
+
+    def flush(self) -> None:
+        """Have everything queued on its way."""
+
+    def block(self) -> bool:
+        """The calling thread is about to wait; True if the node must be told when it goes on."""
+
+    def unblock(self) -> None:
+        """The calling thread goes on."""

@@ -1,0 +1,23 @@
+"""A worker process as its node's shell knows it."""
+
+from __future__ import annotations
+
+from skate.node.launcher import Launcher
+from skate.wire.channel import Channel
+
+
+class WorkerProcess:
+    """One worker: its channel, its pid once it is known, and how far it has ended."""
+
+    __slots__ = ("cid", "channel", "launcher", "pid", "status", "closed", "kill_wanted", "exited", "slot")
+
+    def __init__(self, cid: int, channel: Channel) -> None:
+        self.cid = cid
+        self.channel = channel
+        self.launcher: Launcher | None = None
+        self.pid = 0
+        self.status: int | None = None
+        self.closed = False
+        self.exited = False
+        self.kill_wanted = False
+        self.slot = -1  # on the board; none before it is forked
