@@ -160,13 +160,19 @@ class Cluster:
         if self.head_node is None:
             return self._start_head(settings)
         assert self._host is not None and self._fabric is not None
-        given = {"settings": asdict(settings), "address": self._fabric.address}
         source = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         code = f"import sys; sys.path.insert(0, {source!r}); from skate.node.member import main; main()"
-        known = set(self._fabric.ids)
-        process = subprocess.Popen(
-            [sys.executable, "-c", code], stdin=subprocess.PIPE, start_new_session=True
-        )
+        with self._host.lock:
+            known = set(self._fabric.ids)
+            theirs = self._fabric.invite()
+        with theirs:
+            given = {"settings": asdict(settings), "socket": theirs.fileno()}
+            process = subprocess.Popen(
+                [sys.executable, "-c", code],
+                stdin=subprocess.PIPE,
+                start_new_session=True,
+                pass_fds=[theirs.fileno()],
+            )
         assert process.stdin is not None
         with process.stdin as pipe:
             pipe.write(msgpack.packb(given))

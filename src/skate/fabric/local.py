@@ -1,16 +1,15 @@
-"""Several nodes on one machine: Unix sockets in a folder of this session's, in a star around the head.
+"""Several nodes on one machine: pairs of Unix sockets, in a star around the head.
 
-The head takes in the others at one socket and passes on what they have for each other. All frames of two nodes so take the same
-way, and what one node says because of what it heard from a second cannot overtake that on its way to a third. The
-folder has mode 0700 and a random name; the head deletes it, and whoever finds the head gone does so as well.
+The head makes a pair of sockets for each node and the node's process inherits one end of it, so there is no name under which
+anybody else could connect, no port, and no file that could stay behind. The head passes on what the nodes have for each
+other: all frames of two nodes take the same way, and what one node says because of what it heard from a second cannot overtake
+that on its way to a third.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import socket
-import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -226,30 +225,24 @@ class HeadFabric(LocalFabric):
     def __init__(self, pump: Pump, info: dict[str, Any], config: dict[str, Any]) -> None:
         super().__init__(pump, info)
         self.config = config  # what nodes take over from the head
-        self.folder = tempfile.mkdtemp(prefix="skate-")
-        self.address = os.path.join(self.folder, "head")
+        self.address = f"local:{os.urandom(8).hex()}"
         self.channels: dict[int, Channel] = {}
         #: Why a member will be gone, if somebody knows beforehand.
         self.reasons: dict[int, str] = {}
         self._newest = HEAD
         self._strangers: set[Channel] = set()
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(self.address)
-        self._listener.listen(64)
-        self._listener.setblocking(False)
-        pump.add(self._listener.fileno(), lambda _: self._accept())
 
     def channel_to(self, number: int) -> Channel | None:
         """Straight to each."""
         return self.channels.get(number)
 
-    def _accept(self) -> None:
-        try:
-            sock, _ = self._listener.accept()
-        except OSError:
-            # Gone again before it was taken in.
-            return
-        channel = Channel(sock)
+    def invite(self) -> socket.socket:
+        """The end of a new connection for a node about to be started: its process inherits it."""
+        ours, theirs = socket.socketpair()
+        self._admit(Channel(ours))
+        return theirs
+
+    def _admit(self, channel: Channel) -> None:
         self._strangers.add(channel)
         numbers: list[int] = []
 
@@ -299,7 +292,6 @@ class HeadFabric(LocalFabric):
         """In a forked child: the sockets are the parent's."""
         for channel in (*self.channels.values(), *self._strangers):
             channel.close()
-        self._listener.close()
 
     def close(self) -> None:
         """Let all members go; they end when their connection does."""
@@ -308,18 +300,13 @@ class HeadFabric(LocalFabric):
         self.closed = True
         for channel in (*self.channels.values(), *self._strangers):
             channel.close()
-        self._listener.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class MemberFabric(LocalFabric):
     """A ray of the star."""
 
-    def __init__(self, pump: Pump, info: dict[str, Any], address: str) -> None:
+    def __init__(self, pump: Pump, info: dict[str, Any], sock: socket.socket) -> None:
         super().__init__(pump, info)
-        self.address = address
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        sock.connect(address)
         self._channel = Channel(sock)
         self.on_end: Callable[[], None] = lambda: None
 
@@ -344,7 +331,7 @@ class MemberFabric(LocalFabric):
         """Take part from now on."""
         for number, info in self._members:
             self.add(number, {**info, "head": number == HEAD})
-        self.watch(self._channel, self._take_all, self._ended)
+        self.watch(self._channel, self._take_all, lambda: self.on_end())
         self._take_all(self._early)
 
     def _take_all(self, frames: list[tuple[Any, ...]]) -> None:
@@ -355,10 +342,6 @@ class MemberFabric(LocalFabric):
         """Have the head print what workers here said."""
         self.post(PRINTED, HEAD, is_error, text)
         self.flush()
-
-    def _ended(self) -> None:
-        shutil.rmtree(os.path.dirname(self.address), ignore_errors=True)
-        self.on_end()
 
     def close(self) -> None:
         """Leave."""

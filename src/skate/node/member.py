@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import threading
 from typing import Any
@@ -35,13 +36,13 @@ class RelayedOutput(WorkerOutput):
             self._fabric.print(is_error, text)
 
 
-def run(settings: Settings, address: str) -> None:
-    """Be a node of the cluster at `address` until its head is gone or wants this one gone."""
+def run(settings: Settings, sock: socket.socket) -> None:
+    """Be a node of the cluster at the other end of `sock` until its head is gone or wants this one gone."""
     pump = Pump(threading.RLock(), "loop")
     with pump.lock:
         host = NodeHost(settings, pump, ControlC(pump), head=False)
         try:
-            fabric = MemberFabric(pump, host.info(), address)
+            fabric = MemberFabric(pump, host.info(), sock)
             config = fabric.greet()
             host.take_over(config)
             host.output = RelayedOutput(host, fabric)
@@ -65,8 +66,12 @@ def main() -> None:
     os.dup2(null, STDIN)
     os.close(null)
     settings = Settings(**{**given["settings"], "preload": tuple(given["settings"]["preload"])})
+    sock = socket.socket(fileno=given["socket"])
+    sock.set_inheritable(
+        False
+    )  # a worker that had it too would hide from the head that this process has died
     try:
-        run(settings, given["address"])
+        run(settings, sock)
     except ConnectionError:
         # The head went while this node was being started.
         return

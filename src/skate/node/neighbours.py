@@ -60,6 +60,7 @@ class Neighbours:
             done(False)
         else:
             self.fabric.fetch(member, oid, size, write, done)
+            host.dirty.add(cid)
 
     def forked(self) -> None:
         """In a forked child: the sockets are the parent's."""
