@@ -159,6 +159,7 @@ class Bundles:
     def reserve_here(self, cid: int, message: tuple[Any, ...]) -> None:
         """RESERVE: set a bundle apart for a group that is being placed."""
         _, group_id, index, request = message
+        self.node.peers.touched()
         carved = self.node.capacity.carve(f"{group_id.hex()}:{index}", request)
         if carved is not None:
             self.reserved[(group_id, index)] = carved
@@ -166,6 +167,7 @@ class Bundles:
 
     def unreserve_here(self, cid: int, message: tuple[Any, ...]) -> None:
         """UNRESERVE: the group is not placed like that."""
+        self.node.peers.touched()
         carved = self.reserved.pop((message[1], message[2]), None)
         if carved is not None:
             self.node.capacity.release(carved[1])
@@ -175,6 +177,7 @@ class Bundles:
         """GROUP: how a group stands."""
         _, group_id, fields = message
         node = self.node
+        node.peers.touched()
         group = self.table.mirror(group_id, fields)
         group.places = {index: self._node(node_id) for index, node_id in fields["places"].items()}
         node.scheduler.version += 1
