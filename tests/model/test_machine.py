@@ -48,6 +48,11 @@ class Call:
         return self.does in ("gate", "child") and not self.open
 
     @property
+    def informed(self) -> bool:
+        """Whether all that it takes has come to something."""
+        return all(other.outcome != PENDING for other in self.takes)
+
+    @property
     def ready(self) -> bool:
         return all(other.outcome == "ok" for other in self.takes)
 
@@ -282,7 +287,7 @@ class NodeMachine(RuleBasedStateMachine):
             before = [(call.outcome, call.open) for call in self.calls]
             for call in self.calls:
                 failed = [other.outcome for other in call.takes if other.outcome not in ("ok", PENDING)]
-                if call.outcome == PENDING and failed and not any(o.outcome == PENDING for o in call.takes):
+                if call.outcome == PENDING and failed and call.informed and not self.behind_another(call):
                     call.outcome = failed[0]
             for being in self.beings:
                 self.serve(being)
@@ -290,6 +295,13 @@ class NodeMachine(RuleBasedStateMachine):
                 if call.actor is None and call.outcome == PENDING and call.ready and not call.gated:
                     if self.seen(call) != PENDING:  # it had its turn; whether it could is checked below
                         call.outcome = call.own_end()
+
+    def behind_another(self, call: Call) -> bool:
+        """Whether an earlier call to the same actor still waits for what it takes."""
+        if call.actor is None:
+            return False
+        calls = call.actor.calls
+        return any(not earlier.informed for earlier in calls[: calls.index(call)])
 
     def serve(self, being: Being) -> None:
         """An actor takes its calls one by one."""

@@ -203,7 +203,7 @@ class Calls:
         """Send a call to the actor; False if it has to wait for an argument that is on another node."""
         worker = actor.worker
         if worker is None:
-            self.node.peers.forward(task, actor.node)
+            self.node.forwarding.forward(task, actor.node)
             return True
         if task.deps and self.node.peers.active:
             if self.node.abroad.bring(task):
@@ -334,7 +334,7 @@ class Calls:
                 task.retries -= task.retries > 0
                 task.attempt += 1
                 if task.origin is not None:
-                    self.node.peers.tell_retried(task)
+                    self.node.forwarding.tell_retried(task)
                 kept.append(task)
             else:
                 text = (
@@ -398,7 +398,7 @@ class Calls:
         self.node.tasks.pop(actor.actor_id, None)
         if self.node.peers.active:
             self.node.peers.unwait(actor.creation)
-            self.node.peers.answered(actor.creation)
+            self.node.forwarding.answered(actor.creation)
             self.node.routes.report(actor)
         self.node.scheduler.dispatch_all()
 

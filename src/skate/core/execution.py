@@ -103,7 +103,9 @@ class Execution:
         """Tell a worker what it runs with from now on."""
         lease = worker.lease
         client = (
-            self.node.clients.get(task.client) if task.origin is None else self.node.peers.client_of(task)
+            self.node.clients.get(task.client)
+            if task.origin is None
+            else self.node.forwarding.client_of(task)
         )
         lent = (worker.sched_class, lease.gpus, client)
         if lent == worker.lent:
@@ -186,7 +188,7 @@ class Execution:
             task.attempt += 1
             task.worker = None
             if task.origin is not None:
-                self.node.peers.tell_retried(task)
+                self.node.forwarding.tell_retried(task)
         elif status == m.OK:
             self._complete(task, returns)
         elif status == m.CANCELLED:
@@ -306,7 +308,7 @@ class Execution:
         task.worker = None
         self.node.tasks.pop(task.task_id, None)
         if self.node.peers.active:
-            self.node.peers.ended(task)
+            self.node.forwarding.ended(task)
         if task.deps or task.held:
             self.drop_arguments(task)
 
@@ -418,7 +420,7 @@ class Execution:
             task.retries -= task.retries > 0
             task.attempt += 1
             if task.origin is not None:
-                self.node.peers.tell_retried(task)
+                self.node.forwarding.tell_retried(task)
             self.node.scheduler.requeue(task)
         else:
             text = (

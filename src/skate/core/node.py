@@ -17,6 +17,7 @@ from skate.core.actors import ActorTable
 from skate.core.calls import Calls
 from skate.core.capacity import Capacity
 from skate.core.execution import Execution
+from skate.core.forwarding import Forwarding
 from skate.core.lifetimes import Lifetimes, owner_of
 from skate.core.memory import MemoryPlan
 from skate.core.objects import ObjectRecord, ObjectTable
@@ -93,6 +94,7 @@ class NodeCore:
         self.handlers = self._table()
         self.abroad = Abroad(self)
         self.peers = Peers(self)
+        self.forwarding = Forwarding(self, self.peers)
         self.routes = Routes(self)
 
     def _table(self) -> dict[int, Callable[[int, tuple[Any, ...]], None]]:

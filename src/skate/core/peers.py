@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
 from skate.core.feasibility import refusal
-from skate.core.tasks import CREATION, ENDED, METHOD, PLAIN, QUEUED, SENT, Task
+from skate.core.tasks import CREATION, ENDED, PLAIN, QUEUED, SENT, Task
 from skate.core.where import Where
 
 if TYPE_CHECKING:
@@ -82,22 +82,9 @@ class Peers:
         self._reported_at = 0.0
         self._questions: dict[int, tuple[int, int]] = {}
         self._number = 0
-        self._clients: dict[tuple[str, str], Any] = {}
         self._impatient_at = 0.0
         self._pumping = False
-        node.handlers.update(
-            {
-                m.FORWARD: self.forwarded,
-                m.FINISHED: self.finished,
-                m.RETRIED: self.retried,
-                m.REPORT: self.report,
-                m.RESULT: self.result,
-                m.STREAM: self.streamed,
-                m.STREAM_END: self.stream_ended,
-                m.VALUE: node.abroad.value,
-                m.REPLY: self.reply,
-            }
-        )
+        node.handlers.update({m.REPORT: self.report, m.REPLY: self.reply, m.VALUE: node.abroad.value})
 
     # -- membership
 
@@ -137,40 +124,11 @@ class Peers:
         node.abroad.node_left(peer)
         for task in list(peer.outstanding.values()):
             if task.kind == PLAIN:
-                self._lost(task, peer)
+                node.forwarding.lost(task, peer)
         peer.outstanding.clear()
         node.lifetimes.forget_client(cid)
         node.scheduler.dispatch_all()
         self.pump()
-
-    def _lost(self, task: Task, peer: Peer) -> None:
-        execution = self.node.execution
-        task.node = None
-        if task.given is not None and len(task.given) == task.template.returns:
-            execution.forget(task)
-        elif task.cancelled:
-            execution.cancelled(task)
-        elif task.retries:
-            task.retries -= task.retries > 0
-            task.attempt += 1
-            task.state = QUEUED
-            self.admit(task)
-        else:
-            text = (
-                f"node {peer.node_id.hex()} {peer.reason} while {task.template.name} was there, on attempt "
-                f"{task.attempt + 1}; raise max_retries (now {task.template.max_retries}) to have it run again elsewhere"
-            )
-            execution.fail(task, ("NodeDiedError", {"message": text}))
-
-    def client_of(self, task: Task) -> Any:
-        """Whose program a task belongs to: a client with its job and namespace."""
-        if task.origin is None:
-            return self.node.clients.get(task.client)
-        key = (task.origin.get("job", ""), task.origin.get("namespace", ""))
-        found = self._clients.get(key)
-        if found is None:
-            found = self._clients[key] = self.node.new_client(-1, *key)
-        return found
 
     # -- which node
 
@@ -183,7 +141,7 @@ class Peers:
                 self.wait(task)
                 return
             if place is not self.here:
-                self.forward(task, place)
+                self.node.forwarding.forward(task, place)
                 return
         if task.deps and node.abroad.bring(task):
             return
@@ -217,7 +175,7 @@ class Peers:
                     break
                 self.unwait(task)
                 if place is not self.here:
-                    self.forward(task, place)
+                    self.node.forwarding.forward(task, place)
                 elif not (task.deps and self.node.abroad.bring(task)):
                     self.node.scheduler.enqueue(task)
         scheduler = self.node.scheduler
@@ -230,7 +188,7 @@ class Peers:
                 if other is None:
                     break
                 scheduler.dequeue(task)
-                self.forward(task, other)
+                self.node.forwarding.forward(task, other)
         self._pumping = False
 
     def _may_leave(self, task: Task) -> bool:
@@ -238,181 +196,6 @@ class Peers:
         if task.kind == CREATION:
             return self.head is None and not task.attempt
         return task.origin is None
-
-    # -- out
-
-    def forward(self, task: Task, peer: Peer) -> None:
-        """Give a task to a peer; it answers like a node answers its client."""
-        node = self.node
-        task.state = SENT
-        task.node = peer
-        task.worker = None
-        peer.sent += 1
-        task.sequence = peer.sent
-        fields: dict[str, Any] = {"attempt": task.attempt}
-        client = self.client_of(task)
-        if client is not None:
-            fields["job"], fields["namespace"] = client.job, client.namespace
-        fields["retries"] = task.retries
-        if task.kind == METHOD:
-            fields["actor"] = task.actor.actor_id
-        else:
-            peer.outstanding[task.task_id] = task
-            peer.take(task.template.request)
-            group = node.scheduler.class_of(task)
-            peer.classes[group] = peer.classes.get(group, 0) + 1
-            if task.kind == CREATION:
-                fields["life"] = node.routes.put_at(task.actor, peer)
-        self.introduce(peer, task.template.key)
-        node.emit(
-            peer.cid,
-            (
-                m.FORWARD,
-                task.kind,
-                task.task_id,
-                task.template.key,
-                task.args,
-                task.deps,
-                task.held,
-                task.parent,
-                fields,
-            ),
-        )
-
-    def introduce(self, peer: Peer, key: bytes) -> None:
-        """Send a peer the template and the function that it does not have yet."""
-        if key in peer.known:
-            return
-        node = self.node
-        template = node.templates[key]
-        peer.known.add(key)
-        if template.function and template.function not in peer.known:
-            peer.known.add(template.function)
-            node.emit(peer.cid, (m.FUNCTION, template.function, *node.functions[template.function]))
-        node.emit(peer.cid, (m.TEMPLATE, key, template.fields))
-
-    def answered(self, task: Task) -> None:
-        """A peer has no more to say of a task, or of the creation of an actor."""
-        peer = task.node
-        if peer is None or peer.outstanding.pop(task.task_id, None) is None:
-            return
-        group = self.node.scheduler.class_of(task)
-        peer.classes[group] -= 1
-        if task.kind == PLAIN:
-            peer.take(task.template.request, 1)
-
-    # -- what peers answer
-
-    def finished(self, cid: int, message: tuple[Any, ...]) -> None:
-        """FINISHED: nothing more is coming of a task."""
-        _, task_id, micros, error = message
-        node = self.node
-        task = node.tasks.get(task_id)
-        if task is None or task.node is None or task.node.cid != cid:
-            return
-        self.answered(task)
-        if error is not None:  # it never ran, for it is of no use there
-            node.execution.fail(task, error)
-        else:
-            if micros >= 0:
-                task.template.ran(micros * 1e-6)
-            node.execution.forget(task)
-        if task.kind == METHOD and task.actor is not None:
-            node.calls.end_if_unwanted(task.actor)
-        if self.waiting or node.scheduler.waiting:
-            self.pump()
-
-    def tell_retried(self, task: Task) -> None:
-        """A task of a peer's runs again here: so many attempts it has had, if this node is lost."""
-        self.node.emit(task.client, (m.RETRIED, task.task_id, task.attempt, task.retries))
-
-    def retried(self, cid: int, message: tuple[Any, ...]) -> None:
-        """RETRIED: where it is, a task has had another attempt."""
-        task = self.node.tasks.get(message[1])
-        if task is not None and task.node is not None and task.node.cid == cid:
-            task.attempt, task.retries = message[2], message[3]
-
-    def result(self, cid: int, message: tuple[Any, ...]) -> None:
-        """RESULT from a peer: one result of a task that was forwarded there."""
-        _, oid, kind, payload, held, kept = message
-        self._take(cid, oid, kind, payload, held, kept, None)
-
-    def streamed(self, cid: int, message: tuple[Any, ...]) -> None:
-        """STREAM from a peer: one more value of a generator that runs there."""
-        _, task_id, index, kind, payload, held, kept = message
-        task = self.node.tasks.get(task_id)
-        oid = task_id + index.to_bytes(4, "little")
-        if task is None or index <= task.items:
-            self._give_back(cid, oid, held, kept)
-            return
-        task.items = index
-        self._take(cid, oid, kind, payload, held, kept, index)
-
-    def stream_ended(self, cid: int, message: tuple[Any, ...]) -> None:
-        """STREAM_END from a peer."""
-        task = self.node.tasks.get(message[1])
-        if task is None or task.node is None or task.node.cid != cid:
-            return
-        task.given = {b"the end"}  # which counts as its one result
-        if task.client in self.node.clients:
-            self.node.emit(task.client, message)
-
-    def _take(
-        self,
-        cid: int,
-        oid: bytes,
-        kind: int,
-        payload: Any,
-        held: tuple[bytes, ...],
-        kept: int,
-        index: int | None,
-    ) -> None:
-        node = self.node
-        task = node.tasks.get(oid[:24])
-        if task is None or task.node is None or task.node.cid != cid:
-            self._give_back(cid, oid, held, kept)
-            return
-        if kind == m.ARENA:
-            node.abroad.made_at(task, oid, task.node, payload[1], held, index)
-        else:
-            node.execution.give(task, oid, kind, payload, held, index)
-            self._give_back(cid, oid, held, kept)
-        if index is None:
-            task.given = {oid} if task.given is None else task.given | {oid}
-
-    def _give_back(self, cid: int, oid: bytes, held: tuple[bytes, ...], kept: int) -> None:
-        for each in (oid,) if kept else held:
-            self.node.emit(cid, (m.FREE, each, 1))
-
-    # -- in
-
-    def forwarded(self, cid: int, message: tuple[Any, ...]) -> None:
-        """FORWARD: a peer has a task that is to run here."""
-        _, kind, task_id, key, args, deps, held, parent, fields = message
-        node = self.node
-        peer = self.alive[cid]
-        peer.received += 1
-        task = Task(task_id, kind, cid, node.templates[key], args, deps, held, parent)
-        task.origin = fields
-        task.attempt = fields["attempt"]
-        if kind == METHOD:
-            node.tasks[task_id] = task
-            node.calls.enter_call(task, fields["actor"])
-        elif kind == CREATION:
-            node.routes.host(task, fields["life"], peer)
-        else:
-            task.retries = fields["retries"]
-            node.tasks[task_id] = task
-            node.execution.enter(task)
-
-    def ended(self, task: Task) -> None:
-        """A task has ended here: the peer that it came from is told, or it is remembered in case its results are lost."""
-        self.unwait(task)
-        if task.origin is None:
-            self.node.abroad.lineage.keep(task)
-        elif task.kind != CREATION:
-            seconds = task.template.seconds
-            self.node.emit(task.client, (m.FINISHED, task.task_id, int(seconds * 1e6), None))
 
     # -- what there is
 
@@ -430,6 +213,10 @@ class Peers:
             self.node.placement.retry()
         if self.waiting or self.node.scheduler.waiting:
             self.pump()
+
+    def touched(self) -> None:
+        """A peer has counted on something here: it is told what is free, even if that is as much as before."""
+        self._reported = None
 
     def tick(self, now: float) -> float | None:
         """Tell the peers what is free, if that has changed; returns seconds until this is wanted again."""

@@ -46,7 +46,7 @@ class Routes:
         for oid in (*held, *(oid for _, oid in deps)):
             node.objects.pin(oid)  # until the head holds them
         client = node.clients[cid]
-        node.peers.introduce(head, key)
+        node.forwarding.introduce(head, key)
         life = {"job": client.job, "namespace": client.namespace, "attempt": 0, "life": fields}
         node.emit(head.cid, (m.FORWARD, CREATION, actor_id, key, args, deps, held, parent, life))
 
@@ -232,7 +232,7 @@ class Routes:
         actor = node.actors.actors.get(actor_id)
         if actor is None or actor.state == DEAD or actor.node is None or actor.node.cid != cid:
             return
-        node.peers.answered(actor.creation)
+        node.forwarding.answered(actor.creation)
         node.tasks.pop(actor_id, None)
         actor.restarts, actor.pid = restarts, pid
         if state == DEAD:

@@ -1,0 +1,262 @@
+"""Several nodes: where tasks and bundles go, what a lost node leads to, and that nothing is held for nobody."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from skate.core import bundles
+from skate.core import messages as m
+from skate.core.node import NodeCore
+from skate.core.tasks import PLAIN, Task, Template
+from skate.simulation.nodes import World
+from skate.simulation.programs import CPU, Spec, method
+
+HERE, THERE, ELSEWHERE = (name.encode().ljust(28, b".") for name in ("here", "there", "elsewhere"))
+
+
+class Site:
+    """A node as the planning of bundles sees it."""
+
+    def __init__(self, name: str, cpus: int, zone: str = "") -> None:
+        self.name = name
+        self.available = {"CPU": cpus * CPU}
+        self.labels = {"zone": zone}
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def plan(strategy: str, cpus: list[int], *sites: Site, used: tuple[Site, ...] = ()) -> dict[int, str] | None:
+    wanted = [(index, {"CPU": count * CPU}, None) for index, count in enumerate(cpus)]
+    found = bundles.plan(strategy, wanted, list(sites), list(used))
+    return None if found is None else {index: repr(site) for index, site in sorted(found.items())}
+
+
+def core(cpus: int = 1) -> NodeCore:
+    """A node that knows of two others: "there" with two CPUs and "elsewhere" with four and a label."""
+    node = NodeCore({"CPU": cpus * CPU}, node_id=HERE)
+    for cid, name, count, zone in ((50, THERE, 2, "a"), (51, ELSEWHERE, 4, "b")):
+        node.peers.join(cid, {"node_id": name, "total": {"CPU": count * CPU}, "labels": {"zone": zone}}, 0.0)
+    node.next_cid = 100
+    return node
+
+
+def chosen(node: NodeCore, strategy: Any = None, cpus: float = 1) -> bytes | None:
+    fields = {
+        "name": "f",
+        "function": b"f",
+        "request": {"CPU": int(cpus * CPU)} if cpus else {},
+        "strategy": strategy,
+    }
+    task = Task(bytes(24), PLAIN, 1, Template(b"key", fields), b"", (), (), b"")
+    place = node.peers.where.choose(task)
+    return None if place is None else place.node_id
+
+
+# -- tasks
+
+
+def test_a_task_stays_where_it_is_submitted_while_there_is_room() -> None:
+    assert chosen(core()) == HERE
+
+
+def test_a_task_that_does_not_fit_here_goes_where_most_is_free() -> None:
+    node = core()
+    node.peers.alive[51].available = {"CPU": CPU}
+    assert chosen(node, cpus=2) == THERE
+
+
+def test_a_task_waits_here_when_nobody_has_room() -> None:
+    node = core()
+    node.capacity.acquire({"CPU": CPU})
+    for peer in node.peers.alive.values():
+        peer.available = {"CPU": 0}
+    assert chosen(node) == HERE
+
+
+def test_a_task_that_only_others_could_run_waits_for_them() -> None:
+    node = core()
+    for peer in node.peers.alive.values():
+        peer.available = {"CPU": 0}
+    assert chosen(node, cpus=2) is None
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_affinity_goes_to_its_node_even_if_that_is_busy(soft: bool) -> None:
+    node = core()
+    node.peers.alive[50].available = {"CPU": 0}
+    assert chosen(node, ("node", THERE, soft)) == THERE
+
+
+def test_soft_affinity_to_a_node_that_is_gone_goes_anywhere() -> None:
+    node = core()
+    node.peers.left(50, "was lost", 1.0)
+    assert chosen(node, ("node", THERE, True)) == HERE
+    assert chosen(node, ("node", THERE, False)) is None
+
+
+def test_labels_choose_and_preferred_ones_are_only_preferred() -> None:
+    node = core()
+    assert chosen(node, ("labels", (("zone", "in", ("b",)),), ())) == ELSEWHERE
+    assert chosen(node, ("labels", (), (("zone", "in", ("a",)),))) == THERE
+    assert chosen(node, ("labels", (), (("zone", "in", ("c",)),))) == HERE
+
+
+def test_spread_takes_the_nodes_in_turn() -> None:
+    node = core()
+    assert [chosen(node, ("spread",)) for _ in range(4)] == [HERE, THERE, ELSEWHERE, HERE]
+
+
+def test_what_was_sent_after_a_report_is_not_in_it() -> None:
+    node = core()
+    peer = node.peers.alive[50]
+    fields = {"name": "f", "function": b"", "request": {"CPU": CPU}}
+    node.templates[b"key"] = Template(b"key", fields)
+    for number in range(2):
+        task = Task(bytes([number]) * 24, PLAIN, 1, node.templates[b"key"], b"", (), (), b"")
+        node.tasks[task.task_id] = task
+        node.forwarding.forward(task, peer)
+    node.step(50, (m.REPORT, {"CPU": CPU}, {}, 1), 1.0)
+    assert peer.available == {"CPU": 0}
+    node.step(50, (m.REPORT, {"CPU": CPU}, {}, 2), 2.0)
+    assert peer.available == {"CPU": CPU}
+
+
+# -- bundles
+
+
+def test_pack_prefers_one_node_and_overflows_to_few() -> None:
+    a, b, c = Site("a", 1), Site("b", 2), Site("c", 2)
+    assert plan("PACK", [1, 1], a, b, c) == {0: "b", 1: "b"}
+    assert set((plan("PACK", [1, 1, 1, 1], a, b, c) or {}).values()) == {"b", "c"}
+    assert plan("PACK", [3], a, b, c) is None
+
+
+def test_strict_pack_is_one_node_or_none() -> None:
+    assert plan("STRICT_PACK", [2, 1], Site("a", 2), Site("b", 2)) is None
+    assert plan("STRICT_PACK", [2, 1], Site("a", 2), Site("b", 3)) == {0: "b", 1: "b"}
+
+
+def test_spread_uses_all_before_it_doubles() -> None:
+    sites = Site("a", 2), Site("b", 2), Site("c", 2)
+    assert set((plan("SPREAD", [1, 1, 1], *sites) or {}).values()) == {"a", "b", "c"}
+    assert sorted((plan("SPREAD", [1] * 4, *sites) or {}).values()) in (
+        ["a", "a", "b", "c"],
+        ["a", "b", "b", "c"],
+        ["a", "b", "c", "c"],
+    )
+
+
+def test_strict_spread_moves_earlier_bundles_aside() -> None:
+    # Only b holds the second bundle, so the first must not take it.
+    assert plan("STRICT_SPREAD", [1, 2], Site("b", 2), Site("a", 1)) == {0: "a", 1: "b"}
+    assert plan("STRICT_SPREAD", [1, 1, 1], Site("a", 9), Site("b", 9)) is None
+
+
+def test_a_lost_bundle_is_not_put_beside_the_others_of_a_strict_spread() -> None:
+    a, b = Site("a", 9), Site("b", 9)
+    assert plan("STRICT_SPREAD", [1], a, b, used=(a,)) == {0: "b"}
+
+
+# -- whole nodes, with everything between them scripted
+
+
+def world(*cpus: int) -> World:
+    return World(random.Random(1), list(cpus))
+
+
+def outcome(nodes: World, spec: Spec) -> str:
+    return next(word for task_id, word in nodes.outcomes.items() if nodes.specs[task_id] is spec)
+
+
+def test_task_runs_on_the_node_that_has_its_resource_and_its_result_comes_back() -> None:
+    nodes = world(1, 1)
+    driver = nodes.nodes[0].driver()
+    spec = Spec("f", request={"at1": 10}, large=True, retries=1)
+    driver.todo += [("submit", spec), ("get", 0)]
+    nodes.settle()
+    assert outcome(nodes, spec) == "ok"
+    assert driver.frame.refs[0].kind == m.ARENA, "a value that was asked for is here"
+    nodes.drain(patient=True)
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_task_of_a_lost_node_runs_again_elsewhere_if_it_may(retries: int) -> None:
+    nodes = world(1, 1, 1)
+    driver = nodes.nodes[0].driver()
+    strategy = ("node", nodes.nodes[1].node_id, True)
+    spec = Spec("f", (("gate", "open"),), strategy=strategy, retries=retries)
+    driver.todo.append(("submit", spec))
+    nodes.settle()
+    nodes.kill(nodes.nodes[1])
+    nodes.gates.add("open")
+    nodes.settle()
+    assert outcome(nodes, spec) == ("ok" if retries else "NodeDiedError")
+    nodes.drain(patient=True)
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_value_of_a_lost_node_is_made_again_with_what_it_was_made_of(retries: int) -> None:
+    nodes = world(1, 1, 1)
+    driver = nodes.nodes[0].driver()
+    strategy = ("node", nodes.nodes[1].node_id, True)
+    first = Spec("first", large=True, retries=retries, strategy=strategy)
+    second = Spec("second", large=True, retries=retries, strategy=strategy)
+    driver.todo += [("submit", first), ("submit", second, (0,)), ("drop", 0)]
+    nodes.settle()
+    assert driver.frame.refs[0].kind == m.REMOTE
+    nodes.kill(nodes.nodes[1])
+    nodes.settle()
+    driver.todo.append(("get", 0))
+    nodes.settle()
+    assert nodes.nodes[0].result(driver.frame.refs[0]) == ("ok" if retries else "ObjectLostError")
+    assert sorted(nodes.attempts.values()) == ([2, 2] if retries else [1, 1])
+    nodes.drain(patient=True)
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_actor_of_a_lost_node_starts_again_elsewhere_if_it_may(restarts: int) -> None:
+    nodes = world(1, 1, 1)
+    driver = nodes.nodes[0].driver()
+    strategy = ("node", nodes.nodes[1].node_id, True)
+    life = {"max_restarts": restarts, "max_task_retries": 0, "concurrent": False}
+    before, after = method("before"), method("after")
+    driver.todo += [("create", Spec("actor", request={}, strategy=strategy), life), ("call", 0, before)]
+    nodes.settle()
+    assert outcome(nodes, before) == "ok"
+    nodes.kill(nodes.nodes[1])
+    nodes.settle()
+    driver.todo.append(("call", 0, after))
+    nodes.settle()
+    assert outcome(nodes, after) == ("ok" if restarts else "ActorDiedError")
+    nodes.drain(patient=True)
+
+
+def test_what_only_a_lost_node_could_run_fails_after_a_while() -> None:
+    nodes = world(1, 1)
+    driver = nodes.nodes[0].driver()
+    spec = Spec("f", (("gate", "open"),), request={"at1": 10}, retries=-1)
+    driver.todo.append(("submit", spec))
+    nodes.settle()
+    nodes.kill(nodes.nodes[1])
+    nodes.settle()
+    assert outcome(nodes, spec) == "TaskUnschedulableError"
+    nodes.drain(patient=True)
+
+
+def test_a_node_that_joins_takes_what_waited_for_it() -> None:
+    nodes = world(1, 1)
+    driver = nodes.nodes[0].driver()
+    spec = Spec("f", (("gate", "open"),), request={"CPU": CPU, "at1": 10}, retries=1)
+    driver.todo.append(("submit", spec))
+    nodes.settle()
+    again = Spec("g", request={"CPU": 2 * CPU}, retries=1)
+    nodes.add(2)
+    driver.todo.append(("submit", again))
+    nodes.settle()
+    assert outcome(nodes, again) == "ok"
+    nodes.gates.add("open")
+    nodes.drain(patient=True)
