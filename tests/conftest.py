@@ -18,7 +18,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# The same examples in every run: a change is judged by what it changes. New ones come from raising max_examples.
+hypothesis.settings.register_profile("fixed", derandomize=True)
+hypothesis.settings.load_profile("fixed")
 
 # Inherited by every process that a test starts, so that one which lost its parent is still found.
 RUN_MARK = f"SKATE_TEST_RUN={os.getpid()}"
