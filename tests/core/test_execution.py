@@ -155,6 +155,15 @@ def test_a_worker_about_to_be_killed_gets_nothing_more_to_do():
     assert rig.results() == {forced: "ok", next_one: "ok"}
 
 
+def test_nothing_is_sent_ahead_to_a_worker_about_to_be_killed():
+    rig = Rig()
+    quick = rig.submit(name="quick")
+    finish(rig, quick)
+    forced = rig.submit(name="quick")
+    rig.say(1, m.CANCEL, forced, True, True)
+    assert rig.state(rig.submit(name="quick")) == QUEUED
+
+
 def test_a_cancel_that_crosses_with_a_task_given_back_is_not_lost():
     rig = Rig()
     quick = rig.submit(name="quick")
