@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from skate.node.launcher import PYTHON
 
 if TYPE_CHECKING:
-    from skate.node.host import NodeHost
+    from skate.node.worker_pool import WorkerPool
     from skate.node.worker_process import WorkerProcess
 
 
 class Environments:
     """Prepares environments before workers start in them; remembers the ones that are ready."""
 
-    def __init__(self, host: NodeHost) -> None:
-        self._host = host
+    def __init__(self, pool: WorkerPool) -> None:
+        self._pool = pool
         self._prepared: list[Any] = []
         self._cancelled = threading.Event()
 
@@ -48,8 +48,7 @@ class Environments:
             prepared = prepare(env, cancelled=self._cancelled)
         except Exception as error:  # installers fail in many ways; the task gets the text
             failure = getattr(error, "error_message", None) or str(error) or type(error).__name__
-        host = self._host
-        with host.lock:
+        with self._pool.host.lock:
             if prepared is not None:
                 self._prepared.append(prepared)
             if self._cancelled.is_set():
@@ -62,13 +61,13 @@ class Environments:
             self._start(worker, theirs, prepared)
 
     def _fail(self, worker: WorkerProcess, failure: str) -> None:
-        host = self._host
-        known = host.core.scheduler.workers.get(worker.cid)
+        pool = self._pool
+        known = pool.host.core.scheduler.workers.get(worker.cid)
         if known is not None:
             known.kill_reason = ("RuntimeEnvSetupError", {"message": failure})
-        host._lost(worker, failure)
-        if host.pump.watched:
-            host.pump.wake_ready()
+        pool.lost(worker, failure)
+        if pool.pump.watched:
+            pool.pump.wake_ready()
 
     def _start(self, worker: WorkerProcess, theirs: socket.socket, prepared: Any) -> None:
         hook = prepared.setup_hook
@@ -78,7 +77,7 @@ class Environments:
             "directory": prepared.cwd,
             "setup_hook": hook,
         }
-        self._host.fork(worker, theirs, prepared.argv or PYTHON, request)
+        self._pool.fork(worker, theirs, prepared.argv or PYTHON, request)
 
     def close(self) -> None:
         """The node ends: what is still being prepared starts nothing."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import socket
 import sys
 import threading
 import time
@@ -19,14 +18,11 @@ from skate.core.node import SHELL, NodeCore
 from skate.node.arena import ArenaFile
 from skate.node.control_c import ControlC
 from skate.node.cooling import Cooling
-from skate.node.descriptors import Descriptors
-from skate.node.environments import Environments
-from skate.node.launcher import PYTHON, Launcher, how_it_ended, zygote_config
+from skate.node.launcher import PYTHON, zygote_config
 from skate.node.logs import WorkerOutput
 from skate.node.neighbours import Neighbours, facts
 from skate.node.overflow import OverflowFile
-from skate.node.worker_process import WorkerProcess
-from skate.wire.channel import Channel, ChannelClosed
+from skate.node.worker_pool import WorkerPool
 from skate.wire.memory import Memory
 from skate.wire.pump import Pump
 from skate.wire.status import BOARD_BYTES, Board
@@ -70,7 +66,6 @@ class NodeHost:
         self.mapping = Memory(
             self.arena.fd, settings.object_store_memory, self.overflow.fd, self.overflow.capacity
         )
-        self.descriptors = Descriptors()
         self.board = Board(self.arena.fd, board_at)
         node_id = os.urandom(28)
         totals = settings.totals()
@@ -92,12 +87,10 @@ class NodeHost:
         self.neighbours: Neighbours | None = None
         self.leaving = False
         self.output = WorkerOutput(settings.log_to_driver)
-        self.workers: dict[int, WorkerProcess] = {}
-        self.by_pid: dict[int, WorkerProcess] = {}
         self.dirty: set[int] = set()
-        self.launchers: dict[str, Launcher] = {}
-        self.environments = Environments(self)
-        self._config = zygote_config(
+        self.pool = WorkerPool(self)
+        self.workers = self.pool.workers
+        self.zygote_config = zygote_config(
             sys.path,
             settings.preload,
             {"namespace": settings.namespace, "node_id": node_id, "job": self.job, "arena_bytes": settings.object_store_memory,
@@ -122,7 +115,7 @@ class NodeHost:
                 host = cls(settings, pump, control_c)
                 if join is not None:
                     join(host)
-                host.launcher_for(PYTHON)
+                host.pool.launcher_for(PYTHON)
                 pump.start()
             except BaseException:
                 if host is None:
@@ -170,11 +163,11 @@ class NodeHost:
     @property
     def config(self) -> dict[str, Any]:
         """What other nodes take over: the view of the world that workers get."""
-        return {name: self._config[name] for name in INHERITED if name in self._config}
+        return {name: self.zygote_config[name] for name in INHERITED if name in self.zygote_config}
 
     def take_over(self, config: dict[str, Any]) -> None:
         """Give workers of this node the view of the world that those of the head have."""
-        self._config.update(config)
+        self.zygote_config.update(config)
 
     def leave(self) -> None:
         """This node is to end; who runs its loop ends it."""
@@ -252,9 +245,9 @@ class NodeHost:
     def _act(self, action: tuple[Any, ...]) -> None:
         verb = action[0]
         if verb == "spawn":
-            self.spawn(action[1], action[2])
+            self.pool.spawn(action[1], action[2])
         elif verb == "kill":
-            self.kill(action[1])
+            self.pool.kill(action[1])
         elif verb == "punch":
             self.overflow.release(action[1], action[2])
         elif verb == "pull" and self.neighbours is not None:
@@ -279,176 +272,6 @@ class NodeHost:
             self.flush()
         return wanted
 
-    # -- workers
-
-    def launcher_for(self, python: list[str]) -> Launcher:
-        """The zygote for an interpreter, started if need be."""
-        key = "\0".join(python)
-        launcher = self.launchers.get(key)
-        if launcher is None:
-            launcher = self.launchers[key] = Launcher(python, self._config, [self.arena.fd, self.overflow.fd])
-            self.pump.add(launcher.control.fileno(), lambda _: self._hear(key, launcher))
-        return launcher
-
-    def spawn(self, cid: int, environment: str | None) -> None:
-        """Start a worker; messages to it wait in its socket until it reads."""
-        try:
-            ours, theirs = socket.socketpair()
-        except OSError as error:
-            self._cannot_start(cid, error)
-            return
-        self.descriptors.used(theirs.fileno())
-        channel = Channel(ours)
-        worker = WorkerProcess(cid, channel)
-        self.workers[cid] = worker
-        self.pump.add(channel.fd, lambda events: self._readable(worker, events))
-        if environment is None:
-            self.fork(worker, theirs, PYTHON, {})
-        else:
-            self.environments.prepare(worker, theirs, environment)
-
-    def fork(
-        self, worker: WorkerProcess, theirs: socket.socket, python: list[str], request: dict[str, Any]
-    ) -> None:
-        """Have the zygote fork the process of a worker; the lock is held."""
-        ends: tuple[int, ...] = ()
-        try:
-            ends = self.output.pipes(worker.cid)
-            worker.slot = self.board.take()
-            worker.launcher = self.launcher_for(python)
-            worker.launcher.fork(
-                {"cid": worker.cid, "slot": worker.slot, **request}, [theirs.fileno(), *ends]
-            )
-        except OSError as error:
-            self._cannot_start(worker.cid, error)
-        finally:
-            theirs.close()
-            for end in ends:
-                os.close(end)
-
-    def _cannot_start(self, cid: int, error: OSError) -> None:
-        """No process for a worker: what it was to run fails, as a second try would fail in the same way."""
-        known = self.core.scheduler.workers.get(cid)
-        if known is None:
-            return
-        text = f"no worker could be started for it: {self.descriptors.explain(error)}"
-        known.kill_reason = ("RaySystemError", {"message": text})
-        worker = self.workers.get(cid)
-        if worker is not None:
-            self._lost(worker, text)
-            return
-        self.core.disconnect(cid, time.monotonic(), 0, text)
-        if not self._applying:
-            self.apply()
-
-    def kill(self, cid: int) -> None:
-        """End a worker process at once."""
-        worker = self.workers.get(cid)
-        if worker is None:
-            return
-        if worker.pid and worker.launcher is not None:
-            worker.launcher.kill(worker.pid)
-        else:
-            worker.kill_wanted = True
-
-    def _hear(self, key: str, launcher: Launcher) -> None:
-        events = launcher.events()
-        if events is None:
-            self.pump.remove(launcher.control.fileno())
-            self.launchers.pop(key, None)
-            launcher.end()
-            for orphan in [w for w in self.workers.values() if w.launcher is launcher]:
-                self._lost(orphan, "was lost with the process that starts workers")
-            return
-        for event in events:
-            if event["event"] == "forked":
-                worker = self.workers.get(event["cid"])
-                if worker is None:
-                    launcher.kill(event["pid"])
-                    continue
-                worker.pid = event["pid"]
-                self.by_pid[worker.pid] = worker
-                self.output.started(worker.cid, worker.pid)
-                known = self.core.scheduler.workers.get(worker.cid)
-                if known is not None:
-                    known.pid = worker.pid
-                if worker.kill_wanted:
-                    launcher.kill(worker.pid)
-            else:
-                found = self.by_pid.pop(event["pid"], None)
-                if found is not None:
-                    found.status = event["status"]
-                    found.exited = True
-                    self._drain(found)
-                    self._lost(found, how_it_ended(found.status))
-
-    def _readable(self, worker: WorkerProcess, events: int) -> None:
-        channel = worker.channel
-        if events & 4:  # EPOLLOUT
-            if channel.flush():
-                self.pump.want_write(channel.fd, False)
-            if not events & ~4:
-                return
-        try:
-            messages = channel.read()
-        except ChannelClosed:
-            self._closed(worker)
-            return
-        self._take(worker, messages)
-
-    def _take(self, worker: WorkerProcess, messages: list[tuple[Any, ...]]) -> None:
-        core = self.core
-        now = time.monotonic()
-        cid = worker.cid
-        for message in messages:
-            core.step(cid, message, now)
-        if not self._applying:
-            self.apply()
-        if self.dirty:
-            self.flush()
-
-    def _closed(self, worker: WorkerProcess) -> None:
-        """A worker's channel has ended: the zygote will say why."""
-        if not worker.closed:
-            worker.closed = True
-            self.pump.remove(worker.channel.fd)
-            if worker.pid and not worker.exited and worker.launcher is not None:
-                # A process that closed its channel but lives on is of no use to anyone.
-                worker.launcher.kill(worker.pid)
-
-    def _drain(self, worker: WorkerProcess) -> None:
-        """Take in what a worker said before it ended."""
-        while not worker.closed:
-            try:
-                messages = worker.channel.read()
-            except ChannelClosed:
-                self._closed(worker)
-                return
-            if not messages:
-                return
-            self._take(worker, messages)
-
-    def _lost(self, worker: WorkerProcess, reason: str) -> None:
-        if self.workers.pop(worker.cid, None) is None:
-            return
-        if not worker.closed:
-            worker.closed = True
-            self.pump.remove(worker.channel.fd)
-        worker.channel.close()
-        self.by_pid.pop(worker.pid, None)
-        begun = 0
-        if worker.slot >= 0:
-            begun, answers = self.board.give_back(worker.slot)
-            for answer in answers:
-                self.core.step(worker.cid, answer, time.monotonic())
-        lines = self.output.last_lines.pop(worker.cid, None)
-        if lines and not os.WIFEXITED(worker.status or 0):
-            reason += "; last lines of its stderr:\n    " + "\n    ".join(lines[-5:])
-        self.core.disconnect(worker.cid, time.monotonic(), begun, reason)
-        if not self._applying:
-            self.apply()
-            self.flush()
-
     # -- the end
 
     def forked(self) -> None:
@@ -465,14 +288,10 @@ class NodeHost:
                 if self.neighbours is not None:
                     self.neighbours.fabric.close()
                 self.pump.wake_ready()
-                self.environments.close()
+                self.pool.environments.close()
             self._await_writers()
             self.pump.close()
-            for launcher in self.launchers.values():
-                launcher.end()
-            for worker in self.workers.values():
-                worker.channel.close()
-            self.workers.clear()
+            self.pool.close()
             self.output.close()
             self.board.close()
             self.mapping.close()

@@ -48,7 +48,7 @@ def run(settings: Settings, sock: socket.socket) -> None:
             host.output = RelayedOutput(host, fabric)
             host.neighbours = Neighbours(host, fabric)
             fabric.on_end = host.leave
-            host.launcher_for(PYTHON)
+            host.pool.launcher_for(PYTHON)
             fabric.begin()
             pump.wait(lambda: host.leaving)
         finally:

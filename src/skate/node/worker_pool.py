@@ -1,0 +1,212 @@
+"""The worker processes of a node: started, heard, killed, and seen to their end.
+
+Everything here runs under the engine lock.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from skate.node.descriptors import Descriptors
+from skate.node.environments import Environments
+from skate.node.launcher import PYTHON, Launcher, how_it_ended
+from skate.node.worker_process import WorkerProcess
+from skate.wire.channel import Channel, ChannelClosed
+
+if TYPE_CHECKING:
+    from skate.node.host import NodeHost
+
+
+class WorkerPool:
+    """The processes that the core knows as workers, by client id."""
+
+    def __init__(self, host: NodeHost) -> None:
+        self.host = host
+        self.pump = host.pump
+        self.workers: dict[int, WorkerProcess] = {}
+        self.by_pid: dict[int, WorkerProcess] = {}
+        self.launchers: dict[str, Launcher] = {}
+        self.descriptors = Descriptors()
+        self.environments = Environments(self)
+
+    # -- starting
+
+    def launcher_for(self, python: list[str]) -> Launcher:
+        """The zygote for an interpreter, started if need be."""
+        key = "\0".join(python)
+        launcher = self.launchers.get(key)
+        if launcher is None:
+            memory = [self.host.arena.fd, self.host.overflow.fd]
+            launcher = self.launchers[key] = Launcher(python, self.host.zygote_config, memory)
+            self.pump.add(launcher.control.fileno(), lambda _: self._hear(key, launcher))
+        return launcher
+
+    def spawn(self, cid: int, environment: str | None) -> None:
+        """Start a worker; messages to it wait in its socket until it reads."""
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            self._cannot_start(cid, error)
+            return
+        self.descriptors.used(theirs.fileno())
+        channel = Channel(ours)
+        worker = WorkerProcess(cid, channel)
+        self.workers[cid] = worker
+        self.pump.add(channel.fd, lambda events: self._readable(worker, events))
+        if environment is None:
+            self.fork(worker, theirs, PYTHON, {})
+        else:
+            self.environments.prepare(worker, theirs, environment)
+
+    def fork(
+        self, worker: WorkerProcess, theirs: socket.socket, python: list[str], request: dict[str, Any]
+    ) -> None:
+        """Have the zygote fork the process of a worker; the lock is held."""
+        ends: tuple[int, ...] = ()
+        try:
+            ends = self.host.output.pipes(worker.cid)
+            worker.slot = self.host.board.take()
+            worker.launcher = self.launcher_for(python)
+            worker.launcher.fork(
+                {"cid": worker.cid, "slot": worker.slot, **request}, [theirs.fileno(), *ends]
+            )
+        except OSError as error:
+            self._cannot_start(worker.cid, error)
+        finally:
+            theirs.close()
+            for end in ends:
+                os.close(end)
+
+    def _cannot_start(self, cid: int, error: OSError) -> None:
+        """No process for a worker: what it was to run fails, as a second try would fail in the same way."""
+        known = self.host.core.scheduler.workers.get(cid)
+        if known is None:
+            return
+        text = f"no worker could be started for it: {self.descriptors.explain(error)}"
+        known.kill_reason = ("RaySystemError", {"message": text})
+        worker = self.workers.get(cid)
+        if worker is not None:
+            self.lost(worker, text)
+            return
+        self.host.core.disconnect(cid, time.monotonic(), 0, text)
+        self.host.apply_if_idle()
+
+    def kill(self, cid: int) -> None:
+        """End a worker process at once."""
+        worker = self.workers.get(cid)
+        if worker is None:
+            return
+        if worker.pid and worker.launcher is not None:
+            worker.launcher.kill(worker.pid)
+        else:
+            worker.kill_wanted = True
+
+    def _hear(self, key: str, launcher: Launcher) -> None:
+        events = launcher.events()
+        if events is None:
+            self.pump.remove(launcher.control.fileno())
+            self.launchers.pop(key, None)
+            launcher.end()
+            for orphan in [w for w in self.workers.values() if w.launcher is launcher]:
+                self.lost(orphan, "was lost with the process that starts workers")
+            return
+        for event in events:
+            if event["event"] == "forked":
+                worker = self.workers.get(event["cid"])
+                if worker is None:
+                    launcher.kill(event["pid"])
+                    continue
+                worker.pid = event["pid"]
+                self.by_pid[worker.pid] = worker
+                self.host.output.started(worker.cid, worker.pid)
+                known = self.host.core.scheduler.workers.get(worker.cid)
+                if known is not None:
+                    known.pid = worker.pid
+                if worker.kill_wanted:
+                    launcher.kill(worker.pid)
+            else:
+                found = self.by_pid.pop(event["pid"], None)
+                if found is not None:
+                    found.status = event["status"]
+                    found.exited = True
+                    self.drain(found)
+                    self.lost(found, how_it_ended(found.status))
+
+    def _readable(self, worker: WorkerProcess, events: int) -> None:
+        channel = worker.channel
+        if events & 4:  # EPOLLOUT
+            if channel.flush():
+                self.pump.want_write(channel.fd, False)
+            if not events & ~4:
+                return
+        try:
+            messages = channel.read()
+        except ChannelClosed:
+            self._closed(worker)
+            return
+        self._take(worker, messages)
+
+    def _take(self, worker: WorkerProcess, messages: list[tuple[Any, ...]]) -> None:
+        core = self.host.core
+        now = time.monotonic()
+        cid = worker.cid
+        for message in messages:
+            core.step(cid, message, now)
+        self.host.apply_if_idle()
+        if self.host.dirty:
+            self.host.flush()
+
+    def _closed(self, worker: WorkerProcess) -> None:
+        """A worker's channel has ended: the zygote will say why."""
+        if not worker.closed:
+            worker.closed = True
+            self.pump.remove(worker.channel.fd)
+            if worker.pid and not worker.exited and worker.launcher is not None:
+                # A process that closed its channel but lives on is of no use to anyone.
+                worker.launcher.kill(worker.pid)
+
+    def drain(self, worker: WorkerProcess) -> None:
+        """Take in what a worker said before it ended."""
+        while not worker.closed:
+            try:
+                messages = worker.channel.read()
+            except ChannelClosed:
+                self._closed(worker)
+                return
+            if not messages:
+                return
+            self._take(worker, messages)
+
+    def lost(self, worker: WorkerProcess, reason: str) -> None:
+        if self.workers.pop(worker.cid, None) is None:
+            return
+        if not worker.closed:
+            worker.closed = True
+            self.pump.remove(worker.channel.fd)
+        worker.channel.close()
+        self.by_pid.pop(worker.pid, None)
+        begun = 0
+        if worker.slot >= 0:
+            begun, answers = self.host.board.give_back(worker.slot)
+            for answer in answers:
+                self.host.core.step(worker.cid, answer, time.monotonic())
+        lines = self.host.output.last_lines.pop(worker.cid, None)
+        if lines and not os.WIFEXITED(worker.status or 0):
+            reason += "; last lines of its stderr:\n    " + "\n    ".join(lines[-5:])
+        self.host.core.disconnect(worker.cid, time.monotonic(), begun, reason)
+        if not self.host._applying:
+            self.host.apply()
+            self.host.flush()
+
+    # -- the end
+
+    def close(self) -> None:
+        """Kill all workers and the processes that start them, and wait until they are gone."""
+        for launcher in self.launchers.values():
+            launcher.end()
+        for worker in self.workers.values():
+            worker.channel.close()
+        self.workers.clear()
