@@ -12,61 +12,27 @@ import sys
 
 import pytest
 
-from skate.simulation import Cluster, Faults
-from skate.simulation.programs import Author
+from skate.simulation.runs import run_node
 
 SEEDS = int(os.environ.get("SKATE_SEEDS", "500"))
 BLOCKS = 10
-OPERATIONS = 60
-# The groups that are there in the end are removed then, and one that cannot be is an argument like others.
-FINE = ("ok", "TaskPlacementGroupRemoved", "TaskUnschedulableError")
-
-
-def run(seed: int, log: list[str] | None = None) -> Cluster:
-    """One run; everything about it follows from the seed."""
-    rng = random.Random(seed)
-    calm = seed % 4 == 0  # nothing fails, so everything must succeed
-    free = seed % 2 == 1  # programs may deadlock by themselves, so waits may time out
-    faults = Faults()
-    if not calm:
-        faults = Faults(worker=rng.choice((0, 0.002, 0.02)), driver=rng.choice((0, 0.001)), environment=0.3)
-    cpus = rng.choice((1, 2, 4))
-    gpus = rng.choice((0, 2))
-    arena_bytes = 1 << 23 if calm else rng.choice((1 << 20, 1 << 23))
-    cluster = Cluster(rng, cpus, gpus=gpus, arena_bytes=arena_bytes, faults=faults, log=log)
-    cluster.pace = {
-        what: rng.choice((1, 1, 0.3, 0.1)) for what in ("arrive", "deliver", "act", "tidy", "strike")
-    }
-    author = Author(rng, free=free, failures=not calm, most_cpus=cpus, gpus=bool(gpus))
-    drivers = [cluster.driver() for _ in range(rng.choice((1, 1, 2, 3)))]
-    haste = rng.choice((3, 8, 24))
-    for _ in range(OPERATIONS):
-        driver = rng.choice(drivers)
-        if driver.alive:
-            driver.todo.append(author.driver_operation())
-        for _ in range(rng.randrange(haste)):
-            cluster.step()
-    cluster.drain(patient=not free)
-    if calm:
-        bad = {cluster.specs[i]: outcome for i, outcome in cluster.outcomes.items() if outcome not in FINE}
-        assert not bad, f"nothing failed, but: {bad}"
-    return cluster
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_seeds(block: int) -> None:
     for seed in range(block, SEEDS, BLOCKS):
         try:
-            run(seed)
+            run_node(seed)
         except Exception as error:  # whatever it is, the seed has to be told
             raise AssertionError(
-                f"seed {seed}: {type(error).__name__}: {error}\nreplay: PYTHONPATH=src python tests/model/test_seeds.py {seed}"
+                f"seed {seed}: {type(error).__name__}: {error}\n"
+                f"replay: PYTHONPATH=src python tests/simulation/test_seeds.py {seed}"
             ) from error
 
 
 def digests() -> str:
     """The event logs of some runs, as hashes."""
-    return " ".join(run(seed).digest.hexdigest() for seed in range(20))
+    return " ".join(run_node(seed).digest.hexdigest() for seed in range(20))
 
 
 def test_a_seed_gives_the_same_run_whatever_the_order_of_hashes() -> None:
@@ -108,12 +74,12 @@ def test_a_broken_core_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
             patch.setattr(owner, name, broken)
             with pytest.raises(Exception):  # noqa: B017  what breaks first depends on the seed
                 for seed in range(60):
-                    run(seed)
+                    run_node(seed)
 
 
 if __name__ == "__main__":
     written: list[str] = []
     try:
-        run(int(sys.argv[1]), written)
+        run_node(int(sys.argv[1]), written)
     finally:
         print("\n".join(written))

@@ -1,0 +1,118 @@
+"""Whole runs from one seed: random programs with faults, then heal and drain.
+
+    run_node     one node and its processes
+    run_cluster  several nodes
+
+Both raise an `AssertionError` where a rule was broken, and return what ran.
+"""
+
+from __future__ import annotations
+
+import random
+
+from skate.simulation.cluster import Cluster, Faults
+from skate.simulation.nodes import World
+from skate.simulation.programs import Author, Spec
+
+OPERATIONS = 60
+# The groups that are there in the end are removed then, and one that cannot be is an argument like others.
+FINE = ("ok", "TaskPlacementGroupRemoved", "TaskUnschedulableError")
+
+
+def run_node(seed: int, log: list[str] | None = None) -> Cluster:
+    """One run of one node; everything about it follows from the seed."""
+    rng = random.Random(seed)
+    calm = seed % 4 == 0  # nothing fails, so everything must succeed
+    free = seed % 2 == 1  # programs may deadlock by themselves, so waits may time out
+    faults = Faults()
+    if not calm:
+        faults = Faults(worker=rng.choice((0, 0.002, 0.02)), driver=rng.choice((0, 0.001)), environment=0.3)
+    cpus = rng.choice((1, 2, 4))
+    gpus = rng.choice((0, 2))
+    arena_bytes = 1 << 23 if calm else rng.choice((1 << 20, 1 << 23))
+    cluster = Cluster(rng, cpus, gpus=gpus, arena_bytes=arena_bytes, faults=faults, log=log)
+    cluster.pace = {
+        what: rng.choice((1, 1, 0.3, 0.1)) for what in ("arrive", "deliver", "act", "tidy", "strike")
+    }
+    author = Author(rng, free=free, failures=not calm, most_cpus=cpus, gpus=bool(gpus))
+    drivers = [cluster.driver() for _ in range(rng.choice((1, 1, 2, 3)))]
+    haste = rng.choice((3, 8, 24))
+    for _ in range(OPERATIONS):
+        driver = rng.choice(drivers)
+        if driver.alive:
+            driver.todo.append(author.driver_operation())
+        for _ in range(rng.randrange(haste)):
+            cluster.step()
+    cluster.drain(patient=not free)
+    if calm:
+        all_fine(cluster)
+    return cluster
+
+
+def run_cluster(seed: int, log: list[str] | None = None) -> World:
+    """One run of several nodes; everything about it follows from the seed."""
+    rng = random.Random(seed)
+    calm = seed % 4 == 0
+    free = seed % 2 == 1
+    faults = Faults()
+    node_fault = 0.0
+    if not calm:
+        faults = Faults(worker=rng.choice((0, 0.002)), driver=rng.choice((0, 0.001)), environment=0.3)
+        node_fault = rng.choice((0, 0.001, 0.005))
+    cpus = [rng.choice((1, 2)) for _ in range(rng.choice((2, 3, 4)))]
+    world = World(rng, cpus, arena_bytes=1 << 23, faults=faults, node_fault=node_fault, log=log)
+    author = Wanderer(rng, len(cpus), free=free, failures=not calm, most_cpus=max(cpus))
+    drivers = [world.nodes[0].driver() for _ in range(rng.choice((1, 2)))]
+    haste = rng.choice((3, 8, 24))
+    for _ in range(OPERATIONS):
+        driver = rng.choice(drivers)
+        if driver.alive:
+            driver.todo.append(author.driver_operation())
+        for _ in range(rng.randrange(haste)):
+            world.step()
+    world.drain(patient=not free)
+    if calm:
+        all_fine(world)
+    return world
+
+
+def all_fine(ran: Cluster | World) -> None:
+    """Where nothing failed, every call must have succeeded."""
+    bad = {ran.specs[i]: outcome for i, outcome in ran.outcomes.items() if outcome not in FINE}
+    assert not bad, f"nothing failed, but: {bad}"
+
+
+class Wanderer(Author):
+    """Has tasks and actors run all over the nodes."""
+
+    def __init__(self, rng: random.Random, nodes: int, *, free: bool, failures: bool, most_cpus: int) -> None:
+        super().__init__(rng, gpus=False, free=free, failures=failures, most_cpus=most_cpus)
+        self.nodes = nodes
+
+    def where(self, spec: Spec) -> None:
+        """Ask for a place."""
+        rng = self.rng
+        kind = rng.random()
+        number = rng.randrange(self.nodes)
+        node_id = f"node{number:04}".encode() + bytes(20)
+        if kind < 0.2:
+            spec.strategy = ("spread",)
+        elif kind < 0.35:
+            spec.strategy = ("node", node_id, rng.random() < 0.5 or self.failures)
+        elif kind < 0.45:
+            spec.strategy = ("labels", (("zone", "in", (str(number % 2),)),), ())
+        elif kind < 0.6 and not self.failures:
+            spec.request = {**spec.request, f"at{number}": 10}
+
+    def task(self, depth: int) -> Spec:
+        """A plain task, anywhere."""
+        spec = super().task(depth)
+        if spec.request.get("CPU", 0) <= 10_000:
+            self.where(spec)
+        return spec
+
+    def actor(self) -> tuple[Spec, dict[str, object]]:
+        """An actor class and how the actor is to live, anywhere."""
+        spec, life = super().actor()
+        self.where(spec)
+        return spec, life
