@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import resource
 
 MARGIN = 64
@@ -29,6 +30,11 @@ class Descriptors:
     @staticmethod
     def explain(error: OSError) -> str:
         """What to do about a failure to start a worker, in words."""
+        if error.errno in (errno.EAGAIN, errno.ENOMEM):
+            return (
+                f"the system starts no more processes ({error.strerror}): run fewer workers or actors at once, or raise the "
+                "limits of processes (ulimit -u) and of memory"
+            )
         soft, hard = _limits()
         return (
             f"{error.strerror or error}; a worker takes three file descriptors of the driver, whose limit is {soft}"

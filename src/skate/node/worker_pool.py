@@ -10,6 +10,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any
 
+from skate.node.descendants import end_group
 from skate.node.descriptors import Descriptors
 from skate.node.environments import Environments
 from skate.node.launcher import PYTHON, Launcher, how_it_ended
@@ -111,6 +112,8 @@ class WorkerPool:
             self.launchers.pop(key, None)
             launcher.end()
             for orphan in [w for w in self.workers.values() if w.launcher is launcher]:
+                if orphan.pid:
+                    end_group(orphan.pid)  # the kernel has killed the worker, but not what it started
                 self.lost(orphan, "was lost with the process that starts workers")
             return
         for event in events:
@@ -127,6 +130,9 @@ class WorkerPool:
                     known.pid = worker.pid
                 if worker.kill_wanted:
                     launcher.kill(worker.pid)
+            elif event["event"] == "refused":
+                number = event["errno"]
+                self._cannot_start(event["cid"], OSError(number, os.strerror(number)))
             else:
                 found = self.by_pid.pop(event["pid"], None)
                 if found is not None:

@@ -3,26 +3,29 @@
 It is started new rather than forked from the driver, so that workers inherit no threads, locks or CUDA state; it imports what
 every worker needs (and what `preload` names) once, so that a worker costs milliseconds and shares those pages. It has one
 thread and does nothing but fork, reap and kill. When its node's end of the control socket closes, for whatever
-reason, it kills its children and leaves; and the kernel kills them if it is killed itself.
+reason, it kills its children, and what they started, and leaves; and the kernel kills its workers if it is killed itself.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import select
 import signal
 import socket
 import sys
+import threading
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 import msgpack
 
+from skate.node import descendants
 from skate.node.birth import CONTROL_FD
 
 REQUEST_BYTES_MAX = 1 << 17
-PR_SET_PDEATHSIG = 1
 
 
 class Zygote:
@@ -47,6 +50,7 @@ class Zygote:
         poller = select.poll()
         poller.register(self.control.fileno(), select.POLLIN)
         poller.register(wake_read, select.POLLIN)
+        descendants.adopt_orphans()
         try:
             while True:
                 for fd, happened in poller.poll():
@@ -61,7 +65,7 @@ class Zygote:
                 wanted = select.POLLIN | (select.POLLOUT if self.told else 0)
                 poller.modify(self.control.fileno(), wanted)
         finally:
-            self.kill_all()
+            descendants.end_all(self.children)
 
     def serve(self) -> bool:
         """Take one request; False when there will be no more."""
@@ -77,7 +81,10 @@ class Zygote:
             self.fork(request, fds)
         elif verb == "kill":
             if request["pid"] in self.children:
-                os.kill(request["pid"], request["signal"])
+                with contextlib.suppress(
+                    ProcessLookupError, PermissionError
+                ):  # it may have become another user's
+                    os.kill(request["pid"], request["signal"])
         elif verb == "configure":
             self.config = request
             self.memory_fds = list(fds)
@@ -96,22 +103,58 @@ class Zygote:
         except OSError:
             # The driver's directory is gone; workers stay where the zygote is.
             pass
+        if self.config["preload"]:
+            with self._ending_with_the_node():
+                self.preload()
+        gc.collect()
+        gc.freeze()
+
+    def preload(self) -> None:
+        """Import what the program has named."""
         for name in self.config["preload"]:
             try:
                 __import__(name)
             # The program names modules: whatever importing one ends in must not take the workers along.
             except Exception as error:
                 sys.stderr.write(f"skate: preload of {name!r} failed: {type(error).__name__}: {error}\n")
-        gc.collect()
-        gc.freeze()
+
+    @contextlib.contextmanager
+    def _ending_with_the_node(self) -> Iterator[None]:
+        """End at once if the node goes meanwhile: imports may take long, and the main loop does not look until they are done."""
+        done_read, done_write = os.pipe()
+
+        def watch() -> None:
+            poller = select.poll()
+            poller.register(self.control.fileno(), 0)  # its end alone
+            poller.register(done_read, select.POLLIN)
+            if any(fd != done_read for fd, _ in poller.poll()):
+                descendants.end_all(())
+                os._exit(1)
+
+        watcher = threading.Thread(target=watch, name="skate-watch")
+        watcher.start()
+        try:
+            yield
+        finally:
+            os.write(done_write, b".")
+            watcher.join()
+            os.close(done_read)
+            os.close(done_write)
 
     def fork(self, request: dict[str, Any], fds: list[int]) -> None:
         """Start a worker, whose channel, stdout and stderr are `fds`."""
-        pid = os.fork()
+        parent = os.getpid()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self.tell({"event": "refused", "cid": request["cid"], "errno": error.errno})
+            return
+        finally:
+            if os.getpid() == parent:
+                for fd in fds:
+                    os.close(fd)
         if pid == 0:
-            become_worker(self, request, fds)
-        for fd in fds:
-            os.close(fd)
+            become_worker(self, parent, request, fds)
         self.children.add(pid)
         self.tell({"event": "forked", "cid": request["cid"], "pid": pid})
 
@@ -134,38 +177,24 @@ class Zygote:
             self.told.popleft()
 
     def reap(self) -> None:
-        """Report the children that have ended."""
-        while self.children:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if not pid:
-                return
-            self.children.discard(pid)
-            self.tell({"event": "exited", "pid": pid, "status": status})
-
-    def kill_all(self) -> None:
-        """End every child, at once, and wait for them."""
-        for pid in self.children:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        for pid in self.children:
-            try:
-                os.waitpid(pid, 0)
-            except ChildProcessError:
-                continue
+        """Report the workers that have ended; orphans are only waited for."""
+        while (pid := descendants.ended_child()) > 0:
+            if pid in self.children:
+                # Before it is waited for, so that the number is not another's by now.
+                descendants.end_group(pid)
+            _, status = os.waitpid(pid, 0)
+            if pid in self.children:
+                self.children.discard(pid)
+                self.tell({"event": "exited", "pid": pid, "status": status})
 
 
-def become_worker(zygote: Zygote, request: dict[str, Any], fds: list[int]) -> None:
+def become_worker(zygote: Zygote, parent: int, request: dict[str, Any], fds: list[int]) -> None:
     """In the forked child: leave the zygote behind and run a worker; does not return."""
     status = 1
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        _die_with_parent()
+        descendants.lead_a_group(parent)
         channel, out, err = fds
         os.dup2(out, 1)
         os.dup2(err, 2)
@@ -199,13 +228,6 @@ def merged_path(own: list[str], drivers: list[str], stdlib: str) -> list[str]:
     merged.update(dict.fromkeys(path for path in own if path))
     merged.update(dict.fromkeys(drivers))
     return list(merged)
-
-
-def _die_with_parent() -> None:
-    import ctypes  # loaded already, by the arena's mapping
-
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def main() -> None:

@@ -18,9 +18,20 @@ from skate.runtime_env.deadline import Deadline
 _LAST_LINES = 20
 _LOOK_EVERY_S = 0.1
 _SECRET = re.compile(r"(?<=://)[^/@\s]+(?=@)")
-# Linux kills what this starts when the thread that started it ends, so that no installer outlives a killed
-# driver.
-_TIED = "import ctypes, os, sys\nctypes.CDLL(None).prctl(1, 9)\nos.execvp(sys.argv[1], sys.argv[1:])\n"
+# Stands between the driver and an installer: Linux tells it when the thread that started it ends, and it kills the installer with
+# all that builds packages for it, so that nothing of that outlives a killed driver.
+_TIED = """
+import ctypes, os, signal, sys
+signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))
+ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit(1)
+try:
+    pid = os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ, setsigdef=[signal.SIGTERM])
+except OSError as error:
+    sys.exit(f"{sys.argv[2]} cannot be started: {error}")
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 255)
+"""
 
 
 def run(
@@ -64,7 +75,7 @@ def run(
 def _tied(command: Sequence[str]) -> list[str]:
     if sys.platform != "linux":
         return list(command)
-    return [sys.executable, "-I", "-S", "-c", _TIED, *command]
+    return [sys.executable, "-I", "-S", "-c", _TIED, str(os.getpid()), *command]
 
 
 def _end_of(process: subprocess.Popen[bytes], what: str, deadline: Deadline) -> int:
