@@ -212,8 +212,8 @@ def test_value_of_a_lost_node_is_made_again_with_what_it_was_made_of(retries: in
     nodes.settle()
     driver.todo.append(("get", 0))
     nodes.settle()
-    assert nodes.nodes[0].result(driver.frame.refs[0]) == ("ok" if retries else "ObjectLostError")
-    assert sorted(nodes.attempts.values()) == ([2, 2] if retries else [1, 1])
+    assert nodes.onlooker.result(driver.frame.refs[0]) == ("ok" if retries else "ObjectLostError")
+    assert sorted(nodes.onlooker.attempts.values()) == ([2, 2] if retries else [1, 1])
     nodes.drain(patient=True)
 
 

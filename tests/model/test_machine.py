@@ -110,7 +110,6 @@ class NodeMachine(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 1 << 16), cpus=st.integers(1, 3))
     def begin(self, seed: int, cpus: int) -> None:
         self.cluster = Cluster(random.Random(seed), cpus)
-        self.cluster.lossy = False
         self.driver: Process = self.cluster.driver()
         self.cpus = cpus
         self.calls: list[Call] = []
@@ -323,7 +322,7 @@ class NodeMachine(RuleBasedStateMachine):
         being.die()
 
     def seen(self, call: Call) -> str:
-        return self.cluster.result(call.ref)
+        return self.cluster.onlooker.result(call.ref)
 
     @invariant()
     def every_call_is_where_the_model_says(self) -> None:

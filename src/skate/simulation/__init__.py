@@ -12,5 +12,5 @@ gives the same run, message by message.
 from __future__ import annotations
 
 from skate.simulation.cluster import Cluster as Cluster
-from skate.simulation.cluster import Faults as Faults
+from skate.simulation.faults import Faults as Faults
 from skate.simulation.programs import Spec as Spec

@@ -1,9 +1,8 @@
 """A node's core among scripted drivers and workers: channels, the order of events, faults, and what must hold throughout.
 
 Between a process and the node runs a FIFO channel each way. A step is one event out of those possible: a message arrives, a
-process goes on, a clock ticks, something breaks. After each the core checks itself; the cluster checks what only an onlooker can
-see: no result comes twice, no attempt runs that was not allowed, calls begin in their caller's order, memory is not
-handed out while somebody reads it, a GPU is not lent twice.
+process goes on, a clock ticks, something breaks. After every so many steps the core checks itself, after every one around a
+fault; the `Onlooker` sees what users would.
 """
 
 from __future__ import annotations
@@ -15,9 +14,11 @@ from skate.core import messages as m
 from skate.core.actors import DEAD
 from skate.core.lifetimes import owner_of
 from skate.core.node import SHELL, NodeCore
+from skate.simulation.faults import CALM, JUMPS, PAUSES, Faults
+from skate.simulation.onlooker import Onlooker
 from skate.simulation.process import Process
 from skate.simulation.programs import CPU, Spec
-from skate.simulation.worker import Running, Worker
+from skate.simulation.worker import Worker
 
 if TYPE_CHECKING:
     import random
@@ -25,15 +26,10 @@ if TYPE_CHECKING:
 END = -1  # the word behind the last message of a process: it is gone
 STEPS_MAX = 200_000
 QUIET_SECONDS = 5.0  # longer than anything that the core does after a while
-
-
-class Faults:
-    """How often things break, as probabilities by step."""
-
-    def __init__(self, worker: float = 0.0, driver: float = 0.0, environment: float = 0.0) -> None:
-        self.worker = worker
-        self.driver = driver
-        self.environment = environment  # by worker that needs one
+WARY_STEPS = 4  # steps after a fault, each of which is checked in full
+WONDER_EVERY = 4  # full checks
+ASKING = (m.SUBMIT, m.CALL, m.CREATE_ACTOR, m.PUT, m.ALLOCATE, m.REQUEST, m.FETCH)
+ANSWERING = (m.DONE, m.ITEM)
 
 
 class Stuck(AssertionError):
@@ -43,23 +39,31 @@ class Stuck(AssertionError):
 class Cluster:
     """One node, its processes and the channels between them."""
 
+    number = 0  # among several nodes
+    fenced = False  # given up by the head of several nodes, though it runs
+
     def __init__(
         self,
         rng: random.Random,
         cpus: int = 2,
         *,
         gpus: int = 0,
-        arena_bytes: int = 1 << 23,
-        faults: Faults | None = None,
+        faults: Faults = CALM,
         log: list[str] | None = None,
+        onlooker: Onlooker | None = None,
+        check_every: int = 1,
     ) -> None:
         self.rng = rng
         self.now = 0.0
         total = {"CPU": cpus * CPU}
         if gpus:
             total["GPU"] = gpus * CPU
-        self.core = NodeCore(total, gpus=range(gpus), arena_bytes=arena_bytes)
-        self.faults = faults or Faults()
+        self.core = NodeCore(
+            total, gpus=range(gpus), arena_bytes=faults.arena_bytes, overflow_bytes=faults.disk_bytes
+        )
+        self.faults = faults
+        self.check_every = check_every
+        self.onlooker = onlooker or Onlooker()
         self.log = log
         self.digest = hashlib.blake2b(digest_size=16)
         self.steps = 0
@@ -67,19 +71,25 @@ class Cluster:
         self.memory: dict[int, tuple[bytes, tuple[bytes, ...]]] = {}
         self.gates: set[str] = set()
         self.pace: dict[str, float] = {}  # how readily "arrive", "deliver", "act" and the like happen: 0 to 1
-        self.lossy = True  # the last words of a process that is killed may be lost
         self.impatient = False  # a wait in `get` may time out
         self.doomed: list[int] = []
-        #: What became of each call, by task id: "" while it runs, a class name for an error, "ok".
-        self.specs: dict[bytes, Spec] = {}
-        self.outcomes: dict[bytes, str] = {}
-        self.attempts: dict[bytes, int] = {}
-        self.lives: dict[bytes, dict[str, Any]] = {}
-        self._callers: dict[
-            bytes, tuple[bytes, int, int]
-        ] = {}  # call: actor, caller, its number in the caller's order
-        self._order: dict[tuple[bytes, int], int] = {}
-        self._leases: dict[int, list[Any]] = {}
+        self._unchecked = self._checks = 0
+        self._wary = 0
+
+    @property
+    def head(self) -> Cluster:
+        """The node that decides about actors."""
+        return self
+
+    @property
+    def specs(self) -> dict[bytes, Spec]:
+        """The functions of all calls, by task id."""
+        return self.onlooker.specs
+
+    @property
+    def outcomes(self) -> dict[bytes, str]:
+        """What became of the calls of drivers."""
+        return self.onlooker.outcomes
 
     def driver(self) -> Process:
         """A driver joins."""
@@ -94,8 +104,12 @@ class Cluster:
         """Let one thing happen; False if nothing can."""
         self.break_something()
         events = self.events()
-        if not events:
-            return False
+        while not events:
+            release = self.next_release()
+            if release is None:
+                return False
+            self.now = release
+            events = self.events()
         what, process = events[self.rng.randrange(len(events))]
         if self.rng.random() > self.pace.get(what.__name__, 1.0):
             what, process = events[self.rng.randrange(len(events))]
@@ -107,12 +121,15 @@ class Cluster:
 
     def events(self) -> list[tuple[Any, Process]]:
         """What can happen next."""
+        now = self.now
         events: list[tuple[Any, Process]] = []
         for process in self.processes.values():
-            if process.outbox:
+            if process.outbox and process.held_out <= now:
                 events.append((self.arrive, process))
-            if process.alive:
-                if process.inbox and (not process.is_worker or process.started):  # type: ignore[attr-defined]
+            if process.alive and process.stopped <= now:
+                if (
+                    process.inbox and process.held_in <= now and (not process.is_worker or process.started)  # type: ignore[attr-defined]
+                ):
                     events.append((self.deliver, process))
                 if process.can_act():
                     events.append((self.act, process))
@@ -120,6 +137,13 @@ class Cluster:
                     events.append((self.tidy, process))
         events += [(self.strike, self.processes[cid]) for cid in self.doomed]
         return events
+
+    def next_release(self) -> float | None:
+        """When the next of what is held may move; None if nothing is held."""
+        times = [
+            t for p in self.processes.values() for t in (p.held_out, p.held_in, p.stopped) if t > self.now
+        ]
+        return min(times, default=None)
 
     def record(self, *what: Any) -> None:
         """Write an event into the log, of which `digest` is the hash."""
@@ -139,25 +163,78 @@ class Cluster:
             del self.processes[process.cid]
             if process.cid in self.doomed:
                 self.doomed.remove(process.cid)
-            self._leases.pop(process.cid, None)
+            self._wary = WARY_STEPS
             self.core.disconnect(process.cid, self.now, message[1], "was killed")
         else:
+            if message[0] == m.DONE:
+                self.onlooker.accepts(self, process, message[1])  # type: ignore[arg-type]
             self.core.step(process.cid, message, self.now)
         self.apply()
 
     def apply(self) -> None:
         """Carry out what the core wants done; then it must still be sound."""
         effects, self.core.effects = self.core.effects, []
-        for cid, message in effects:
-            if cid == SHELL:
-                self.shell(*message)
-                continue
-            process = self.processes.get(cid)
-            if process is not None and process.alive:
-                process.inbox.append(message)
-        self.core.check()
+        cut = self._cut(effects) if self.faults.effect else -1
+        for place, (cid, message) in enumerate(effects):
+            if place == cut and not self.cut_off(cid):
+                return
+            self.carry_out(cid, message)
+        self.sound()
         if self.core.effects:
             self.apply()
+
+    def carry_out(self, cid: int, message: tuple[Any, ...]) -> None:
+        """One thing that the core wants done."""
+        if cid == SHELL:
+            self.shell(*message)
+            return
+        process = self.processes.get(cid)
+        if process is not None and process.alive:
+            process.inbox.append(message)
+
+    def _cut(self, effects: list[Any]) -> int:
+        """The place among the effects at which something breaks, or -1."""
+        broken = effects and self.rng.random() < self.faults.effect
+        return self.rng.randrange(len(effects)) if broken else -1
+
+    def cut_off(self, cid: int) -> bool:
+        """The process that the next effect is for is killed before it gets it; False if the node is."""
+        process = self.processes.get(cid)
+        if (
+            process is not None
+            and process.alive
+            and (process.is_worker or process is not self.first_driver())
+        ):
+            self.fault("effect")
+            self.strike(process)
+        return True
+
+    def sound(self) -> None:
+        """Assert what must hold, in full every so often."""
+        self._unchecked += 1
+        if self._wary:
+            self._wary -= 1
+        elif self._unchecked < self.check_every:
+            self.core.capacity.check()
+            return
+        self._unchecked = 0
+        self._checks += 1
+        self.core.check()
+        if self._checks % WONDER_EVERY == 0:
+            self.wonder()
+
+    def wonder(self) -> None:
+        """Everything that waits must have a reason, and groups must have what they were promised."""
+        core = self.core
+        for task in core.tasks.values():
+            assert task.state > 1 or core.why_waiting(task), f"{task} waits, and nothing says why"
+        taken: dict[tuple[Any, str], int] = {}
+        for group in core.placement.groups.values():
+            for index, place in group.places.items() if group.state != "REMOVED" else ():
+                for name, units in group.bundles[index].items():
+                    taken[place, name] = taken.get((place, name), 0) + units
+        for (place, name), units in taken.items():
+            assert units <= place.total.get(name, 0), f"bundles have {units} {name} of {place}"
 
     def shell(self, verb: str, cid: int, *rest: Any) -> None:
         """What the core wants of the machine."""
@@ -165,6 +242,7 @@ class Cluster:
         if verb == "spawn":
             self.processes[cid] = Worker(cid, self)
             if rest[0] is not None and self.rng.random() < self.faults.environment:
+                self.fault("environment")
                 del self.processes[cid]
                 self.core.environment_failed(cid, self.now, "no such package")
         elif verb == "kill":
@@ -195,7 +273,85 @@ class Cluster:
         self.apply()
         return wanted
 
-    # -- ends of processes
+    # -- faults
+
+    def fault(self, kind: str) -> None:
+        """Something breaks: it is counted, and the next steps are looked at closely."""
+        self.onlooker.counts["fault " + kind] += 1
+        self._wary = WARY_STEPS
+
+    def break_something(self) -> None:
+        """Now and then, a fault."""
+        kind = self.faults.struck(self.rng)
+        if kind:
+            getattr(self, "break_" + kind)()
+
+    def break_worker(self) -> None:
+        """A worker is killed, whatever it does."""
+        workers = [p for p in self.processes.values() if p.is_worker and p.alive]
+        if workers:
+            self.fault("worker")
+            self.strike(workers[self.rng.randrange(len(workers))])
+
+    def break_driver(self) -> None:
+        """A driver is killed, but never the first."""
+        drivers = [p for p in self.processes.values() if not p.is_worker and p.alive]
+        if len(drivers) > 1:
+            self.fault("driver")
+            self.strike(drivers[self.rng.randrange(1, len(drivers))])
+
+    def first_driver(self) -> Process | None:
+        """The driver that lives to the end."""
+        return next((p for p in self.processes.values() if not p.is_worker), None)
+
+    def break_delay(self) -> None:
+        """A channel is held: what is in it comes later than what others say."""
+        processes = list(self.processes.values())
+        if processes:
+            self.fault("delay")
+            process = processes[self.rng.randrange(len(processes))]
+            until = self.now + self.rng.choice(PAUSES)
+            if self.rng.random() < 0.5:
+                process.held_in = until
+            else:
+                process.held_out = until
+            self.record("hold", process.cid)
+
+    def break_stop(self) -> None:
+        """A worker is stopped: it takes nothing and does nothing for a while."""
+        workers = [p for p in self.processes.values() if p.is_worker and p.alive]
+        if workers:
+            self.fault("stop")
+            worker = workers[self.rng.randrange(len(workers))]
+            worker.stopped = self.now + self.rng.choice(PAUSES)
+            self.record("stop", worker.cid)
+
+    def break_jump(self) -> None:
+        """The clock leaps ahead."""
+        self.fault("jump")
+        self.now += self.rng.choice(JUMPS)
+        self.record("jump")
+        self.tick()
+
+    def break_node(self) -> None:
+        """Nothing, as there is no other node."""
+
+    break_partition = break_node
+
+    def answering(self, worker: Worker) -> bool:
+        """A worker is about to answer for a task; False if it is killed before it does."""
+        if self.faults.work and self.rng.random() < self.faults.work:
+            self.fault("work")
+            self.strike(worker)
+            return False
+        return True
+
+    def answered(self, worker: Worker) -> None:
+        """A worker has answered: it may be killed before that is read, which must still count."""
+        if self.faults.reply and self.rng.random() < self.faults.reply:
+            self.fault("reply")
+            self.record("strike", worker.cid)
+            self._gone(worker)
 
     def strike(self, process: Process) -> None:
         """A process is killed: of what it has said last, some may be lost."""
@@ -204,9 +360,12 @@ class Cluster:
             self.doomed.remove(process.cid)
         if not process.alive:
             return
-        if self.lossy:
-            for _ in range(self.rng.randrange(len(process.outbox) + 1)):
-                process.outbox.pop()
+        counts = self.onlooker.counts
+        outbox = process.outbox
+        while outbox and self.faults.request and self.rng.random() < self.faults.request:
+            word = outbox.pop()[0]
+            counts["lost requests"] += word in ASKING
+            counts["lost answers"] += word in ANSWERING
         self._gone(process)
 
     def left(self, process: Process) -> None:
@@ -216,20 +375,15 @@ class Cluster:
 
     def _gone(self, process: Process) -> None:
         begun = process.begun if isinstance(process, Worker) else 0
+        self.onlooker.counts["lost results"] += sum(word[0] in (m.RESULT, m.STREAM) for word in process.inbox)
         process.end()
         process.outbox.append((END, begun))
 
-    def break_something(self) -> None:
-        """Now and then, a fault."""
-        faults = self.faults
-        if faults.worker and self.rng.random() < faults.worker:
-            workers = [p for p in self.processes.values() if p.is_worker and p.alive]
-            if workers:
-                self.strike(workers[self.rng.randrange(len(workers))])
-        if faults.driver and self.rng.random() < faults.driver:
-            drivers = [p for p in self.processes.values() if not p.is_worker and p.alive]
-            if len(drivers) > 1:
-                self.strike(drivers[self.rng.randrange(1, len(drivers))])
+    def heal(self) -> None:
+        """Nothing breaks any more, and what is held moves."""
+        self.faults = CALM
+        for process in self.processes.values():
+            process.held_in = process.held_out = process.stopped = 0.0
 
     def timed_out(self, process: Process) -> bool:
         """Whether a wait of this process takes too long."""
@@ -256,7 +410,7 @@ class Cluster:
 
         If not `patient`, waits for what never comes may time out, as those of programs that deadlock by themselves.
         """
-        self.faults = Faults()
+        self.heal()
         self.settle()
         drivers = [process for process in self.processes.values() if not process.is_worker]
         self.close(drivers[0], every_actor=False)
@@ -272,6 +426,8 @@ class Cluster:
             )
             process.frame.clear()
         self.settle()
+        self.core.check()
+        self.wonder()
         self.reconcile()
         # What is left by now are actors that hold handles to themselves.
         self.close(drivers[0], every_actor=True)
@@ -320,64 +476,7 @@ class Cluster:
         assert not core.scheduler.waiting, core.scheduler.waiting
         busy = [worker for worker in core.scheduler.workers.values() if worker.outstanding or worker.lease]
         assert not busy, busy
-        for task_id, outcome in self.outcomes.items():
-            heard = outcome or owner_of(task_id) not in self.processes
-            assert heard, f"the caller of {self.specs[task_id]} lives and never got an answer"
-
-    # -- what an onlooker sees
-
-    def submitted(self, process: Process, task_id: bytes, spec: Spec) -> None:
-        """A process submits."""
-        self.specs[task_id] = spec
-        if not process.is_worker and (spec.returns or spec.streaming):
-            self.outcomes[task_id] = ""
-
-    def created(self, process: Process, actor_id: bytes, spec: Spec, life: dict[str, Any]) -> None:
-        """A process starts an actor."""
-        self.specs[actor_id] = spec
-        self.lives[actor_id] = life
-
-    def called(self, process: Process, task_id: bytes, actor_id: bytes) -> None:
-        """A process calls an actor."""
-        self._callers[task_id] = (actor_id, process.cid, len(self._callers))
-
-    def began(self, worker: Worker, running: Running, word: int) -> None:
-        """A worker begins an attempt."""
-        task_id = running.task_id
-        count = self.attempts[task_id] = self.attempts.get(task_id, 0) + 1
-        if word == m.EXECUTE:
-            allowed = self.specs[task_id].retries
-        elif word == m.CONSTRUCT:
-            allowed = self.lives[task_id]["max_restarts"]
-        else:
-            actor_id, caller, number = self._callers[task_id]
-            life = self.lives[actor_id]
-            allowed = life["max_task_retries"]
-            if running.attempt == 0 and not life["concurrent"]:
-                last = self._order.get((actor_id, caller), -1)
-                assert number > last, f"{running.spec} begins after a later call of the same caller"
-                self._order[(actor_id, caller)] = number
-        assert allowed < 0 or count <= allowed + 1, (
-            f"{running.spec} begins {count} times, with {allowed} retries"
-        )
-
-    def saw(self, process: Process, oid: bytes, kind: int, payload: Any) -> None:
-        """A process gets the result of a call."""
-        task_id = oid[:24]
-        if task_id in self.outcomes:
-            while kind == m.ERROR and "init_error" in payload[1]:
-                payload = payload[1]["init_error"]
-            self.outcomes[task_id] = payload[0] if kind == m.ERROR else "ok"
-
-    def leased(self, worker: Worker, lease: dict[str, Any]) -> None:
-        """A worker learns what it runs with."""
-        self._leases[worker.cid] = lease["gpus"]
-
-    def result(self, ref: Any) -> str:
-        """What a ref stands for, as a word: "pending", "ok" or the name of an error class."""
-        if ref.kind == m.ERROR:
-            return str(ref.value[0])
-        return "pending" if ref.kind in (m.PENDING, m.UNKNOWN) else "ok"
+        self.onlooker.heard(set(self.processes), owner_of)
 
     def __repr__(self) -> str:
         return f"<Cluster {self.core} steps={self.steps} processes={list(self.processes.values())}>"

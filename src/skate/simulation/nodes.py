@@ -13,182 +13,17 @@ from typing import TYPE_CHECKING, Any
 from skate.core import messages as m
 from skate.core.actors import DEAD
 from skate.core.lifetimes import owner_of
-from skate.core.node import SHELL, NodeCore
-from skate.simulation.cluster import Cluster, Faults
-from skate.simulation.process import JOB, Process
-from skate.simulation.programs import CPU
+from skate.simulation.cluster import Cluster
+from skate.simulation.faults import CALM, PAUSES, Faults
+from skate.simulation.member import HEAD, Node
+from skate.simulation.onlooker import Onlooker
+from skate.simulation.process import Process
 
 if TYPE_CHECKING:
     import random
 
-HEAD = 0
-CIDS = 100_000  # each node numbers its processes from another one on, so that an onlooker can tell them apart
-SHARED = ("specs", "outcomes", "attempts", "lives", "_callers", "_order", "gates")
+SLOW_PACE = 0.1
 Frame = tuple[int, int, tuple[Any, ...]]
-
-
-class Node(Cluster):
-    """One node of several."""
-
-    def __init__(self, world: World, number: int, cpus: int, arena_bytes: int) -> None:
-        self.world = world
-        super().__init__(world.rng, cpus, arena_bytes=arena_bytes, faults=world.faults)
-        self.number = number
-        self.node_id = f"node{number:04}".encode() + bytes(20)
-        total = {"CPU": cpus * CPU, f"at{number}": CPU}
-        self.core = NodeCore(
-            total, arena_bytes=arena_bytes, node_id=self.node_id, labels={"zone": str(number % 2)}
-        )
-        self.core.next_cid = 1 + number * CIDS
-        self.peers: dict[int, int] = {}  # numbers of nodes by the ids of this core
-        self.reads: dict[int, int] = {}  # whom a value is awaited from, by where it goes
-        self.alive = True
-        for name in SHARED:
-            setattr(self, name, getattr(world, name))
-
-    @property
-    def now(self) -> float:
-        """The clock of all."""
-        return self.world.now
-
-    @now.setter
-    def now(self, value: float) -> None:
-        self.world.now = value
-
-    def record(self, *what: Any) -> None:
-        """Write an event into the common log."""
-        self.world.record(self.number, *what)
-
-    def timed_out(self, process: Process) -> bool:
-        """Whether a wait of this process takes too long."""
-        return self.world.impatient
-
-    def driver(self) -> Process:
-        """A driver joins."""
-        return self._tag(super().driver())
-
-    def _tag(self, process: Process) -> Process:
-        process.tail = self.node_id[:8] + process.cid.to_bytes(4, "little") + JOB
-        return process
-
-    def apply(self) -> None:
-        """Carry out what the core wants done; then it must still be sound."""
-        effects, self.core.effects = self.core.effects, []
-        for cid, message in effects:
-            process = self.processes.get(cid)
-            if cid == SHELL:
-                self.shell(*message)
-            elif cid in self.peers:
-                self.world.post(self.number, self.peers[cid], ("message", message))
-            elif process is not None and process.alive:
-                process.inbox.append(message)
-        self.core.check()
-        if self.core.effects:
-            self.apply()
-
-    def shell(self, verb: str, cid: int, *rest: Any) -> None:
-        """What the core wants of the machine."""
-        if verb == "pull":
-            oid, offset, size = rest
-            self.record(verb, cid, oid)
-            if cid in self.peers:
-                self.reads[offset] = self.peers[cid]
-                self.world.post(self.number, self.peers[cid], ("read", oid, offset, size))
-            else:
-                self.core.pulled(offset, False, self.now)
-            return
-        super().shell(verb, cid, *rest)
-        if cid in self.processes:
-            self._tag(self.processes[cid])
-
-    # -- frames
-
-    def hear(self, source: int, frame: tuple[Any, ...]) -> None:
-        """Take a frame of another node."""
-        word = frame[0]
-        if word == "message":
-            cid = next((cid for cid, number in self.peers.items() if number == source), None)
-            if cid is not None:
-                self.core.step(cid, frame[1], self.now)
-        elif word == "read":
-            _, oid, offset, size = frame
-            found = self.core.objects.get(oid)
-            entry = self.memory.get(found.payload[0]) if found is not None and found.kind == m.ARENA else None
-            self.world.post(self.number, source, ("piece", oid, offset, entry))
-        elif word == "piece":
-            _, oid, offset, entry = frame
-            if self.reads.pop(offset, None) is not None:
-                if entry is not None:
-                    assert entry[0] == oid, f"node {source} sent another object than was asked for"
-                    self.memory[offset] = entry
-                self.core.pulled(offset, entry is not None, self.now)
-        elif word == "joined":
-            self.meet(frame[1], frame[2])
-        elif word == "left":
-            self.lose(frame[1])
-        self.apply()
-
-    def meet(self, number: int, info: dict[str, Any]) -> None:
-        """Another node is there."""
-        cid = self.core.next_cid
-        self.core.next_cid += 1
-        self.peers[cid] = number
-        self.core.peers.join(cid, info, self.now)
-
-    def lose(self, number: int) -> None:
-        """Another node is gone."""
-        for cid in [cid for cid, other in self.peers.items() if other == number]:
-            del self.peers[cid]
-            self.core.peers.left(cid, "was lost", self.now)
-        for offset in [offset for offset, source in self.reads.items() if source == number]:
-            del self.reads[offset]
-            self.core.pulled(offset, False, self.now)
-
-    def info(self) -> dict[str, Any]:
-        """What other nodes are told of this one."""
-        core = self.core
-        return {
-            "node_id": self.node_id,
-            "total": core.capacity.total,
-            "labels": core.capacity.labels,
-            "head": self.number == HEAD,
-        }
-
-    def gone(self) -> None:
-        """Everything was let go: nothing may be left in the core."""
-        core = self.core
-        assert not core.tasks, f"{self}: tasks that never end: {list(core.tasks.values())}; {self.why()}"
-        assert not core.objects.records, (
-            f"{self}: objects that nobody has: {list(core.objects.records.values())}"
-        )
-        assert core.capacity.available == core.capacity.total, (
-            f"{self}: resources are missing: {core.capacity}"
-        )
-        assert core.allocator.used == 0, (
-            f"{self}: {core.allocator.used} bytes of the arena are held by nobody"
-        )
-        assert not core.peers.waiting, f"{self}: tasks wait for a node: {core.peers.waiting}"
-        assert not core.abroad.lineage.tasks, (
-            f"{self}: tasks are kept for nothing: {core.abroad.lineage.tasks}"
-        )
-        assert not core.abroad.pulls and not self.reads, f"{self}: values are awaited that nobody wants"
-        assert not core.placement.bundles.reserved, f"{self}: bundles are set apart for no group"
-        living = [
-            a for a in core.actors.actors.values() if a.state != DEAD and (a.hosted or self.number == HEAD)
-        ]
-        assert not living, f"{self}: actors that nobody can call live on: {living}"
-        held = [a for a in core.actors.actors.values() if a.state != DEAD and (a.grants or a.holders)]
-        assert not held, f"{self}: actors are held for nobody: {held}"
-        assert not core.scheduler.waiting, core.scheduler.waiting
-        busy = [worker for worker in core.scheduler.workers.values() if worker.outstanding or worker.lease]
-        assert not busy, busy
-        for peer in core.peers.alive.values():
-            assert not peer.outstanding and not any(peer.classes.values()), (
-                f"{self}: {peer} owes answers: {peer.classes}"
-            )
-
-    def __repr__(self) -> str:
-        return f"<Node {self.number} {self.core}>"
 
 
 class World:
@@ -199,39 +34,44 @@ class World:
         rng: random.Random,
         cpus: list[int],
         *,
-        arena_bytes: int = 1 << 23,
-        faults: Faults | None = None,
-        node_fault: float = 0.0,
+        faults: Faults = CALM,
         log: list[str] | None = None,
+        check_every: int = 1,
     ) -> None:
         self.rng = rng
         self.now = 0.0
-        self.faults = faults or Faults()
-        self.node_fault = node_fault
+        self.faults = faults
+        self.check_every = check_every
+        self.onlooker = Onlooker()
         self.log = log
         self.digest = hashlib.blake2b(digest_size=16)
         self.steps = 0
         self.impatient = False
-        self.arena_bytes = arena_bytes
-        self.specs: dict[bytes, Any] = {}
-        self.outcomes: dict[bytes, str] = {}
-        self.attempts: dict[bytes, int] = {}
-        self.lives: dict[bytes, dict[str, Any]] = {}
-        self._callers: dict[bytes, Any] = {}
-        self._order: dict[Any, int] = {}
         self.gates: set[str] = set()
         self.nodes: dict[int, Node] = {}
         self.up: dict[int, deque[Frame]] = {}  # from a node to the head
         self.down: dict[int, deque[Frame]] = {}  # from the head to a node
         self.members: list[int] = []  # as the head knows them
+        self.held: dict[int, float] = {}  # nodes that are cut off, until when
+        self.fenced: dict[int, float] = {}  # nodes that the head has given up, until when they live
         self.lost = 0
-        for count in cpus:
-            self.add(count)
+        for site, count in enumerate(cpus):
+            self.add(count, site)
 
-    def add(self, cpus: int) -> Node:
-        """A node joins."""
+    @property
+    def specs(self) -> dict[bytes, Any]:
+        """The functions of all calls, by task id."""
+        return self.onlooker.specs
+
+    @property
+    def outcomes(self) -> dict[bytes, str]:
+        """What became of the calls of drivers."""
+        return self.onlooker.outcomes
+
+    def add(self, cpus: int, site: int | None = None) -> Node:
+        """A node joins; at the site of another one, it is that one come back under a new id."""
         number = len(self.nodes)
-        node = self.nodes[number] = Node(self, number, cpus, self.arena_bytes)
+        node = self.nodes[number] = Node(self, number, cpus, number if site is None else site)
         if number != HEAD:
             self.up[number], self.down[number] = deque(), deque()
             for other in (HEAD, *self.members):
@@ -244,31 +84,62 @@ class World:
             self.nodes[HEAD].apply()
         return node
 
+    # -- faults
+
     def kill(self, node: Node) -> None:
         """A node is lost, with its processes and with some of what it has said last."""
         self.record("kill", node.number)
-        self.lost += 1
         node.alive = False
         for process in node.processes.values():
             process.end()
         for driver in [p for p in node.processes.values() if not p.is_worker]:
-            self.forget_outcomes(driver)
+            self.onlooker.forget(driver)
         node.processes.clear()
+        if self.fenced.pop(node.number, None) is None:
+            self.lose(node, self.rng.randrange(len(self.up[node.number]) + 1))
+        self.held.pop(node.number, None)
+
+    def lose(self, node: Node, frames: int) -> None:
+        """The head will hear that a node is gone, and not the last so many frames of it."""
+        self.lost += 1
+        self.onlooker.lost(node)
         up = self.up[node.number]
-        for _ in range(self.rng.randrange(len(up) + 1)):
+        for _ in range(frames):
             up.pop()
         up.append((node.number, HEAD, ("end",)))
         self.down[node.number].clear()
+        if self.rng.random() < self.faults.restart:
+            self.onlooker.counts["fault restart"] += 1
+            self.add(node.cpus, node.site)
 
-    def forget_outcomes(self, process: Process) -> None:
-        """Nobody waits any more for what this process has asked for."""
-        for task_id in [task_id for task_id in self.outcomes if task_id[8:20] == process.tail[:12]]:
-            del self.outcomes[task_id]
+    def cut(self, node: Node) -> None:
+        """Nothing reaches or leaves a node for a while; the head may give it up, and then it lives on a little."""
+        until = self.now + self.rng.choice(PAUSES)
+        if self.rng.random() < self.faults.giving_up:
+            self.record("give up", node.number)
+            self.onlooker.counts["fault giving up"] += 1
+            node.fenced = True
+            self.fenced[node.number] = until
+            self.lose(node, len(self.up[node.number]))
+        else:
+            self.record("cut", node.number)
+            self.held[node.number] = until
+
+    def heal(self) -> None:
+        """Nothing breaks any more, and what is held moves."""
+        self.faults = CALM
+        self.held.clear()
+        for node in self.nodes.values():
+            node.slow = False
+            node.heal()
+
+    # -- frames
 
     def post(self, source: int, to: int, frame: tuple[Any, ...]) -> None:
         """Queue a frame."""
         if source != HEAD:
-            self.up[source].append((source, to, frame))
+            if source not in self.fenced:
+                self.up[source].append((source, to, frame))
         elif to in self.members:
             self.down[to].append((source, to, frame))
 
@@ -303,27 +174,49 @@ class World:
 
     def events(self) -> list[tuple[Any, Any]]:
         """What can happen next."""
+        now = self.now
         found: list[tuple[Any, Any]] = []
         for node in self.nodes.values():
             if node.alive:
                 found += node.events()
-        found += [(self.carry_up, number) for number, frames in self.up.items() if frames]
-        found += [(self.carry_down, number) for number, frames in self.down.items() if frames]
+        held = {number for number, until in self.held.items() if until > now} if self.held else ()
+        found += [(self.carry_up, n) for n, frames in self.up.items() if frames and n not in held]
+        found += [(self.carry_down, n) for n, frames in self.down.items() if frames and n not in held]
+        found += [(self.fence, number) for number, until in self.fenced.items() if until <= now]
         return found
+
+    def fence(self, number: int) -> None:
+        """A node finds out that it has been given up, and ends."""
+        self.kill(self.nodes[number])
+
+    def next_release(self) -> float | None:
+        """When the next of what is held may move; None if nothing is held."""
+        times = [t for t in (*self.held.values(), *self.fenced.values()) if t > self.now]
+        times += [t for node in self.nodes.values() if node.alive and (t := node.next_release()) is not None]
+        return min(times, default=None)
+
+    def pick(self, events: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+        """One of what can happen; what is slow happens rarely."""
+        what, which = events[self.rng.randrange(len(events))]
+        node = self.nodes[which] if isinstance(which, int) else which.cluster
+        if node.slow and self.rng.random() > SLOW_PACE:
+            what, which = events[self.rng.randrange(len(events))]
+        return what, which
 
     def step(self) -> bool:
         """Let one thing happen; False if nothing can."""
-        living = [node for node in self.nodes.values() if node.alive]
-        for node in living:
-            node.break_something()
-        if self.node_fault and len(living) > 1 and self.rng.random() < self.node_fault:
-            self.kill(living[self.rng.randrange(1, len(living))])
-            if self.rng.random() < 0.5:
-                self.add(self.rng.choice((1, 2)))
+        kind = self.faults.struck(self.rng)
+        if kind:
+            living = [node for node in self.nodes.values() if node.alive]
+            getattr(living[self.rng.randrange(len(living))], "break_" + kind)()
         events = self.events()
-        if not events:
-            return False
-        what, which = events[self.rng.randrange(len(events))]
+        while not events:
+            release = self.next_release()
+            if release is None:
+                return False
+            self.now = release
+            events = self.events()
+        what, which = self.pick(events)
         self.now += self.rng.choice((1e-5, 1e-4, 2e-3))
         what(which)
         if self.rng.random() < 0.1:
@@ -351,10 +244,7 @@ class World:
 
     def drain(self, patient: bool) -> None:
         """Nothing breaks any more, every program runs out, everything is let go and must be gone then."""
-        self.node_fault = 0.0
-        self.faults = Faults()
-        for node in self.nodes.values():
-            node.faults = self.faults
+        self.heal()
         self.settle()
         head = self.nodes[HEAD]
         drivers = [
@@ -378,15 +268,13 @@ class World:
             process.frame.clear()
         self.settle()
         for node in living:
+            node.core.check()
+            node.wonder()
             node.reconcile()
         self.close(drivers[0], every_actor=True)
         for node in living:
             node.gone()
-        callers = {cid for node in living for cid in node.processes}
-        unanswered = [
-            self.specs[i] for i, outcome in self.outcomes.items() if not outcome and owner_of(i) in callers
-        ]
-        assert not unanswered, f"callers of {unanswered} live and never got an answer"
+        self.onlooker.heard({cid for node in living for cid in node.processes}, owner_of)
         assert not head.core.actors.names, head.core.actors
 
     def close(self, driver: Process, every_actor: bool) -> None:

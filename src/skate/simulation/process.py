@@ -38,6 +38,8 @@ class Process:
         self.cid = cid
         self.cluster = cluster
         self.alive = True
+        #: Until when what comes in or goes out is held, and until when it does nothing.
+        self.held_in = self.held_out = self.stopped = 0.0
         self.inbox: deque[tuple[Any, ...]] = deque()
         self.outbox: deque[tuple[Any, ...]] = deque()
         self.pending: dict[bytes, Ref] = {}
@@ -173,7 +175,7 @@ class Process:
         _, oid, kind, payload, held, kept = message
         ref = self.pending.pop(oid, None)
         assert ref is not None, f"a result came twice, or unasked: {message}"
-        self.cluster.saw(self, oid, kind, payload)
+        self.cluster.onlooker.saw(oid, kind, payload)
         self._fill(ref, kind, payload, held, kept)
 
     def _fill(self, ref: Ref, kind: int, payload: Any, held: tuple[bytes, ...], kept: int) -> None:
@@ -219,7 +221,7 @@ class Process:
         stream = self.streams.pop(task_id)
         assert stream.arrived == count, message
         stream.count = count
-        self.cluster.saw(self, task_id + b"\0\0\0\0", m.INLINE, None)
+        self.cluster.onlooker.saw(task_id + b"\0\0\0\0", m.INLINE, None)
 
     # -- operations
 
@@ -274,7 +276,7 @@ class Process:
 
     def expect(self, frame: Frame, task_id: bytes, spec: Spec) -> None:
         """Make the refs of a call's results."""
-        self.cluster.submitted(self, task_id, spec)
+        self.cluster.onlooker.submitted(self, task_id, spec)
         if spec.streaming:
             stream = self.streams[task_id] = Stream(task_id)
             frame.streams.append(stream)
@@ -293,7 +295,7 @@ class Process:
         self.count += 1
         actor_id = self.tail[:3] + self.tail[8:12] + self.count.to_bytes(5, "little") + JOB
         hold = self.hold(actor_id, 1)
-        self.cluster.created(self, actor_id, spec, life)
+        self.cluster.onlooker.created(actor_id, spec, life)
         self.send((m.CREATE_ACTOR, actor_id, key, (spec, held), deps, held, parent, life))
         frame.holds.append(hold)
         yield None
@@ -309,7 +311,7 @@ class Process:
             deps, held, _kept = self.packed(frame, args, inner)
             task_id = self.next_task_id()
             self.expect(frame, task_id, spec)
-            self.cluster.called(self, task_id, hold.oid)
+            self.cluster.onlooker.called(self, task_id, hold.oid)
             self.send((m.CALL, task_id, hold.oid, key, (spec, held), deps, held, parent))
             yield None
             return task_id
@@ -375,9 +377,8 @@ class Process:
         if ref.kind == m.INLINE and isinstance(ref.value, tuple):
             return [self.adopt(each, 0) for each in ref.value[1]]
         if ref.kind == m.ARENA:
-            oid, inner = self.cluster.memory[ref.value[0]]
-            assert oid == ref.oid, f"{ref} reads memory that holds another object by now"
-            return [self.adopt(each, 0) for each in inner]
+            self.cluster.onlooker.reads(self.cluster, ref)
+            return [self.adopt(each, 0) for each in self.cluster.memory[ref.value[0]][1]]
         return []
 
     def do_drop(self, frame: Frame, parent: bytes, number: int) -> Thread:

@@ -10,70 +10,80 @@ from __future__ import annotations
 
 import random
 
-from skate.simulation.cluster import Cluster, Faults
+from skate.simulation.cluster import Cluster
+from skate.simulation.faults import CALM, Faults
 from skate.simulation.nodes import World
+from skate.simulation.process import Process
 from skate.simulation.programs import Author, Spec
 
 OPERATIONS = 60
+CHECK_EVERY = (1, 4, 16, 16)  # steps
 # The groups that are there in the end are removed then, and one that cannot be is an argument like others.
 FINE = ("ok", "TaskPlacementGroupRemoved", "TaskUnschedulableError")
 
 
-def run_node(seed: int, log: list[str] | None = None) -> Cluster:
-    """One run of one node; everything about it follows from the seed."""
+def run_node(
+    seed: int, log: list[str] | None = None, operations: int = OPERATIONS, check_every: int = 0
+) -> Cluster:
+    """One run of one node; everything about it follows from the seed and from how many operations its drivers do.
+
+    `log` takes the events. How often the core checks itself is drawn too, unless given; it changes nothing in the run.
+    """
     rng = random.Random(seed)
-    calm = seed % 4 == 0  # nothing fails, so everything must succeed
-    free = seed % 2 == 1  # programs may deadlock by themselves, so waits may time out
-    faults = Faults()
-    if not calm:
-        faults = Faults(worker=rng.choice((0, 0.002, 0.02)), driver=rng.choice((0, 0.001)), environment=0.3)
+    calm, free, faults = manner(seed, rng)
     cpus = rng.choice((1, 2, 4))
     gpus = rng.choice((0, 2))
-    arena_bytes = 1 << 23 if calm else rng.choice((1 << 20, 1 << 23))
-    cluster = Cluster(rng, cpus, gpus=gpus, arena_bytes=arena_bytes, faults=faults, log=log)
+    drawn = rng.choice(CHECK_EVERY)
+    cluster = Cluster(rng, cpus, gpus=gpus, faults=faults, log=log, check_every=check_every or drawn)
     cluster.pace = {
         what: rng.choice((1, 1, 0.3, 0.1)) for what in ("arrive", "deliver", "act", "tidy", "strike")
     }
     author = Author(rng, free=free, failures=not calm, most_cpus=cpus, gpus=bool(gpus))
     drivers = [cluster.driver() for _ in range(rng.choice((1, 1, 2, 3)))]
-    haste = rng.choice((3, 8, 24))
-    for _ in range(OPERATIONS):
-        driver = rng.choice(drivers)
-        if driver.alive:
-            driver.todo.append(author.driver_operation())
-        for _ in range(rng.randrange(haste)):
-            cluster.step()
+    play(cluster, author, drivers, operations)
     cluster.drain(patient=not free)
     if calm:
         all_fine(cluster)
     return cluster
 
 
-def run_cluster(seed: int, log: list[str] | None = None) -> World:
-    """One run of several nodes; everything about it follows from the seed."""
+def run_cluster(
+    seed: int, log: list[str] | None = None, operations: int = OPERATIONS, check_every: int = 0
+) -> World:
+    """One run of several nodes; everything about it follows from the seed, as with `run_node`."""
     rng = random.Random(seed)
-    calm = seed % 4 == 0
-    free = seed % 2 == 1
-    faults = Faults()
-    node_fault = 0.0
-    if not calm:
-        faults = Faults(worker=rng.choice((0, 0.002)), driver=rng.choice((0, 0.001)), environment=0.3)
-        node_fault = rng.choice((0, 0.001, 0.005))
+    calm, free, faults = manner(seed, rng)
     cpus = [rng.choice((1, 2)) for _ in range(rng.choice((2, 3, 4)))]
-    world = World(rng, cpus, arena_bytes=1 << 23, faults=faults, node_fault=node_fault, log=log)
+    drawn = rng.choice(CHECK_EVERY)
+    world = World(rng, cpus, faults=faults, log=log, check_every=check_every or drawn)
     author = Wanderer(rng, len(cpus), free=free, failures=not calm, most_cpus=max(cpus))
     drivers = [world.nodes[0].driver() for _ in range(rng.choice((1, 2)))]
-    haste = rng.choice((3, 8, 24))
-    for _ in range(OPERATIONS):
-        driver = rng.choice(drivers)
-        if driver.alive:
-            driver.todo.append(author.driver_operation())
-        for _ in range(rng.randrange(haste)):
-            world.step()
+    play(world, author, drivers, operations)
     world.drain(patient=not free)
     if calm:
         all_fine(world)
     return world
+
+
+def manner(seed: int, rng: random.Random) -> tuple[bool, bool, Faults]:
+    """The kind of a run: calm, so that everything must succeed; free to deadlock, so that waits may time out; its faults."""
+    calm = seed % 4 == 0
+    faults = Faults.drawn(rng)
+    if calm:
+        faults = CALM if seed % 8 == 0 else faults.calmed()
+    return calm, seed % 2 == 1, faults
+
+
+def play(ran: Cluster | World, author: Author, drivers: list[Process], operations: int) -> None:
+    """Have drivers do things, with other events in between."""
+    rng = ran.rng
+    haste = rng.choice((3, 8, 24))
+    for _ in range(operations):
+        driver = rng.choice(drivers)
+        if driver.alive:
+            driver.todo.append(author.driver_operation())
+        for _ in range(rng.randrange(haste)):
+            ran.step()
 
 
 def all_fine(ran: Cluster | World) -> None:

@@ -70,6 +70,7 @@ class Worker(Process):
         self.life: dict[str, Any] = {}
         self.stash: list[Any] = []  # an actor's own refs
         self.acked: dict[bytes, int] = {}
+        self.waited_on: Any = None  # the lease with which it last waited for others
         self.handlers.update(
             {
                 m.FUNCTION: self._define,
@@ -98,7 +99,7 @@ class Worker(Process):
 
     def _lease(self, message: tuple[Any, ...]) -> None:
         assert self.running is None and not self.queue, f"{self} gets another lease while it works"
-        self.cluster.leased(self, message[1])
+        self.cluster.onlooker.leased(self, message[1])
 
     def _take_back(self, message: tuple[Any, ...]) -> None:
         self.give_back()
@@ -141,6 +142,17 @@ class Worker(Process):
     def _ack(self, message: tuple[Any, ...]) -> None:
         self.acked[message[1]] = message[2]
 
+    @property
+    def works(self) -> bool:
+        """True while it runs something, or is an actor."""
+        return self.alive and (self.running is not None or bool(self.side) or bool(self.actor_id))
+
+    def runs(self, task_id: bytes) -> bool:
+        """Whether it is at this task."""
+        return self.alive and (
+            task_id in self.side or (self.running is not None and self.running.task_id == task_id)
+        )
+
     # -- turns
 
     def can_act(self) -> bool:
@@ -179,7 +191,7 @@ class Worker(Process):
         if word == m.CONSTRUCT:
             self.actor_id, self.life = task_id, last
         running = Running(task_id, spec, last["restarts"] if word == m.CONSTRUCT else last)
-        self.cluster.began(self, running, word)
+        self.cluster.onlooker.began(self, running, word)
         running.thread = self.run(running, inner, deps)
         next(running.thread)
         if word == m.INVOKE and self.life.get("concurrent"):
@@ -217,7 +229,9 @@ class Worker(Process):
         else:
             del self.side[running.task_id]
         running.frame.clear()
-        self.send((m.DONE, running.task_id, status, returns, running.spec.micros, retriable))
+        if self.cluster.answering(self):
+            self.send((m.DONE, running.task_id, status, returns, running.spec.micros, retriable))
+            self.cluster.answered(self)
         running.kept.clear()
 
     # -- programs
@@ -326,6 +340,8 @@ class Worker(Process):
 
     def block(self, ready: Callable[[], bool], parent: bytes) -> Thread:
         """Wait in `get`: others may have the CPU, and what is queued behind runs elsewhere."""
+        known = self.cluster.core.scheduler.workers.get(self.cid)
+        self.waited_on = known.lease if known is not None else None
         self.outbox.append((m.BLOCKED, parent))
         if parent not in self.side:
             self.give_back()

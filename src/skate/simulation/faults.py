@@ -1,0 +1,92 @@
+"""What may break in a run, and how often.
+
+Some faults lose something, and what they hit is retried or fails: a process or node is killed, alone, as it answers, or
+while what the core has decided is carried out. The others are *harmless*: something is late, and nothing may come of it but
+delay. Messages of different channels overtake each other all the time, even without a fault, since any channel may be the next to
+move. Inside a channel they never do: channels stand for sockets, which keep the order of what was written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import random
+
+#: Faults that are drawn once a step; the others belong to what they happen to.
+BY_STEP = ("worker", "driver", "node", "delay", "partition", "stop", "jump")
+PAUSES = (0.001, 0.01, 0.1, 1.0)  # seconds for which something is held
+JUMPS = (0.05, 0.5, 5.0, 100.0)  # seconds that a clock leaps ahead
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Faults:
+    """How often things break, as probabilities. Calm by default."""
+
+    worker: float = 0.0  # a worker is killed, whatever it does; by step
+    driver: float = 0.0  # a driver is killed, never the first; by step
+    node: float = 0.0  # a node other than the head is lost with all its processes; by step
+    restart: float = 0.0  # a lost node joins again, under another id; by node lost
+    request: float = 0.0  # what a killed process has said last is lost; by message
+    work: float = 0.0  # a worker is killed when a task has run, before the answer is sent; by answer
+    reply: float = 0.0  # a worker is killed when its answer is sent, before it is read; by answer
+    effect: float = 0.0  # a process, or its node, is killed while the decisions of a step are carried out; by step of a core
+    delay: float = 0.0  # a channel is held for a while; by step
+    partition: float = 0.0  # nothing reaches or leaves a node for a while; by step
+    giving_up: float = (
+        0.0  # after that while the head declares the node dead, which lives on a bit; by partition
+    )
+    stop: float = 0.0  # a worker is stopped for a while, as by SIGSTOP; by step
+    slow: float = 0.0  # a node is slow in everything; by node
+    jump: float = 0.0  # the clock leaps ahead; never back, as clocks that count from the start of a machine don't; by step
+    environment: float = 0.0  # a runtime environment cannot be made; by worker that needs one
+    arena_bytes: int = 8 * MIB  # memory of each node: a large value of a program takes 200 kB
+    disk_bytes: int = 0  # what may overflow to disk; none is a full disk
+
+    @cached_property
+    def by_step(self) -> tuple[list[str], list[float], float]:
+        """The faults in `BY_STEP` that happen: names, probabilities, and that of any."""
+        chances = {name: getattr(self, name) for name in BY_STEP if getattr(self, name)}
+        return list(chances), list(chances.values()), sum(chances.values())
+
+    def struck(self, rng: random.Random) -> str:
+        """The fault of a step, or ""."""
+        names, chances, any_of_them = self.by_step
+        if not names or rng.random() >= any_of_them:
+            return ""
+        return rng.choices(names, chances)[0]
+
+    def calmed(self) -> Faults:
+        """Only what is harmless of these."""
+        harmless = {name: getattr(self, name) for name in ("delay", "stop", "slow", "jump", "partition")}
+        return replace(Faults(), **harmless, disk_bytes=self.disk_bytes)
+
+    @staticmethod
+    def drawn(rng: random.Random) -> Faults:
+        """A mix: in each run much of some things and nothing of others."""
+        pick = rng.choice
+        return Faults(
+            worker=pick((0, 0, 0.002, 0.02)),
+            driver=pick((0, 0.001)),
+            node=pick((0, 0.001, 0.005)),
+            restart=pick((0, 0.5, 1)),
+            request=pick((0, 0.5)),
+            work=pick((0, 0, 0.02, 0.1)),
+            reply=pick((0, 0, 0.02, 0.1)),
+            effect=pick((0, 0, 0.002, 0.01)),
+            delay=pick((0, 0.01, 0.1)),
+            partition=pick((0, 0.002, 0.01)),
+            giving_up=pick((0, 0.3)),
+            stop=pick((0, 0.005, 0.03)),
+            slow=pick((0, 0.3)),
+            jump=pick((0, 0, 0.002, 0.02)),
+            environment=pick((0, 0.3)),
+            arena_bytes=pick((MIB, 2 * MIB, 8 * MIB)),
+            disk_bytes=pick((0, 0, MIB, 16 * MIB)),
+        )
+
+
+CALM = Faults()

@@ -1,0 +1,218 @@
+"""One node of several: a `Cluster` of its own, with frames to and from the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate.core import messages as m
+from skate.core.actors import DEAD
+from skate.core.node import NodeCore
+from skate.simulation.cluster import WARY_STEPS, Cluster
+from skate.simulation.faults import JUMPS
+from skate.simulation.process import JOB, Process
+from skate.simulation.programs import CPU
+
+if TYPE_CHECKING:
+    from skate.simulation.nodes import World
+
+HEAD = 0
+CIDS = 100_000  # each node numbers its processes from another one on, so that an onlooker can tell them apart
+
+
+class Node(Cluster):
+    """One node of several."""
+
+    def __init__(self, world: World, number: int, cpus: int, site: int) -> None:
+        self.world = world
+        faults = world.faults
+        super().__init__(
+            world.rng, cpus, faults=faults, onlooker=world.onlooker, check_every=world.check_every
+        )
+        self.number = number
+        #: What stays the same when a node comes back: its hardware and where it stands, unlike its id.
+        self.cpus = cpus
+        self.site = site
+        self.slow = self.rng.random() < faults.slow
+        self.node_id = f"node{number:04}".encode() + bytes(20)
+        total = {"CPU": cpus * CPU, f"at{site}": CPU}
+        self.core = NodeCore(
+            total,
+            arena_bytes=faults.arena_bytes,
+            overflow_bytes=faults.disk_bytes,
+            node_id=self.node_id,
+            labels={"zone": str(site % 2)},
+        )
+        self.core.next_cid = 1 + number * CIDS
+        self.peers: dict[int, int] = {}  # numbers of nodes by the ids of this core
+        self.reads: dict[int, int] = {}  # whom a value is awaited from, by where it goes
+        self.alive = True
+        self.gates = world.gates
+
+    @property
+    def head(self) -> Cluster:
+        """The node that decides about actors."""
+        return self.world.nodes[HEAD]
+
+    @property
+    def now(self) -> float:
+        """The clock of all."""
+        return self.world.now
+
+    @now.setter
+    def now(self, value: float) -> None:
+        self.world.now = value
+
+    def record(self, *what: Any) -> None:
+        """Write an event into the common log."""
+        self.world.record(self.number, *what)
+
+    def timed_out(self, process: Process) -> bool:
+        """Whether a wait of this process takes too long."""
+        return self.world.impatient
+
+    def driver(self) -> Process:
+        """A driver joins."""
+        return self._tag(super().driver())
+
+    def _tag(self, process: Process) -> Process:
+        process.tail = self.node_id[:8] + process.cid.to_bytes(4, "little") + JOB
+        return process
+
+    def carry_out(self, cid: int, message: tuple[Any, ...]) -> None:
+        """One thing that the core wants done."""
+        if cid in self.peers:
+            self.world.post(self.number, self.peers[cid], ("message", message))
+        else:
+            super().carry_out(cid, message)
+
+    def cut_off(self, cid: int) -> bool:
+        """The process that the next effect is for is killed before it gets it, or all of this node; False if so."""
+        if self.number != HEAD and self.rng.random() < 0.3:
+            self.fault("effect")
+            self.world.kill(self)
+            return False
+        return super().cut_off(cid)
+
+    def break_jump(self) -> None:
+        """The clock leaps ahead, for all."""
+        self.fault("jump")
+        self.now += self.rng.choice(JUMPS)
+        self.record("jump")
+        self.world.tick()
+
+    def break_node(self) -> None:
+        """This node is lost."""
+        if self.number != HEAD:
+            self.fault("node")
+            self.world.kill(self)
+
+    def break_partition(self) -> None:
+        """This node is cut off."""
+        if self.number in self.world.members:
+            self.fault("partition")
+            self.world.cut(self)
+
+    def shell(self, verb: str, cid: int, *rest: Any) -> None:
+        """What the core wants of the machine."""
+        if verb == "pull":
+            oid, offset, size = rest
+            self.record(verb, cid, oid)
+            if cid in self.peers:
+                self.reads[offset] = self.peers[cid]
+                self.world.post(self.number, self.peers[cid], ("read", oid, offset, size))
+            else:
+                self.core.pulled(offset, False, self.now)
+            return
+        super().shell(verb, cid, *rest)
+        if cid in self.processes:
+            self._tag(self.processes[cid])
+
+    # -- frames
+
+    def hear(self, source: int, frame: tuple[Any, ...]) -> None:
+        """Take a frame of another node."""
+        word = frame[0]
+        if word == "message":
+            cid = next((cid for cid, number in self.peers.items() if number == source), None)
+            if cid is not None:
+                self.core.step(cid, frame[1], self.now)
+        elif word == "read":
+            _, oid, offset, size = frame
+            found = self.core.objects.get(oid)
+            entry = self.memory.get(found.payload[0]) if found is not None and found.kind == m.ARENA else None
+            self.world.post(self.number, source, ("piece", oid, offset, entry))
+        elif word == "piece":
+            _, oid, offset, entry = frame
+            if self.reads.pop(offset, None) is not None:
+                if entry is not None:
+                    assert entry[0] == oid, f"node {source} sent another object than was asked for"
+                    self.memory[offset] = entry
+                self.core.pulled(offset, entry is not None, self.now)
+        elif word == "joined":
+            self.meet(frame[1], frame[2])
+        elif word == "left":
+            self.lose(frame[1])
+        self.apply()
+
+    def meet(self, number: int, info: dict[str, Any]) -> None:
+        """Another node is there."""
+        cid = self.core.next_cid
+        self.core.next_cid += 1
+        self.peers[cid] = number
+        self.core.peers.join(cid, info, self.now)
+
+    def lose(self, number: int) -> None:
+        """Another node is gone."""
+        for cid in [cid for cid, other in self.peers.items() if other == number]:
+            del self.peers[cid]
+            self._wary = WARY_STEPS
+            self.core.peers.left(cid, "was lost", self.now)
+        for offset in [offset for offset, source in self.reads.items() if source == number]:
+            del self.reads[offset]
+            self.core.pulled(offset, False, self.now)
+
+    def info(self) -> dict[str, Any]:
+        """What other nodes are told of this one."""
+        core = self.core
+        return {
+            "node_id": self.node_id,
+            "total": core.capacity.total,
+            "labels": core.capacity.labels,
+            "head": self.number == HEAD,
+        }
+
+    def gone(self) -> None:
+        """Everything was let go: nothing may be left in the core."""
+        core = self.core
+        assert not core.tasks, f"{self}: tasks that never end: {list(core.tasks.values())}; {self.why()}"
+        assert not core.objects.records, (
+            f"{self}: objects that nobody has: {list(core.objects.records.values())}"
+        )
+        assert core.capacity.available == core.capacity.total, (
+            f"{self}: resources are missing: {core.capacity}"
+        )
+        assert core.allocator.used == 0, (
+            f"{self}: {core.allocator.used} bytes of the arena are held by nobody"
+        )
+        assert not core.peers.waiting, f"{self}: tasks wait for a node: {core.peers.waiting}"
+        assert not core.abroad.lineage.tasks, (
+            f"{self}: tasks are kept for nothing: {core.abroad.lineage.tasks}"
+        )
+        assert not core.abroad.pulls and not self.reads, f"{self}: values are awaited that nobody wants"
+        assert not core.placement.bundles.reserved, f"{self}: bundles are set apart for no group"
+        living = [
+            a for a in core.actors.actors.values() if a.state != DEAD and (a.hosted or self.number == HEAD)
+        ]
+        assert not living, f"{self}: actors that nobody can call live on: {living}"
+        held = [a for a in core.actors.actors.values() if a.state != DEAD and (a.grants or a.holders)]
+        assert not held, f"{self}: actors are held for nobody: {held}"
+        assert not core.scheduler.waiting, core.scheduler.waiting
+        busy = [worker for worker in core.scheduler.workers.values() if worker.outstanding or worker.lease]
+        assert not busy, busy
+        for peer in core.peers.alive.values():
+            assert not peer.outstanding and not any(peer.classes.values()), (
+                f"{self}: {peer} owes answers: {peer.classes}"
+            )
+
+    def __repr__(self) -> str:
+        return f"<Node {self.number} {self.core}>"

@@ -1,0 +1,207 @@
+"""What an onlooker sees who knows every process, and what must hold of it throughout.
+
+The cores check themselves; this is about what users would notice. No attempt runs that was not allowed, none is accepted twice,
+no task runs in two places unless one of them was lost. Calls begin in their caller's order; an actor's state is in one process,
+and its name with one actor. Resources and GPUs in use never exceed what a node has, but for CPUs that tasks have taken
+back after they waited for others. What was freed is not read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from skate.core import messages as m
+from skate.core.actors import DEAD
+from skate.simulation.programs import CPU, Spec
+
+if TYPE_CHECKING:
+    from skate.simulation.cluster import Cluster
+    from skate.simulation.process import Process
+    from skate.simulation.refs import Ref
+    from skate.simulation.worker import Running, Worker
+
+
+class Onlooker:
+    """Takes note of what all processes of a run do."""
+
+    def __init__(self) -> None:
+        self.specs: dict[bytes, Spec] = {}
+        #: What became of the calls of drivers, by task id: "" while one runs, a class name for an error, "ok".
+        self.outcomes: dict[bytes, str] = {}
+        self.attempts: dict[bytes, int] = {}
+        self.lives: dict[bytes, dict[str, Any]] = {}
+        self.counts: Counter[str] = Counter()
+        #: Where what runs was begun last.
+        self._places: dict[bytes, Worker] = {}
+        self._hosts: dict[bytes, Worker] = {}  # of actors
+        #: Attempts that a node may not have told of when it was lost, by task.
+        self._untold: Counter[bytes] = Counter()
+        self._accepted: set[tuple[int, bytes, int]] = set()
+        self._constructed: set[tuple[bytes, int, int]] = set()
+        #: Of each call: actor, caller, its number in the caller's order.
+        self._callers: dict[bytes, tuple[bytes, int, int]] = {}
+        self._order: dict[tuple[bytes, int], int] = {}
+        self._lent: dict[int, dict[str, Any]] = {}
+
+    # -- calls
+
+    def submitted(self, process: Process, task_id: bytes, spec: Spec) -> None:
+        """A process submits."""
+        self.counts["tasks"] += 1
+        self.specs[task_id] = spec
+        if not process.is_worker and (spec.returns or spec.streaming):
+            self.outcomes[task_id] = ""
+
+    def created(self, actor_id: bytes, spec: Spec, life: dict[str, Any]) -> None:
+        """A process starts an actor."""
+        self.counts["actors"] += 1
+        self.specs[actor_id] = spec
+        self.lives[actor_id] = life
+
+    def called(self, process: Process, task_id: bytes, actor_id: bytes) -> None:
+        """A process calls an actor."""
+        self._callers[task_id] = (actor_id, process.cid, len(self._callers))
+
+    def saw(self, oid: bytes, kind: int, payload: Any) -> None:
+        """A process gets the result of a call."""
+        task_id = oid[:24]
+        if task_id in self.outcomes:
+            while kind == m.ERROR and "init_error" in payload[1]:
+                payload = payload[1]["init_error"]
+            self.outcomes[task_id] = payload[0] if kind == m.ERROR else "ok"
+
+    def result(self, ref: Any) -> str:
+        """What a ref stands for, as a word: "pending", "ok" or the name of an error class."""
+        if ref.kind == m.ERROR:
+            return str(ref.value[0])
+        return "pending" if ref.kind in (m.PENDING, m.UNKNOWN) else "ok"
+
+    def forget(self, process: Process) -> None:
+        """A process is gone: nobody waits any more for what it has asked for."""
+        for task_id in [task_id for task_id in self.outcomes if task_id[8:20] == process.tail[:12]]:
+            del self.outcomes[task_id]
+
+    # -- attempts
+
+    def began(self, worker: Worker, running: Running, word: int) -> None:
+        """A worker begins an attempt."""
+        task_id, spec = running.task_id, running.spec
+        count = self.attempts[task_id] = self.attempts.get(task_id, 0) + 1
+        self.counts["attempts"] += 1
+        self.counts["retries"] += count > 1
+        if word == m.EXECUTE:
+            allowed = spec.retries
+        elif word == m.CONSTRUCT:
+            allowed = self.lives[task_id]["max_restarts"]
+            self._constructs(worker, running)
+        else:
+            allowed = self._calls(worker, running)
+        assert allowed < 0 or count <= allowed + 1 + self._untold[task_id], (
+            f"{spec} begins {count} times, with {allowed} retries"
+        )
+        before = self._places.get(task_id)
+        there = before is not None and not before.cluster.fenced and before.runs(task_id)
+        assert not there, f"{spec} begins on {worker} while it runs on {before}"
+        self._places[task_id] = worker
+        self._uses(worker)
+
+    def _calls(self, worker: Worker, running: Running) -> int:
+        actor_id, caller, number = self._callers[running.task_id]
+        life = self.lives[actor_id]
+        assert worker.actor_id == actor_id, f"{running.spec} of another actor begins on {worker}"
+        if running.attempt == 0 and not life["concurrent"]:
+            last = self._order.get((actor_id, caller), -1)
+            assert number > last, f"{running.spec} begins after a later call of the same caller"
+            self._order[(actor_id, caller)] = number
+        allowed: int = life["max_task_retries"]
+        return allowed
+
+    def _constructs(self, worker: Worker, running: Running) -> None:
+        actor_id, restart = running.task_id, running.attempt
+        before = self._hosts.get(actor_id)
+        assert before is None or before.cluster.fenced or not before.alive, (
+            f"{running.spec} is in {before} and in {worker}"
+        )
+        self._hosts[actor_id] = worker
+        key = (actor_id, restart, self._untold[actor_id])
+        assert key not in self._constructed, f"{running.spec} is constructed twice for restart {restart}"
+        self._constructed.add(key)
+        name = self.lives[actor_id].get("actor_name")
+        for other_id, other in self._hosts.items() if name else ():
+            if other_id == actor_id or self.lives[other_id].get("actor_name") != name:
+                continue
+            assert not self._lives(other_id, other), f"{other} and {worker} are both named {name}"
+
+    @staticmethod
+    def _lives(actor_id: bytes, worker: Worker) -> bool:
+        """Whether an actor is one that others can find: not on its way out, nor given up already."""
+        cluster = worker.cluster
+        known = cluster.head.core.actors.actors.get(actor_id)
+        given_up = known is None or known.state == DEAD or known.leaving
+        return worker.alive and not worker.leaving and worker.cid not in cluster.doomed and not given_up
+
+    def accepts(self, cluster: Cluster, worker: Worker, task_id: bytes) -> None:
+        """A node is about to take the answer of a worker for a task."""
+        known = cluster.core.scheduler.workers.get(worker.cid)
+        task = known.outstanding.get(task_id) if known is not None else None
+        if task is None or task.kind == 1:  # what it constructs is counted where it begins
+            return
+        key = (cluster.number, task_id, task.attempt)
+        assert key not in self._accepted, f"attempt {task.attempt} of {task} is accepted twice"
+        self._accepted.add(key)
+
+    def lost(self, cluster: Cluster) -> None:
+        """A node is lost: of attempts there, others may not have heard."""
+        for task_id, worker in self._places.items():
+            if worker.cluster is cluster:
+                self._untold[task_id] += 1
+        for task_id, (actor_id, _, _) in self._callers.items():
+            if actor_id in self._hosts and self._hosts[actor_id].cluster is cluster:
+                self._untold[task_id] += 1
+
+    # -- resources and memory
+
+    def leased(self, worker: Worker, lease: dict[str, Any]) -> None:
+        """A worker learns what it runs with."""
+        self._lent[worker.cid] = lease
+
+    def _uses(self, worker: Worker) -> None:
+        """What those use together that run now on a node, and have not waited meanwhile, is no more than it has."""
+        cluster = worker.cluster
+        workers = cluster.core.scheduler.workers
+        used: Counter[str] = Counter()
+        shares: Counter[Any] = Counter()
+        for other in cluster.processes.values():
+            lease = self._lent.get(other.cid)
+            if lease is None or not other.works:  # type: ignore[attr-defined]
+                continue
+            known = workers.get(other.cid)
+            if known is None or known.lease is None:  # given up, and about to be killed
+                continue
+            for name, units in lease["resources"].items():
+                if name != "CPU" or other.waited_on is not known.lease:  # type: ignore[attr-defined]
+                    used[name] += units
+            for gpu in lease["gpus"]:
+                shares[gpu] += min(CPU, lease["resources"]["GPU"])
+        total = cluster.core.capacity.total
+        for name, units in used.items():
+            assert units <= total.get(name, 0), (
+                f"{name}: {units} of {total.get(name, 0)} are in use on {cluster}"
+            )
+        for gpu, units in shares.items():
+            assert units <= CPU, f"GPU {gpu} is lent {units / CPU:g} times"
+
+    def reads(self, cluster: Cluster, ref: Ref) -> None:
+        """A process reads a large value."""
+        oid, _ = cluster.memory[ref.value[0]]
+        assert oid == ref.oid, f"{ref} reads memory that holds another object by now"
+        record = cluster.core.objects.get(oid)
+        assert record is not None and record.payload == ref.value, f"{ref} reads memory that is free by now"
+
+    # -- the end
+
+    def heard(self, alive: set[int], owner: Any) -> None:
+        """Everything has ended: every caller alive must have had its answer."""
+        unanswered = [self.specs[i] for i, word in self.outcomes.items() if not word and owner(i) in alive]
+        assert not unanswered, f"callers of {unanswered} live and never got an answer"
