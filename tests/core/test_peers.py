@@ -217,6 +217,22 @@ def test_value_of_a_lost_node_is_made_again_with_what_it_was_made_of(retries: in
     nodes.drain(patient=True)
 
 
+def test_value_made_again_holds_what_is_in_it_once() -> None:
+    nodes = world(1, 1, 1)
+    driver = nodes.nodes[0].driver()
+    strategy = ("node", nodes.nodes[1].node_id, True)
+    inner = Spec("inner")
+    outer = Spec("outer", (("give", (0,)),), large=True, retries=1, strategy=strategy)
+    driver.todo += [("submit", inner), ("submit", outer, (), (0,))]
+    nodes.settle()
+    assert driver.frame.refs[1].kind == m.REMOTE
+    nodes.kill(nodes.nodes[1])
+    driver.todo.append(("get", 1))
+    nodes.settle()
+    assert nodes.onlooker.result(driver.frame.refs[1]) == "ok"
+    nodes.drain(patient=True)
+
+
 @pytest.mark.parametrize("restarts", [0, 1])
 def test_actor_of_a_lost_node_starts_again_elsewhere_if_it_may(restarts: int) -> None:
     nodes = world(1, 1, 1)

@@ -123,9 +123,11 @@ class Abroad:
     def _fill_remote(self, record: ObjectRecord, size: int, held: tuple[bytes, ...]) -> None:
         record.kind = m.REMOTE
         record.payload = record.size = size
-        record.held = held
+        before, record.held = record.held, held
         for other in held:
             self.node.objects.pin(other)
+        for other in before:
+            self.node.objects.unpin(other)
         waiters, record.waiters = record.waiters, []
         fetchers, record.fetchers = record.fetchers, []
         for cid in fetchers:
@@ -237,10 +239,7 @@ class Abroad:
         waited = record is not None and record.writer == PULLING
         if record is not None and waited and there:
             record.writer = None
-            before = record.held
-            objects.fill(record, m.ARENA, (offset, size), before or held)
-            for other in before:
-                objects.unpin(other)
+            objects.fill(record, m.ARENA, (offset, size), record.held or held)
         else:
             node._release(offset)
         if record is not None and waited and not there:

@@ -96,6 +96,7 @@ class ObjectTable:
             kind != ARENA or payload[0] != place[0]
         ):  # an attempt that failed had begun to write it
             self._release(place[0])
+        before = record.held  # of a value that was lost and is made again
         record.kind = kind
         record.payload = payload
         record.held = held
@@ -104,6 +105,8 @@ class ObjectTable:
             record.size = payload[1]
         for other in held:
             self.pin(other)
+        for other in before:
+            self.unpin(other)
         waiters, record.waiters = record.waiters, []
         fetchers, record.fetchers = record.fetchers, []
         for cid in fetchers:

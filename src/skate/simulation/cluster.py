@@ -234,6 +234,8 @@ class Cluster:
                 for name, units in group.bundles[index].items():
                     taken[place, name] = taken.get((place, name), 0) + units
         for (place, name), units in taken.items():
+            if place is None:  # a node that is not known here yet, or any more
+                continue
             assert units <= place.total.get(name, 0), f"bundles have {units} {name} of {place}"
 
     def shell(self, verb: str, cid: int, *rest: Any) -> None:

@@ -225,7 +225,7 @@ class World:
 
     def tick(self) -> float | None:
         """Time passes for all; returns in how many seconds one wants to be told again."""
-        wanted = [node.tick() for node in self.nodes.values() if node.alive]
+        wanted = [node.tick() for node in list(self.nodes.values()) if node.alive]
         return min((seconds for seconds in wanted if seconds is not None), default=None)
 
     # -- to an end

@@ -85,7 +85,9 @@ class Onlooker:
     # -- attempts
 
     def began(self, worker: Worker, running: Running, word: int) -> None:
-        """A worker begins an attempt."""
+        """A worker begins an attempt; on a node that was given up, it is of no account."""
+        if worker.cluster.fenced:
+            return
         task_id, spec = running.task_id, running.spec
         count = self.attempts[task_id] = self.attempts.get(task_id, 0) + 1
         self.counts["attempts"] += 1
