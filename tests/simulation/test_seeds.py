@@ -1,50 +1,136 @@
-"""Whole runs of a node from one seed: random programs on scripted processes, with faults, then heal and drain.
+"""A thousand whole runs from seeds: random programs, with faults, then heal and drain.
 
-A failing seed is named with the command that replays it, message by message. `SKATE_SEEDS=5000` tries more.
+Half are of one node and half of several. A failing seed is named with the command that replays it; `SKATE_SEEDS=20000` tries
+more.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import sys
 
 import pytest
 
-from skate.simulation.runs import run_node
+from skate.simulation.__main__ import main
+from skate.simulation.recording import Recording, replay
+from skate.simulation.report import KINDS, try_seeds
+from skate.simulation.runs import OPERATIONS, run_cluster, run_node
 
-SEEDS = int(os.environ.get("SKATE_SEEDS", "500"))
+SEEDS = int(os.environ.get("SKATE_SEEDS", "1000"))
 BLOCKS = 10
+DIGEST = re.compile(r"event logs +(\w+)")
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_seeds(block: int) -> None:
-    for seed in range(block, SEEDS, BLOCKS):
-        try:
-            run_node(seed)
-        except Exception as error:  # whatever it is, the seed has to be told
-            raise AssertionError(
-                f"seed {seed}: {type(error).__name__}: {error}\n"
-                f"replay: PYTHONPATH=src python tests/simulation/test_seeds.py {seed}"
-            ) from error
+    seeds = range(SEEDS * block // BLOCKS, SEEDS * (block + 1) // BLOCKS)
+    report = try_seeds(seeds, "all", OPERATIONS)
+    assert not report.failures, "\n".join(map(str, report.failures))
+    assert report.counts["tasks"] > 10 * len(seeds), "the programs do next to nothing"
 
 
-def digests() -> str:
-    """The event logs of some runs, as hashes."""
-    return " ".join(run_node(seed).digest.hexdigest() for seed in range(20))
+def test_every_kind_of_fault_is_injected() -> None:
+    counts = try_seeds(range(100), "all", OPERATIONS).counts
+    kinds = {name[6:] for name, number in counts.items() if name.startswith("fault ") and number}
+    wanted = {
+        "worker",
+        "driver",
+        "node",
+        "restart",
+        "work",
+        "reply",
+        "effect",
+        "delay",
+        "partition",
+        "giving up",
+    }
+    wanted |= {"stop", "jump", "environment", "full disk"}
+    assert kinds == wanted
+    assert all(counts[f"lost {what}"] for what in ("requests", "answers", "results"))
 
 
 def test_a_seed_gives_the_same_run_whatever_the_order_of_hashes() -> None:
-    here = digests()
-    assert digests() == here
-    code = f"import runpy; print(runpy.run_path({__file__!r})['digests']())"
+    here = try_seeds(range(24), "all", OPERATIONS)
+    assert try_seeds(range(24), "all", OPERATIONS).digests == here.digests
     for hashseed in ("0", "1", "77"):
-        environment = {**os.environ, "PYTHONHASHSEED": hashseed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        there = subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-        )
-        assert there.stdout.strip() == here
+        assert DIGEST.findall(said_by_command("--seeds", "24", PYTHONHASHSEED=hashseed)) == [here.digest]
+
+
+def said_by_command(*arguments: str, **variables: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **variables}
+    command = [sys.executable, "-m", "skate.simulation", *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_how_often_a_run_is_checked_changes_nothing_in_it() -> None:
+    for run in (run_node, run_cluster):
+        assert run(7, check_every=1).digest.hexdigest() == run(7, check_every=50).digest.hexdigest()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(8))
+def test_a_recorded_simulation_replays_to_the_same_event_log(
+    kind: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise 9: a core that is told the same has the same effects, and a seed that is run again the same log."""
+    from skate.core.node import NodeCore
+    from skate.simulation import cluster, member
+
+    made: list[tuple[Recording, NodeCore]] = []
+
+    def recorded(*args: object, **options: object) -> NodeCore:
+        core = NodeCore(*args, **options)  # type: ignore[arg-type]
+        made.append((Recording(core), NodeCore(*args, **options)))  # type: ignore[arg-type]
+        return core
+
+    monkeypatch.setattr(cluster, "NodeCore", recorded)
+    monkeypatch.setattr(member, "NodeCore", recorded)
+    log: list[str] = []
+    ran = KINDS[kind](seed, log, operations=30)
+    monkeypatch.undo()
+    assert sum(len(recording.inputs) for recording, _ in made) > 20
+    for recording, fresh in made:
+        assert replay(recording.inputs, fresh) == recording.digest
+    again: list[str] = []
+    assert KINDS[kind](seed, again, operations=30).digest.hexdigest() == ran.digest.hexdigest()
+    assert again == log
+
+
+def test_the_command_sums_up_and_shares_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "40", "--start", "4", "--ops", "20"]) == 0
+    alone = capsys.readouterr().out
+    shared = said_by_command("--seeds", "40", "--start", "4", "--ops", "20", "--jobs", "2")
+    assert DIGEST.findall(alone) == DIGEST.findall(shared) != []
+    for word in (
+        "seeds",
+        "steps",
+        "messages",
+        "tasks",
+        "actors",
+        "retries",
+        "faults",
+        "nodes lost",
+        "deepest queue",
+    ):
+        assert re.search(rf"^{word} +\d", alone, re.M), word
+
+
+def test_a_failing_seed_is_told_with_what_replays_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from skate.core.execution import Execution
+
+    monkeypatch.setattr(Execution, "drop_arguments", lambda self, task: None)
+    assert main(["--seeds", "8", "--ops", "40"]) == 1
+    out = capsys.readouterr().out
+    command = re.search(r"replay: python -m skate\.simulation (.*)", out)
+    assert command, out
+    assert main(command[1].split()) == 1
+    replayed = capsys.readouterr().out
+    assert "AssertionError" in replayed and "'arrive'" in replayed
 
 
 def test_a_broken_core_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,11 +161,3 @@ def test_a_broken_core_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
             with pytest.raises(Exception):  # noqa: B017  what breaks first depends on the seed
                 for seed in range(60):
                     run_node(seed)
-
-
-if __name__ == "__main__":
-    written: list[str] = []
-    try:
-        run_node(int(sys.argv[1]), written)
-    finally:
-        print("\n".join(written))

@@ -158,6 +158,7 @@ class Cluster:
     def arrive(self, process: Process) -> None:
         """The node takes a message of a process."""
         message = process.outbox.popleft()
+        self.onlooker.counts["messages"] += 1
         self.record("arrive", process.cid, message)
         if message[0] == END:
             del self.processes[process.cid]
@@ -219,6 +220,7 @@ class Cluster:
             return
         self._unchecked = 0
         self._checks += 1
+        self.onlooker.deepest_queue = max(self.onlooker.deepest_queue, len(self.core.tasks))
         self.core.check()
         if self._checks % WONDER_EVERY == 0:
             self.wonder()
@@ -255,6 +257,7 @@ class Cluster:
     def deliver(self, process: Process) -> None:
         """A process takes a message of the node."""
         message = process.inbox.popleft()
+        self.onlooker.counts["messages"] += 1
         self.record("deliver", process.cid, message)
         process.hear(message)
 

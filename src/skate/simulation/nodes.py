@@ -147,6 +147,7 @@ class World:
         """The head takes a frame of a node, for itself or to pass on."""
         source, to, frame = self.up[number].popleft()
         self.record("up", source, to, frame)
+        self.onlooker.counts["messages"] += 1
         if frame[0] == "end":
             self.members.remove(number)
             del self.up[number]
@@ -164,6 +165,7 @@ class World:
         source, to, frame = self.down[number].popleft()
         if self.nodes[number].alive:
             self.record("down", source, to, frame)
+            self.onlooker.counts["messages"] += 1
             self.nodes[number].hear(source, frame)
 
     def record(self, *what: Any) -> None:

@@ -32,6 +32,7 @@ class Onlooker:
         self.attempts: dict[bytes, int] = {}
         self.lives: dict[bytes, dict[str, Any]] = {}
         self.counts: Counter[str] = Counter()
+        self.deepest_queue = 0  # tasks at one node
         #: Where what runs was begun last.
         self._places: dict[bytes, Worker] = {}
         self._hosts: dict[bytes, Worker] = {}  # of actors

@@ -346,6 +346,7 @@ class Process:
             self.send((m.FREE, oid, 0))
             raise
         if not ok:
+            self.cluster.onlooker.counts["fault full disk"] += 1
             return None
         if offset is None:
             return (0, 0)

@@ -17,7 +17,7 @@ from skate.simulation.process import Process
 from skate.simulation.programs import Author, Spec
 
 OPERATIONS = 60
-CHECK_EVERY = (1, 4, 16, 16)  # steps
+CHECK_EVERY = (1, 4, 8, 16)  # steps
 # The groups that are there in the end are removed then, and one that cannot be is an argument like others.
 FINE = ("ok", "TaskPlacementGroupRemoved", "TaskUnschedulableError")
 
