@@ -233,6 +233,68 @@ def test_value_made_again_holds_what_is_in_it_once() -> None:
     nodes.drain(patient=True)
 
 
+def test_task_tried_again_does_not_run_with_an_argument_that_was_lost_meanwhile() -> None:
+    nodes = world(1, 1, 1)
+    driver = nodes.nodes[0].driver()
+    places = [("node", nodes.nodes[number].node_id, True) for number in (1, 2)]
+    first = Spec("first", large=True, strategy=places[0])
+    second = Spec("second", (("gate", "open"),), retries=1, strategy=places[1])
+    driver.todo += [("submit", first), ("submit", second, (0,))]
+    nodes.settle()
+    nodes.kill(nodes.nodes[1])
+    nodes.settle()
+    driver.todo.append(("get", 0))
+    nodes.settle()
+    assert nodes.onlooker.result(driver.frame.refs[0]) == "ObjectLostError"
+    nodes.kill(nodes.nodes[2])
+    nodes.gates.add("open")
+    nodes.settle()
+    assert outcome(nodes, second) == "ObjectLostError"
+    nodes.drain(patient=True)
+
+
+def test_what_a_refused_bundle_leaves_free_is_used() -> None:
+    node = core(1)
+    node.connect(1, "job", "", True)
+    fields = {"name": "f", "function": b"f", "request": {"CPU": CPU}}
+    node.step(1, (m.FUNCTION, b"f", b"code", ()), 0.0)
+    node.step(1, (m.TEMPLATE, b"key", fields), 0.0)
+    whole = tuple({"CPU": count * CPU} for count in (1, 2, 4))
+    node.step(1, (m.REQUEST, 1, "create_group", (b"group", whole, {"strategy": "STRICT_SPREAD"})), 0.0)
+    for peer in node.peers.alive.values():
+        peer.available = {"CPU": 0}
+    node.step(1, (m.SUBMIT, bytes(8) + HERE[:8] + b"\1\0\0\0job0", b"key", b"", (), (), b""), 0.0)
+    assert node.scheduler.waiting, "the group has the only CPU while the other nodes are asked"
+    node.step(50, (m.RESERVED, b"group", 1, True), 0.0)
+    node.step(51, (m.RESERVED, b"group", 2, False), 0.0)
+    assert not node.scheduler.waiting
+    node.check()
+
+
+def test_the_queued_tasks_of_a_peer_do_not_keep_others_here() -> None:
+    node = core(1)
+    node.connect(1, "job", "", True)
+    fields = {"name": "f", "function": b"f", "request": {"CPU": CPU}}
+    for cid in (1, 50):
+        node.step(cid, (m.FUNCTION, b"f", b"code", ()), 0.0)
+        node.step(cid, (m.TEMPLATE, b"key", fields), 0.0)
+    for peer in node.peers.alive.values():
+        peer.available = {"CPU": 0}
+
+    def forward(number: int) -> None:
+        task_id = number.to_bytes(8, "little") + THERE[:8] + bytes(8)
+        origin = {"attempt": 0, "retries": 0}
+        node.step(50, (m.FORWARD, PLAIN, task_id, b"key", b"", (), (), b"", origin), 0.0)
+
+    forward(1)  # which runs
+    forward(2)
+    node.step(1, (m.SUBMIT, bytes(8) + HERE[:8] + b"\1\0\0\0job0", b"key", b"", (), (), b""), 0.0)
+    assert not node.peers.alive[51].outstanding
+    node.step(51, (m.REPORT, {"CPU": 4 * CPU}, {}, 0), 0.0)
+    assert len(node.peers.alive[51].outstanding) == 1
+    node.check()
+
+
 @pytest.mark.parametrize("restarts", [0, 1])
 def test_actor_of_a_lost_node_starts_again_elsewhere_if_it_may(restarts: int) -> None:
     nodes = world(1, 1, 1)

@@ -182,12 +182,14 @@ class Abroad:
         asked = False
         for _, oid in task.deps:
             record = objects.records[oid]
-            if record.kind == m.REMOTE or record.kind == m.PENDING:
+            if record.kind == m.ERROR:  # lost while the task was elsewhere
+                asked = True
+            elif record.kind == m.REMOTE or record.kind == m.PENDING:
                 asked = True
                 execution.await_argument(task, record)
                 self.want(record)
         task.missing -= 1
-        if asked and not task.missing and task.kind != METHOD:  # what was asked for is an error by now
+        if asked and not task.missing and task.kind != METHOD:  # one of them is an error by now
             execution.arguments_there(task)
             return True
         return task.missing > 0

@@ -73,6 +73,7 @@ class Bundles:
         if group.refused:
             self._undo(group)
             self.node.scheduler.place = self.table.retry
+            self.node.scheduler.dispatch_all()  # to which belongs what was set apart here
         else:
             self.table.placed(group)
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from skate.core import invariants
 from skate.core import messages as m
 from skate.core.abroad import Abroad
 from skate.core.actors import ActorTable
@@ -300,6 +301,7 @@ class NodeCore:
         self._check_books()
         self.abroad.check()
         self.peers.check()
+        invariants.check(self)
 
     def _has_a_cause(self, record: ObjectRecord) -> bool:
         oid = record.oid
@@ -316,7 +318,8 @@ class NodeCore:
         leases += [lease for group in self.placement.groups.values() for _, lease in group.leases.values()]
         leases += [lease for _, lease in self.placement.bundles.reserved.values()]
         for lease in leases:
-            books = free[id(lease.capacity)]
+            books = free.get(id(lease.capacity))
+            assert books is not None, f"{lease} is of a bundle that is gone"
             for name, units in lease.request.items():
                 if name != "CPU" or not lease.cpu_returned:
                     books[name] += units

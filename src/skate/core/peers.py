@@ -16,6 +16,7 @@ from skate.core.where import Where
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
+    from skate.core.scheduler import SchedClass
 
 REPORT_SECONDS = 0.002
 #: How long a task whose node was lost waits for another that has what it asks for.
@@ -181,15 +182,17 @@ class Peers:
         scheduler = self.node.scheduler
         for group in list(scheduler.waiting):
             while group.queue and self.alive:
-                task = group.queue[0]
-                if not self._may_leave(task):
+                movable = self.movable(group)
+                other = None if movable is None else self.where.elsewhere(movable)
+                if movable is None or other is None:
                     break
-                other = self.where.elsewhere(task)
-                if other is None:
-                    break
-                scheduler.dequeue(task)
-                self.node.forwarding.forward(task, other)
+                scheduler.dequeue(movable)
+                self.node.forwarding.forward(movable, other)
         self._pumping = False
+
+    def movable(self, group: SchedClass) -> Task | None:
+        """The first of a class's queued tasks that may go elsewhere; those of peers do not stand in its way."""
+        return next((task for task in group.queue if self._may_leave(task)), None)
 
     def _may_leave(self, task: Task) -> bool:
         """Whether a task that is queued here may go elsewhere: not one of a peer's, nor an actor that others know to be here."""

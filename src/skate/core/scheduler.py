@@ -200,6 +200,13 @@ class Scheduler:
                     return lease
         return None
 
+    def has_room(self, group: SchedClass) -> bool:
+        """Whether the first task of a class could be given resources now; they are left as they are."""
+        lease = self._acquire(group, group.queue[0])
+        if lease is not None:
+            lease.capacity.release(lease)
+        return lease is not None
+
     def _send(self, worker: Worker, task: Task) -> None:
         task.state = SENT
         task.worker = worker
@@ -365,6 +372,10 @@ class Scheduler:
             for worker in group.workers.values():
                 assert worker.sched_class is group and worker.lease is not None, worker
                 assert worker.outstanding or worker.actor is not None, f"{worker} holds resources for nothing"
+                waits = bool(worker.blocked)
+                assert waits == worker.lease.cpu_returned, (
+                    f"{worker} waits in get, or not, with the wrong CPUs"
+                )
         for worker in self.workers.values():
             assert worker.lease is not None or not worker.outstanding, f"{worker} works without resources"
             for task_id, task in worker.outstanding.items():

@@ -44,6 +44,13 @@ class Where:
             return other
         return here if here in nodes else None
 
+    def somewhere(self, task: Task) -> bool:
+        """Whether some node would take a task now; whose turn it is stays as it was."""
+        turn = self._turn
+        found = self.choose(task) is not None
+        self._turn = turn
+        return found
+
     def elsewhere(self, task: Task) -> Peer | None:
         """A peer that has room for a task that is queued here, or None."""
         template = task.template

@@ -10,6 +10,7 @@ import hashlib
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from skate.core import invariants
 from skate.core import messages as m
 from skate.core.actors import DEAD
 from skate.core.lifetimes import owner_of
@@ -241,8 +242,15 @@ class World:
             wanted = self.tick()
             if not self.events():
                 if wanted is None:
+                    self.check_quiet()
                     return
                 self.now += max(wanted, 1e-3)
+
+    def check_quiet(self) -> None:
+        """Nothing is under way: what waits must wait for a reason."""
+        for node in self.nodes.values():
+            if node.alive:
+                invariants.check_quiet(node.core)
 
     def drain(self, patient: bool) -> None:
         """Nothing breaks any more, every program runs out, everything is let go and must be gone then."""
