@@ -67,6 +67,7 @@ class Process:
             m.STREAM: self._stream,
             m.STREAM_END: self._stream_end,
             m.GONE: self._gone,
+            m.SURVEY: self._survey,
         }
 
     # -- ids
@@ -341,6 +342,11 @@ class Process:
     def _gone(self, message: tuple[Any, ...]) -> None:
         _, actor_id, _reason = message
         self.actors.pop(actor_id, None)
+
+    def _survey(self, message: tuple[Any, ...]) -> None:
+        from skate.client import survey  # only who is asked pays for it
+
+        survey.answer(self, message)
 
     # -- values
 

@@ -2,6 +2,9 @@
 
     skate run script.py [args...]     run a program that says `import ray` on Skate
     skate script.py [args...]         the same
+    skate memory                      who keeps which object alive
+    skate list KIND                   actors, tasks, objects, nodes, ...
+    skate summary KIND                how many tasks, actors, objects of what kind
     skate --version                   the versions of Skate and of the API that it speaks
 
 A verb is a module with ``SUMMARY``, one line for the help text, and ``main(arguments) -> exit status``.
@@ -15,7 +18,10 @@ from collections.abc import Sequence
 
 # Where each verb lives. A script of the same name is reached by its path: `skate run ./version`.
 VERBS = {
+    "list": "skate.command.listing",
+    "memory": "skate.command.memory",
     "run": "skate.command.run",
+    "summary": "skate.command.summary",
     "version": "skate.command.version",
 }
 

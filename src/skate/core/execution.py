@@ -178,7 +178,10 @@ class Execution:
             return
         template = task.template
         template.ran(micros * 1e-6)
-        node.history.append((template.name, task_id, task.kind, cid, worker.pid, node.now, micros, status))
+        node.history.append(
+            (template.name, task_id, task.kind, cid, worker.pid, node.now, micros, status, task.attempt, template,
+             task.actor, task.parent)
+        )  # fmt: skip
         if task.kind == CREATION:
             node.calls.constructed(task, worker, status, returns)
             return
@@ -292,6 +295,7 @@ class Execution:
 
     def fail(self, task: Task, error: ErrorValue) -> None:
         """End a task with an error in place of its results."""
+        self.node.inventory.failed(task, error)
         if task.template.streaming:
             task.items += 1
             oid = task.task_id + task.items.to_bytes(4, "little")

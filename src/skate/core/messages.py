@@ -39,6 +39,8 @@ CONSUMED = 17  # task_id, items taken from a stream
 # client -> node: questions
 REQUEST = 20  # request number, verb, arguments
 
+SURVEYED = 24  # key, what this process holds: the answer to SURVEY
+
 # worker -> node
 READY = 30  # pid
 DONE = 31  # task_id, status, returns, retriable
@@ -55,6 +57,8 @@ REPLY = 42  # request number, ok, value
 STREAM = 43  # task_id, index, kind, payload, held ids, kept
 STREAM_END = 44  # task_id, count
 GONE = 45  # actor_id, reason: calls from now on fail without asking
+
+SURVEY = 48  # key, kinds: tell what you hold
 
 # node -> worker
 EXECUTE = 50  # task_id, template_key, args, deps, attempt

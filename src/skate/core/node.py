@@ -19,6 +19,7 @@ from skate.core.calls import Calls
 from skate.core.capacity import Capacity
 from skate.core.execution import Execution
 from skate.core.forwarding import Forwarding
+from skate.core.inventory import Inventory
 from skate.core.lifetimes import Lifetimes, owner_of
 from skate.core.memory import MemoryPlan
 from skate.core.objects import ObjectRecord, ObjectTable
@@ -97,6 +98,7 @@ class NodeCore:
         self.peers = Peers(self)
         self.forwarding = Forwarding(self, self.peers)
         self.routes = Routes(self)
+        self.inventory = Inventory(self)
 
     def _table(self) -> dict[int, Callable[[int, tuple[Any, ...]], None]]:
         """Who takes which word."""
@@ -160,8 +162,10 @@ class NodeCore:
         client = self.clients.pop(cid, None)
         worker = self.scheduler.workers.get(cid)
         if worker is not None:
+            self.inventory.worker_ended(worker, reason)
             self.execution.worker_died(worker, begun, reason)
         self.lifetimes.forget_client(cid)
+        self.inventory.forget(cid)
         if client is not None and client.is_driver:
             self.placement.forget_owner(cid)
         self.scheduler.dispatch_all()

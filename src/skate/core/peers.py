@@ -128,6 +128,7 @@ class Peers:
                 node.forwarding.lost(task, peer)
         peer.outstanding.clear()
         node.lifetimes.forget_client(cid)
+        node.inventory.forget(cid)
         node.scheduler.dispatch_all()
         self.pump()
 

@@ -53,6 +53,7 @@ class Queries:
             "task_state": self.task_state,
             "object_state": self.object_state,
             "is_method": self.is_method,
+            "survey_so_far": self.survey_so_far,
         }
 
     def request(self, cid: int, message: tuple[Any, ...]) -> None:
@@ -62,6 +63,9 @@ class Queries:
             if verb == "group_ready":
                 self.node.placement.bundles.await_head(cid, arguments[1])
             self.node.peers.ask_head(cid, number, verb, arguments)
+            return
+        if verb == "survey":  # which others answer before this node does
+            self.node.inventory.begin(cid, number, *arguments)
             return
         try:
             value = self.verbs[verb](cid, *arguments)
@@ -194,7 +198,11 @@ class Queries:
 
     def timeline(self, cid: int) -> list[tuple[Any, ...]]:
         """The tasks that ended last: (name, id, kind, worker, pid, end, microseconds, status)."""
-        return list(self.node.history)
+        return [entry[:8] for entry in self.node.history]
+
+    def survey_so_far(self, cid: int, token: int) -> Any:
+        """What has come of a survey that its asker will not wait for any longer."""
+        return self.node.inventory.give_up(cid, token)
 
     def task_state(self, cid: int, task_id: bytes) -> tuple[int, str] | None:
         """How far a task is, and what it waits for; None once it has ended."""

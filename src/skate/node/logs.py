@@ -21,6 +21,9 @@ HELD_BYTES_MAX = 1 << 26
 # A stream that takes nothing for so long at the end takes nothing any more.
 PATIENCE_SECONDS = 2.0
 RECENT_LINES = 20
+# What `get_log` can show of one stream of one worker, and of how many of them.
+TAIL_BYTES_MAX = 1 << 16
+TAILS_MAX = 256
 
 
 class _Worker:
@@ -46,6 +49,25 @@ class _Source:
         self.rest = b""
 
 
+class Tail:
+    """The last lines of a stream."""
+
+    __slots__ = ("lines", "size")
+
+    def __init__(self) -> None:
+        self.lines: deque[str] = deque()
+        self.size = 0
+
+    def add(self, line: str) -> None:
+        """One more line; the first ones go when there is too much."""
+        lines = self.lines
+        line = line[-TAIL_BYTES_MAX:]
+        lines.append(line)
+        self.size += len(line) + 1
+        while self.size > TAIL_BYTES_MAX and len(lines) > 1:
+            self.size -= len(lines.popleft()) + 1
+
+
 class WorkerOutput:
     """Reads the output pipes of workers and prints their lines."""
 
@@ -67,6 +89,8 @@ class WorkerOutput:
         self._ended = False
         #: Last lines of stderr by worker, for the message when it dies.
         self.last_lines: dict[int, list[str]] = {}
+        #: Last lines of both streams by (pid, "out" or "err"), for `get_log`.
+        self.tails: dict[tuple[int, str], Tail] = {}
 
     def pipes(self, cid: int) -> tuple[int, int]:
         """Two pipe ends for a new worker to write to; the reading ends are watched here."""
@@ -157,7 +181,15 @@ class WorkerOutput:
         if not line and not empty:
             return
         text = line.decode("utf-8", "replace").rstrip("\r")
-        texts.append(f"({source.name} pid={source.pid or source.worker.pid}) {text}\n")
+        pid = source.pid or source.worker.pid
+        texts.append(f"({source.name} pid={pid}) {text}\n")
+        key = (pid, "err" if source.is_error else "out")
+        tail = self.tails.get(key)
+        if tail is None:
+            tail = self.tails[key] = Tail()
+            if len(self.tails) > TAILS_MAX:
+                del self.tails[next(iter(self.tails))]
+        tail.add(text)
         if source.is_error:
             recent = self.last_lines.setdefault(source.worker.cid, [])
             recent.append(text)

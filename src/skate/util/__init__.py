@@ -13,6 +13,7 @@
     metrics.py                Counter, Gauge, Histogram
     debug.py                  log_once
     annotations.py            PublicAPI, DeveloperAPI, Deprecated
+    state/                    list_tasks, get_actor, memory_summary: what there is and who holds it
     nodes.py                  get_node_ip_address, get_node_instance_id
     client_connect.py         connect, disconnect: refused, with the way to go instead
 
@@ -79,6 +80,7 @@ _SUBMODULES = frozenset(
         "queue",
         "scheduling_strategies",
         "serialization",
+        "state",
     }
 )
 

@@ -70,6 +70,8 @@ class InlineWorker:
             self.give_back()
         elif word == m.EXIT:
             self.host.lose(self, "left")
+        elif word == m.SURVEY:  # what it holds is held by the driver
+            self.host.tell(self, (m.SURVEYED, message[1], {"pid": os.getpid(), "driver": False}))
 
     def _take_over(self, deps: tuple[Any, ...]) -> None:
         """What was granted to this worker is held by the one process that there is."""

@@ -1,0 +1,168 @@
+"""Who holds which object: what nodes and processes have told, put together as one row for each reason that keeps a value.
+
+A process that has a ref, a view of a value that outlives its ref, a task that was given one and has not ended, a value or a
+function that contains one: each is a row, with the object's size and place, the line that made it, and the task.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.core import messages as m
+
+Row = dict[str, Any]
+Who = tuple[bytes, int]
+
+ADDRESS = "127.0.0.1"
+KINDS = ("pending", "inline", "arena", "error", "unknown", "remote")
+UNKNOWN_SITE = "unknown (its maker no longer holds it)"
+NOT_RECORDED = "not recorded (set SKATE_RECORD_REF_CREATION_SITES=1)"
+PUT = b"\xff" * 4
+
+
+def parsed(text: str | None) -> Any:
+    """A runtime environment from its JSON."""
+    import json  # only who lists environments pays for it
+
+    return json.loads(text) if text else {}
+
+
+def process_text(process: Row) -> str:
+    """A process in words."""
+    what = "driver" if process.get("driver") else "worker"
+    name = process.get("name") or ""
+    return f"{what} pid={process.get('pid') or '?'}" + (f" ({name})" if name else "")
+
+
+class Holdings:
+    """Collects what was told of each object."""
+
+    def __init__(self, parts: list[Row]) -> None:
+        self.records: dict[bytes, Row] = {}
+        self.copies: dict[bytes, list[tuple[bytes, Row]]] = {}
+        self.processes: dict[Who, Row] = {}
+        self.refs: list[tuple[Who, tuple[Any, ...]]] = []
+        self.sites: dict[bytes, str] = {}
+        self.sizes: dict[bytes, int] = {}
+        self.tasks: dict[bytes, Row] = {}
+        self.actors: dict[Who, list[tuple[bytes, int]]] = {}
+        for part in parts:
+            self._take(part)
+        for process in self.processes.values():
+            process.setdefault("name", "")
+
+    def _take(self, part: Row) -> None:
+        node = part["node"]
+        for record in part.get("objects", ()):
+            self.copies.setdefault(record["object"], []).append((node, record))
+            if record["owner"] == node:
+                self.records[record["object"]] = record
+        for task in part.get("tasks", ()):
+            self.tasks[task["task"]] = task
+        for worker in part.get("workers", ()):
+            if worker["alive"]:
+                self.processes.setdefault((node, worker["cid"]), {}).update(worker)
+        if "refs" in part or "driver" in part:
+            who = (node, part["cid"])
+            known = self.processes.setdefault(who, {})
+            known.update(node=node, cid=part["cid"], pid=part["pid"], driver=part["driver"], told=True)
+            for ref in part.get("refs", ()):
+                self.refs.append((who, ref))
+                if ref[6]:
+                    self.sites.setdefault(ref[0], ref[6])
+                if ref[2]:
+                    self.sizes[ref[0]] = ref[2]
+            self.actors[who] = list(part.get("handles", ()))
+
+    # -- rows
+
+    def rows(self) -> list[Row]:
+        """One row for each reason that keeps an object."""
+        found = [*self._refs(), *self._records(), *self._handles()]
+        return sorted(found, key=lambda row: -row["object_size"])
+
+    def _refs(self) -> list[Row]:
+        rows = []
+        for who, (oid, kind, _, count, views, inside, _) in self.refs:
+            if count or kind == m.PENDING or not (views or inside):
+                rows.append(self._row(oid, kind, "LOCAL_REFERENCE", who, count))
+            if views:
+                rows.append(self._row(oid, kind, "PINNED_IN_MEMORY", who, views))
+            for outer in inside:
+                rows.append(self._row(oid, kind, "CAPTURED_IN_OBJECT", who, 1, outer.hex()))
+        return rows
+
+    def _records(self) -> list[Row]:
+        rows = []
+        told = {(who, ref[0]) for who, ref in self.refs}
+        for oid, copies in self.copies.items():
+            for node, record in copies:
+                for cid, grants in record["holders"].items():
+                    who = (node, cid)
+                    if (who, oid) not in told and who in self.processes:
+                        holder = "has not answered" if not self.processes[who].get("told") else "on the way"
+                        rows.append(self._row(oid, record["kind"], "LOCAL_REFERENCE", who, grants, holder))
+                for user in record["used"]:
+                    text = f"task {user['name']} ({user['state']})"
+                    rows.append(
+                        self._row(oid, record["kind"], "USED_BY_PENDING_TASK", (node, user["cid"]), 1, text)
+                    )
+                for outer in record["inside"]:
+                    rows.append(
+                        self._row(oid, record["kind"], "CAPTURED_IN_OBJECT", (node, -1), 1, outer.hex())
+                    )
+                for name in record["captured"]:
+                    text = f"the definition of {name}"
+                    rows.append(self._row(oid, record["kind"], "CAPTURED_IN_OBJECT", (node, -1), 1, text))
+        return rows
+
+    def _handles(self) -> list[Row]:
+        rows = []
+        for who, held in self.actors.items():
+            for actor_id, grants in held:
+                oid = b"\xff" * 8 + actor_id + b"\1\0\0\0"
+                rows.append(self._row(oid, m.INLINE, "ACTOR_HANDLE", who, grants))
+        return rows
+
+    def _row(self, oid: bytes, kind: int, why: str, who: Who, count: int, holder: str = "") -> Row:
+        process = self.processes.get(who, {})
+        record = self.records.get(oid)
+        task = self.tasks.get(oid[:24])
+        pending = kind == m.PENDING if record is None else record["kind"] == m.PENDING
+        status = "NIL"
+        if task is not None and not (pending is False and task["state"] != "FAILED"):
+            status = task["state"]
+        elif oid[:4] != PUT:
+            status = "PENDING_NODE_ASSIGNMENT" if pending else "FINISHED"
+        size = self.sizes.get(oid, 0) if record is None else record["size"] or self.sizes.get(oid, 0)
+        return {
+            "object_id": oid.hex(),
+            "object_size": size if size or not pending else -1,
+            "task_status": status,
+            "attempt_number": 1 if task is None else task["attempt"] + 1,
+            "reference_type": why,
+            "call_site": self.sites.get(oid, NOT_RECORDED if oid[:4] == PUT else UNKNOWN_SITE),
+            "type": "DRIVER" if process.get("driver") else "WORKER",
+            "pid": process.get("pid", 0),
+            "ip": ADDRESS,
+            "node_id": who[0].hex(),
+            "location": self._place(oid, kind, record),
+            "owner_node_id": (who[0] if record is None else record["owner"]).hex(),
+            "task_name": None if task is None else task["name"],
+            "holder": holder or (process_text(process) if process else "node"),
+            "count": count,
+        }
+
+    def _place(self, oid: bytes, kind: int, record: Row | None) -> str:
+        if oid[:8] == b"\xff" * 8 and oid[24:] == b"\1\0\0\0":
+            return "actor"
+        if record is None:
+            return f"in process ({KINDS[kind]})"
+        if record["where"] == "elsewhere":
+            return f"node {record['place'].hex()[:8]}"
+        return str(record["where"])
+
+
+def rows(parts: list[Row]) -> list[Row]:
+    """The rows of all objects, the largest first."""
+    return Holdings(parts).rows()

@@ -1,0 +1,34 @@
+"""``skate memory``: who keeps which object alive."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from skate.command.session import print_of
+from skate.util.state.memory import GROUPS, ORDERS, UNITS, memory_summary
+
+SUMMARY = "print who keeps which object alive, the largest first"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the table and return 0, or 1 if no session can be asked."""
+    parser = argparse.ArgumentParser(prog="skate memory", description=SUMMARY)
+    parser.add_argument("--address", help="the cluster to ask; the session of this process by default")
+    parser.add_argument("--group-by", default="NODE_ADDRESS", choices=GROUPS)
+    parser.add_argument("--sort-by", default="OBJECT_SIZE", choices=ORDERS)
+    parser.add_argument("--units", default="B", choices=UNITS)
+    parser.add_argument("--no-format", "--nf", action="store_true", help="accepted for compatibility")
+    parser.add_argument("--stats-only", action="store_true", help="only the totals")
+    parser.add_argument("--num-entries", "-n", type=int, help="the most lines of each table")
+    given = parser.parse_args(arguments)
+    return print_of(
+        given.address,
+        lambda: memory_summary(
+            group_by=given.group_by,
+            sort_by=given.sort_by,
+            units=given.units,
+            stats_only=given.stats_only,
+            num_entries=given.num_entries,
+        ),
+    )

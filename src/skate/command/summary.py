@@ -1,0 +1,37 @@
+"""``skate summary``: how many tasks, actors and objects there are, of what kind."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from skate.command.listing import table
+from skate.command.session import print_of
+from skate.util.state.summary import summarize
+
+SUMMARY = "print how many tasks, actors or objects there are, of what kind"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the summary and return 0, or 1 if no session can be asked."""
+    parser = argparse.ArgumentParser(prog="skate summary", description=SUMMARY)
+    parser.add_argument("kind", choices=("tasks", "actors", "objects"))
+    parser.add_argument("--address", help="the cluster to ask; the session of this process by default")
+    parser.add_argument("--timeout", type=float, default=30.0, help="seconds to wait for an answer")
+    given = parser.parse_args(arguments)
+    return print_of(given.address, lambda: _text(summarize(given.kind, given.timeout, False)["cluster"]))
+
+
+def _text(whole: dict[str, Any]) -> str:
+    rows = []
+    for name, one in whole.pop("summary").items():
+        row: dict[str, Any] = {"name": name}
+        for key, value in one.items():
+            if key not in ("func_or_class_name", "class_name"):
+                row[key] = (
+                    ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
+                )
+        rows.append(row)
+    totals = ", ".join(f"{key}={value}" for key, value in whole.items())
+    return f"{totals}\n\n{table(rows)}"

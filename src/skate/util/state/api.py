@@ -1,0 +1,266 @@
+"""Listing and finding: every function asks the running session, the same in drivers, tasks and actors.
+
+Filters are (column, "=" or "!=", value), all of which must hold; values are compared as text where their types differ.
+`limit` is the most rows returned, at most 10,000; `timeout` is in seconds; `address` is for programs that name it, a session
+asks the cluster that it belongs to. Raises ServerUnavailable where no session runs, ValueError for a filter or a limit that
+cannot be, and RayStateApiException if a process has not answered in time, unless `raise_on_missing_output` is False.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from skate.client import inventory
+from skate.util.state.common import (
+    DEFAULT_LIMIT,
+    DEFAULT_RPC_TIMEOUT,
+    SCHEMAS,
+    ActorState,
+    ClusterEventState,
+    Filter,
+    JobState,
+    NodeState,
+    ObjectState,
+    PlacementGroupState,
+    RuntimeEnvState,
+    TaskState,
+    WorkerState,
+    check_filters,
+)
+from skate.util.state.exception import RayStateApiException, ServerUnavailable
+
+#: The column that names one row of a kind.
+ID_COLUMNS = {
+    "actors": "actor_id",
+    "jobs": "job_id",
+    "placement_groups": "placement_group_id",
+    "nodes": "node_id",
+    "workers": "worker_id",
+    "tasks": "task_id",
+    "objects": "object_id",
+}
+
+
+def find(
+    kind: str,
+    filters: list[Filter] | None,
+    limit: int,
+    timeout: float,
+    detail: bool,
+    raise_on_missing_output: bool,
+) -> list[Any]:
+    """The rows of a kind that pass the filters, as dataclasses."""
+    checked = check_filters(filters, limit)
+    schema = SCHEMAS[kind]
+    for key, _, _ in checked:
+        if key not in schema.filterable_columns():
+            raise RayStateApiException(
+                f"{kind} cannot be filtered by {key!r}; there are: {', '.join(sorted(schema.filterable_columns()))}"
+            )
+    try:
+        found = inventory.find(kind, timeout)
+    except RuntimeError as error:
+        raise ServerUnavailable(str(error)) from None
+    if found.missing:
+        text = (
+            f"the list of {kind} is not complete: {len(found.missing)} processes have not answered within {timeout:g} s: "
+            f"{', '.join(found.missing[:5])}; they may be stopped, or in a call that lets no other thread run"
+        )
+        if raise_on_missing_output:
+            raise RayStateApiException(f"{text}. Pass raise_on_missing_output=False for what there is")
+        warnings.warn(text, stacklevel=3)
+    shown = schema.list_columns(detail=detail or any(key in schema.detail_columns() for key, _, _ in checked))
+    rows = [row for row in found.rows if all(_holds(row, each) for each in checked)]
+    return [schema(**{name: row[name] for name in shown}) for row in rows[:limit]]
+
+
+def _holds(row: dict[str, Any], condition: Filter) -> bool:
+    key, predicate, wanted = condition
+    value = row[key]
+    if isinstance(value, str) and isinstance(wanted, str):
+        equal = value.lower() == wanted.lower()
+    else:
+        equal = value == wanted or str(value).lower() == str(wanted).lower()
+    return equal is (predicate == "=")
+
+
+def rows_of(kind: str, row_id: str, timeout: float) -> Any:
+    """All rows with an id, in detail."""
+    return find(kind, [(ID_COLUMNS[kind], "=", row_id)], DEFAULT_LIMIT, timeout, True, False)
+
+
+def get_actor(
+    id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
+) -> ActorState | None:
+    """The actor of an id, in detail; None if there is none."""
+    rows: list[ActorState] = rows_of("actors", id, timeout)
+    return rows[0] if rows else None
+
+
+def get_job(
+    id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
+) -> JobState | None:
+    """The job of an id, in detail; None if there is none."""
+    rows: list[JobState] = rows_of("jobs", id, timeout)
+    return rows[0] if rows else None
+
+
+def get_placement_group(
+    id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
+) -> PlacementGroupState | None:
+    """The placement group of an id, in detail; None if there is none."""
+    rows: list[PlacementGroupState] = rows_of("placement_groups", id, timeout)
+    return rows[0] if rows else None
+
+
+def get_node(
+    id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
+) -> NodeState | None:
+    """The node of an id, in detail; None if there is none."""
+    rows: list[NodeState] = rows_of("nodes", id, timeout)
+    return rows[0] if rows else None
+
+
+def get_worker(
+    id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
+) -> WorkerState | None:
+    """The worker of an id, in detail; None if there is none."""
+    rows: list[WorkerState] = rows_of("workers", id, timeout)
+    return rows[0] if rows else None
+
+
+def get_task(
+    id: Any, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
+) -> TaskState | list[TaskState] | None:
+    """The task of an id, or of a ref to its result: one row, or a list if there were several attempts; None if unknown."""
+    task_id = id if isinstance(id, str) else id.task_id().hex()
+    rows: list[TaskState] = rows_of("tasks", task_id, timeout)
+    if len(rows) > 1:
+        return rows
+    return rows[0] if rows else None
+
+
+def get_objects(
+    id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
+) -> list[ObjectState]:
+    """All that keeps an object: one row each, none if there is no such object."""
+    rows: list[ObjectState] = rows_of("objects", id, timeout)
+    return rows
+
+
+def list_actors(
+    address: str | None = None,
+    filters: list[Filter] | None = None,
+    limit: int = DEFAULT_LIMIT,
+    timeout: float = DEFAULT_RPC_TIMEOUT,
+    detail: bool = False,
+    raise_on_missing_output: bool = True,
+    _explain: bool = False,
+) -> list[ActorState]:
+    """The actors."""
+    return find("actors", filters, limit, timeout, detail, raise_on_missing_output)
+
+
+def list_placement_groups(
+    address: str | None = None,
+    filters: list[Filter] | None = None,
+    limit: int = DEFAULT_LIMIT,
+    timeout: float = DEFAULT_RPC_TIMEOUT,
+    detail: bool = False,
+    raise_on_missing_output: bool = True,
+    _explain: bool = False,
+) -> list[PlacementGroupState]:
+    """The placement groups."""
+    return find("placement_groups", filters, limit, timeout, detail, raise_on_missing_output)
+
+
+def list_nodes(
+    address: str | None = None,
+    filters: list[Filter] | None = None,
+    limit: int = DEFAULT_LIMIT,
+    timeout: float = DEFAULT_RPC_TIMEOUT,
+    detail: bool = False,
+    raise_on_missing_output: bool = True,
+    _explain: bool = False,
+) -> list[NodeState]:
+    """The nodes."""
+    return find("nodes", filters, limit, timeout, detail, raise_on_missing_output)
+
+
+def list_jobs(
+    address: str | None = None,
+    filters: list[Filter] | None = None,
+    limit: int = DEFAULT_LIMIT,
+    timeout: float = DEFAULT_RPC_TIMEOUT,
+    detail: bool = False,
+    raise_on_missing_output: bool = True,
+    _explain: bool = False,
+) -> list[JobState]:
+    """The jobs, which are the drivers that run."""
+    return find("jobs", filters, limit, timeout, detail, raise_on_missing_output)
+
+
+def list_workers(
+    address: str | None = None,
+    filters: list[Filter] | None = None,
+    limit: int = DEFAULT_LIMIT,
+    timeout: float = DEFAULT_RPC_TIMEOUT,
+    detail: bool = False,
+    raise_on_missing_output: bool = True,
+    _explain: bool = False,
+) -> list[WorkerState]:
+    """The worker processes and drivers."""
+    return find("workers", filters, limit, timeout, detail, raise_on_missing_output)
+
+
+def list_tasks(
+    address: str | None = None,
+    filters: list[Filter] | None = None,
+    limit: int = DEFAULT_LIMIT,
+    timeout: float = DEFAULT_RPC_TIMEOUT,
+    detail: bool = False,
+    raise_on_missing_output: bool = True,
+    _explain: bool = False,
+) -> list[TaskState]:
+    """The attempts of tasks."""
+    return find("tasks", filters, limit, timeout, detail, raise_on_missing_output)
+
+
+def list_objects(
+    address: str | None = None,
+    filters: list[Filter] | None = None,
+    limit: int = DEFAULT_LIMIT,
+    timeout: float = DEFAULT_RPC_TIMEOUT,
+    detail: bool = False,
+    raise_on_missing_output: bool = True,
+    _explain: bool = False,
+) -> list[ObjectState]:
+    """The objects, one row for each reason that keeps one."""
+    return find("objects", filters, limit, timeout, detail, raise_on_missing_output)
+
+
+def list_runtime_envs(
+    address: str | None = None,
+    filters: list[Filter] | None = None,
+    limit: int = DEFAULT_LIMIT,
+    timeout: float = DEFAULT_RPC_TIMEOUT,
+    detail: bool = False,
+    raise_on_missing_output: bool = True,
+    _explain: bool = False,
+) -> list[RuntimeEnvState]:
+    """The runtime environments."""
+    return find("runtime_envs", filters, limit, timeout, detail, raise_on_missing_output)
+
+
+def list_cluster_events(
+    address: str | None = None,
+    filters: list[Filter] | None = None,
+    limit: int = DEFAULT_LIMIT,
+    timeout: float = DEFAULT_RPC_TIMEOUT,
+    detail: bool = False,
+    raise_on_missing_output: bool = True,
+    _explain: bool = False,
+) -> list[ClusterEventState]:
+    """The processes that were lost."""
+    return find("cluster_events", filters, limit, timeout, detail, raise_on_missing_output)

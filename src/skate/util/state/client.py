@@ -1,0 +1,70 @@
+"""`StateApiClient`: the questions of `api` as methods of one object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.util.state.api import find, rows_of
+from skate.util.state.common import (
+    DEFAULT_RPC_TIMEOUT,
+    GetApiOptions,
+    ListApiOptions,
+    StateResource,
+    SummaryApiOptions,
+    SummaryResource,
+)
+from skate.util.state.summary import summarize
+
+
+class StateApiClient:
+    """The same questions as methods of one object, for programs that keep one.
+
+    Args:
+        address: accepted for compatibility; the session of this process is asked.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        cookies: dict[str, Any] | None = None,
+        headers: dict[str, Any] | None = None,
+    ) -> None:
+        self.address = address
+
+    def list(
+        self,
+        resource: StateResource,
+        options: ListApiOptions,
+        raise_on_missing_output: bool,
+        _explain: bool = False,
+    ) -> list[Any]:
+        """The rows of a kind."""
+        return find(
+            resource.value,
+            options.filters,
+            options.limit,
+            options.timeout,
+            options.detail,
+            raise_on_missing_output,
+        )
+
+    def get(
+        self, resource: StateResource, id: str, options: GetApiOptions | None, _explain: bool = False
+    ) -> Any:
+        """The row with an id, or None; of objects and of tasks all rows."""
+        timeout = DEFAULT_RPC_TIMEOUT if options is None else options.timeout
+        rows = rows_of(resource.value, id, timeout)
+        if resource is StateResource.OBJECTS or len(rows) > 1:
+            return rows
+        return rows[0] if rows else None
+
+    def summary(
+        self,
+        resource: SummaryResource,
+        *,
+        options: SummaryApiOptions,
+        raise_on_missing_output: bool,
+        _explain: bool = False,
+    ) -> dict[str, Any]:
+        """A summary, under the name of the whole cluster."""
+        return summarize(resource.value, options.timeout, raise_on_missing_output)

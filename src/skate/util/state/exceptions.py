@@ -1,0 +1,7 @@
+"""What questions to the state API end in: the names of `exception`, in the plural."""
+
+from __future__ import annotations
+
+from skate.util.state.exception import DataSourceUnavailable, RayStateApiException, ServerUnavailable
+
+__all__ = ["DataSourceUnavailable", "RayStateApiException", "ServerUnavailable"]

@@ -1,0 +1,99 @@
+"""`list_logs` and `get_log`: what workers printed last. Nothing is written to files; the end of it is kept in memory."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from skate.client import output
+from skate.util.state.api import get_actor, get_task, list_nodes
+from skate.util.state.common import DEFAULT_RPC_TIMEOUT
+from skate.util.state.exception import RayStateApiException
+
+SUFFIXES = ("out", "err")
+
+
+def list_logs(
+    address: str | None = None,
+    node_id: str | None = None,
+    node_ip: str | None = None,
+    glob_filter: str | None = None,
+    timeout: float = DEFAULT_RPC_TIMEOUT,
+) -> dict[str, list[str]]:
+    """The names under which `get_log` knows what workers have printed, by "worker_out" and "worker_err".
+
+    Raises RayStateApiException for a node that there is not.
+    """
+    _check_node(node_id)
+    found: dict[str, list[str]] = {}
+    for pid, suffix in output.kept():
+        name = f"worker-{pid}.{suffix}"
+        if glob_filter is None or fnmatch.fnmatch(name, glob_filter):
+            found.setdefault(f"worker_{suffix}", []).append(name)
+    return found
+
+
+def _check_node(node_id: str | None) -> None:
+    if node_id is not None and node_id not in [node.node_id for node in list_nodes()]:
+        raise RayStateApiException(f"there is no node {node_id!r}; ray.nodes() lists them")
+
+
+def get_log(
+    address: str | None = None,
+    node_id: str | None = None,
+    node_ip: str | None = None,
+    filename: str | None = None,
+    actor_id: str | None = None,
+    task_id: str | None = None,
+    pid: int | None = None,
+    follow: bool = False,
+    tail: int = -1,
+    timeout: float = DEFAULT_RPC_TIMEOUT,
+    suffix: str = "out",
+    encoding: str | None = "utf-8",
+    errors: str | None = "strict",
+    submission_id: str | None = None,
+    attempt_number: int = 0,
+    filter_ansi_code: bool = False,
+    _interval: float | None = None,
+) -> Iterator[Any]:
+    """The last lines that a worker has printed, as one text; name it by its pid, actor, task, or a name of `list_logs`.
+
+    Args:
+        tail: how many lines; -1 for all that are kept (64 KiB of each worker).
+        suffix: "out" for its standard output, "err" for its standard error.
+        encoding: None for bytes.
+        follow: not offered; the text ends with what there is now.
+
+    Raises ValueError if nothing or no suffix of that name was given, RayStateApiException if no such output is kept.
+    """
+    _check_node(node_id)
+    if suffix not in SUFFIXES:
+        raise ValueError(f"suffix={suffix!r} is unknown; there are: {', '.join(SUFFIXES)}")
+    if follow:
+        raise ValueError("follow=True is not offered; what workers print comes to the driver's own output")
+    if filename is not None:
+        stem, _, suffix = filename.rpartition(".")
+        pid = int(stem.rpartition("-")[2]) if stem.rpartition("-")[2].isdigit() else -1
+    elif actor_id is not None:
+        actor = get_actor(actor_id, timeout=timeout)
+        pid = -1 if actor is None else actor.pid
+    elif task_id is not None:
+        task = get_task(task_id, timeout=timeout)
+        attempts: list[Any] = task if isinstance(task, list) else [task]
+        pid = next(
+            (each.worker_pid for each in attempts if each and each.attempt_number == attempt_number), -1
+        )
+    elif pid is None:
+        raise ValueError("say whose output is wanted: filename=, actor_id=, task_id= or pid=")
+    lines = output.lines_of(pid or -1, suffix)
+    if lines is None:
+        raise RayStateApiException(
+            f"no output is kept of {filename or actor_id or task_id or f'pid {pid}'}; list_logs() names what is there"
+        )
+    text = "".join(f"{line}\n" for line in (lines if tail < 0 else lines[-tail:] if tail else []))
+    if filter_ansi_code:
+        text = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text)
+    yield text if encoding is not None else text.encode()
