@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint typecheck tidy format bench bench-ray conformance-ray docs clean
+.PHONY: help demo test check lint typecheck tidy format bench bench-ray soak conformance-ray docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -64,6 +64,9 @@ bench-ray: $(RAY_VENV)/.made bench  ## install real Ray in an environment of its
 
 conformance-ray: $(RAY_VENV)/.made  ## the conformance tests against real Ray
 	@SKATE_CONFORMANCE_TARGET=ray $(RAY_VENV)/bin/python -m pytest tests/conformance $(ARGS)
+
+soak: $(VENV)/.dev  ## everything again and again while memory and tables are watched; ARGS="--minutes 10 --seed 3"
+	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
 docs: $(VENV)/.dev  ## check every link and code block of the documents
 	@$(BIN)/python -m pytest --quiet tests/test_docs.py

@@ -21,7 +21,9 @@ class ActorHold:
 
     def __del__(self) -> None:
         if self.grants:
-            self.process.bury(self.actor_id, self.grants)
+            # As in ObjectRef: whoever still finds us takes us for gone.
+            grants, self.grants = self.grants, 0
+            self.process.bury(self.actor_id, grants)
 
     @property
     def _actor_id(self) -> bytes:

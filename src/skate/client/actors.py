@@ -98,8 +98,7 @@ class ActorClass:
         fields, definition = self._fields(process, given, descriptor)
         blob, deps, met = packed
         with process.lock:
-            exports.export_function(process, *definition)
-            key = exports.export_template(process, fields)
+            exported = exports.export_template(process, fields, exports.export_function(process, *definition))
             dep_ids = tuple((place, process.escape(ref)) for place, ref in deps)
             held = tuple(process.escape(inner) for inner in met)
             actor_id = process.next_actor_id()
@@ -115,7 +114,7 @@ class ActorClass:
                 "concurrent": fields["concurrent"],
                 "handle": values.pack(handle.public()).joined() if name else b"",
             }
-            process.send((m.CREATE_ACTOR, actor_id, key, blob, dep_ids, held, parent, life))
+            process.send((m.CREATE_ACTOR, actor_id, exported.key, blob, dep_ids, held, parent, life))
             process.link.flush()
         return handle
 
@@ -248,7 +247,7 @@ def _no_method(descriptor: ActorDescriptor, name: str) -> str:
 class _MethodState:
     """What the calls of a method through one handle have in common; it does not keep the handle alive."""
 
-    __slots__ = ("name", "options", "signature", "process", "key", "returns", "least", "most")
+    __slots__ = ("name", "options", "signature", "process", "key", "exported", "returns", "least", "most")
 
     def __init__(self, name: str, said: dict[str, Any], signature: Any) -> None:
         self.name = name
@@ -296,7 +295,8 @@ class _MethodState:
         if backpressure is not None and backpressure > 0:
             fields["backpressure"] = backpressure
         with process.lock:
-            self.key = exports.export_template(process, fields)
+            self.exported = exports.export_template(process, fields)
+            self.key = self.exported.key
         self.returns = returns if returns == "streaming" else fields["returns"]
         self.process = process
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import weakref
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from skate.client.options import placement_of, placement_request, resource_request
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 #: What a definition may capture; more belongs into an object.
 FUNCTION_BYTES_MAX = 95 * 1024 * 1024
+#: What is named no more is kept for a while: a program may well make the same function again.
+UNUSED_MAX = 256
 
 
 def pack_definition(definition: Any, name: str) -> tuple[bytes, list[Any], bytes]:
@@ -58,21 +62,57 @@ def stamp_of(definition: Any) -> bytes:
     return f"{path}:{status.st_mtime_ns}:{status.st_size}".encode()
 
 
-def export_function(process: Process, blob: bytes, met: list[Any], key: bytes) -> None:
+class Export:
+    """What a process has made known to its node, as long as something in the process may name it: whoever does keeps this."""
+
+    __slots__ = ("key", "function", "_unused", "__weakref__")
+
+    def __init__(self, key: bytes, function: Export | None, unused: deque[bytes]) -> None:
+        self.key = key
+        self.function = function
+        self._unused = unused
+
+    def __del__(self) -> None:
+        self._unused.append(self.key)
+
+
+def export_function(process: Process, blob: bytes, met: list[Any], key: bytes) -> Export:
     """Make a definition known to the node, once; the lock is held."""
     if key not in process.exported:
-        process.exported.add(key)
         held = tuple(process.escape(each) for each in met)
         process.send((m.FUNCTION, key, blob, held))
+    return _export(process, key, None)
 
 
-def export_template(process: Process, fields: dict[str, Any]) -> bytes:
-    """Make a function with its options known to the node; returns the key to submit by. The lock is held."""
+def export_template(process: Process, fields: dict[str, Any], function: Export | None = None) -> Export:
+    """Make a function with its options known to the node, to be submitted by its key. The lock is held."""
     key = key_of(repr(sorted(fields.items(), key=lambda item: item[0])).encode())
     if key not in process.exported:
-        process.exported.add(key)
         process.send((m.TEMPLATE, key, fields))
-    return key
+    return _export(process, key, function)
+
+
+def _export(process: Process, key: bytes, function: Export | None) -> Export:
+    weak = process.exported.get(key)
+    found = weak() if weak is not None else None
+    if found is None:
+        found = Export(key, function, process.unused)
+        process.exported[key] = weakref.ref(found)
+    if len(process.unused) > UNUSED_MAX:
+        _forget(process)
+    return found
+
+
+def _forget(process: Process) -> None:
+    """Tell the node what nothing here names any more, as far as nothing names it anew."""
+    gone = []
+    for _ in range(len(process.unused)):
+        key = process.unused.popleft()
+        weak = process.exported.get(key)
+        if weak is not None and weak() is None:
+            del process.exported[key]
+            gone.append(key)
+    process.send((m.FORGET, tuple(gone)))
 
 
 def common_fields(

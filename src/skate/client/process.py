@@ -54,7 +54,9 @@ class Process:
         self.unhandled: deque[tuple[Any, Any]] = deque()
         self.answers: dict[int, tuple[bool, Any] | None] = {}
         self.streams: dict[bytes, Any] = {}
-        self.exported: set[bytes] = set()
+        #: Keys that the node knows, by what keeps them in use here; and those that were let go of.
+        self.exported: dict[bytes, weakref.ref[Any]] = {}
+        self.unused: deque[bytes] = deque()
         self.immortal: list[Any] = []
         self.context: Any = None
         self._number = 0
@@ -191,8 +193,7 @@ class Process:
     def _adopt(self, oid: bytes, granted: int) -> ObjectRef[Any]:
         ref = self.pending.get(oid)
         if ref is None:
-            weak = self.known.get(oid)
-            ref = weak() if weak is not None else None
+            ref = self._known(oid)
         if ref is None:
             ref = ObjectRef(oid, self, UNKNOWN)
             self.known[oid] = weakref.ref(ref)
@@ -201,6 +202,12 @@ class Process:
                 self.send((m.HOLD, oid))
         ref._grants += granted
         return ref
+
+    def _known(self, oid: bytes) -> ObjectRef[Any] | None:
+        """The living ref of an id that the node knows this process to hold; one that ends just now has no grants any more."""
+        weak = self.known.get(oid)
+        ref = weak() if weak is not None else None
+        return ref if ref is not None and ref._grants else None
 
     def adopt_any(self, any_id: bytes) -> Any:
         """Take over a grant that came with a message, of an object or an actor; the lock is held."""
@@ -221,7 +228,7 @@ class Process:
         """What this process has in common for the handles of an actor, without keeping the actor alive."""
         weak = self.actors.get(actor_id)
         hold = weak() if weak is not None else None
-        if hold is None:
+        if hold is None or not hold.grants:
             hold = ActorHold(actor_id, self)
             self.actors[actor_id] = weakref.ref(hold)
         return hold
@@ -255,8 +262,10 @@ class Process:
             any_id, grants = graves.popleft()
             table: dict[bytes, Any] = self.known if len(any_id) == 28 else self.actors
             weak = table.get(any_id)
-            if weak is not None and weak() is None:
-                del table[any_id]
+            if weak is not None:
+                found = weak()
+                if found is None or not (found._grants if table is self.known else found.grants):
+                    del table[any_id]
             self.link.send((m.FREE, any_id, grants))
 
     # -- in
@@ -327,8 +336,7 @@ class Process:
         if stream is None or index <= stream.arrived:
             self._return_grants(oid, held, kept)
             return
-        weak = self.known.get(oid)
-        ref = (weak() if weak is not None else None) or ObjectRef(oid, self, PENDING)
+        ref = self._known(oid) or ObjectRef(oid, self, PENDING)
         ref._site = stream.site
         self._fill(ref, kind, payload, held, kept)
         stream.add(index, ref)

@@ -57,9 +57,11 @@ class ObjectRef(Generic[T]):
         if self._kind == ERROR and self._held is None and not self._grants and self._process is not None:
             self._process.report_unhandled(self._value, self._site)
         if self._grants:
+            # Until this returns other threads can still come by us through a weak reference; without grants we count as gone.
+            grants, self._grants = self._grants, 0
             process = self._process
             if process is not None:
-                process.bury(self._id, self._grants)
+                process.bury(self._id, grants)
 
     def __reduce__(self) -> Any:
         met = values.collector()

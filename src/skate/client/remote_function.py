@@ -87,6 +87,7 @@ class _Call:
         self._options = given
         self._process: Process | None = None
         self._key = b""
+        self._exported: Any = None  # keeps the key in use
         self._returns: Any = 1
         self._group: Any = None
         self._least = 1
@@ -153,8 +154,9 @@ class _Call:
         if backpressure is not None and backpressure > 0:
             fields["backpressure"] = backpressure
         with process.lock:
-            exports.export_function(process, blob, met, function_key)
-            self._key = exports.export_template(process, fields)
+            exported = exports.export_function(process, blob, met, function_key)
+            self._exported = exports.export_template(process, fields, exported)
+            self._key = self._exported.key
         self._returns = returns if returns == "streaming" else fields["returns"]
         self._group = process.context.captured_group if process.context is not None else None
         self._process = process

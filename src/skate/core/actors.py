@@ -13,6 +13,9 @@ ALIVE = 1
 RESTARTING = 2
 DEAD = 3
 
+# So many dead actors are remembered that nobody can call any more.
+DEAD_MAX = 1000
+
 STATES = ("PENDING_CREATION", "ALIVE", "RESTARTING", "DEAD")
 
 
@@ -82,6 +85,7 @@ class ActorTable:
     def __init__(self) -> None:
         self.actors: dict[bytes, Actor] = {}
         self.names: dict[tuple[str, str], Actor] = {}
+        self._dead: deque[Actor] = deque()
 
     def add(self, actor: Actor) -> None:
         """Enter an actor; a name that is taken stays with its first holder."""
@@ -92,6 +96,19 @@ class ActorTable:
     def named(self, namespace: str, name: str) -> Actor | None:
         """The living actor of that name, or None."""
         return self.names.get((namespace, name))
+
+    def bury(self, actor: Actor) -> None:
+        """An actor has died: keep it for lists and for its last callers, and drop old ones that nobody holds."""
+        actor.creation.args = b""
+        dead = self._dead
+        dead.append(actor)
+        for _ in range(2):
+            if len(dead) > DEAD_MAX:
+                oldest = dead.popleft()
+                if oldest.wanted and not oldest.detached:
+                    dead.append(oldest)
+                elif self.actors.get(oldest.actor_id) is oldest:
+                    del self.actors[oldest.actor_id]
 
     def forget_name(self, actor: Actor) -> None:
         """The name of a dead actor can be used again."""

@@ -380,6 +380,8 @@ class Calls:
         actor.state = DEAD
         actor.death = (name, fields)
         self.node.actors.forget_name(actor)
+        if not self.node.peers.active:
+            self.node.actors.bury(actor)
         waiting = [*(calls or ()), *actor.queue, *(task for lane in actor.lanes.values() for task in lane)]
         actor.queue.clear()
         actor.lanes.clear()

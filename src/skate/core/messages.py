@@ -25,6 +25,7 @@ CREATE_ACTOR = 4  # actor_id, template_key, args, deps, held ids, parent task id
 CALL = 5  # task_id, actor_id, template_key, args, deps, held ids, parent task id
 CANCEL = 6  # task_id, force, recursive
 KILL = 7  # actor_id, no_restart
+FORGET = 8  # keys of functions and templates that the sender will not name again; also node -> worker
 
 # client -> node: objects
 ESCAPE = 10  # oid: known here, its value is still to come

@@ -17,6 +17,7 @@ from skate.core.abroad import Abroad
 from skate.core.actors import ActorTable
 from skate.core.calls import Calls
 from skate.core.capacity import Capacity
+from skate.core.definitions import Definitions
 from skate.core.execution import Execution
 from skate.core.forwarding import Forwarding
 from skate.core.inventory import Inventory
@@ -29,7 +30,7 @@ from skate.core.queries import Queries
 from skate.core.resources import UNIT
 from skate.core.routes import Routes
 from skate.core.scheduler import Scheduler
-from skate.core.tasks import METHOD, Task, Template
+from skate.core.tasks import METHOD, Task
 from skate.core.workers import Worker
 
 SHELL = -1
@@ -74,8 +75,8 @@ class NodeCore:
         if arena_reserved:
             self.allocator.allocate(arena_reserved)
         self.clients: dict[int, Client] = {}
-        self.functions: dict[bytes, tuple[bytes, tuple[bytes, ...]]] = {}
-        self.templates: dict[bytes, Template] = {}
+        self.definitions = Definitions(self)
+        self.functions, self.templates = self.definitions.functions, self.definitions.templates
         self.tasks: dict[bytes, Task] = {}
         self.history: deque[tuple[Any, ...]] = deque(maxlen=HISTORY_MAX)
         self.actors = ActorTable()
@@ -103,8 +104,9 @@ class NodeCore:
     def _table(self) -> dict[int, Callable[[int, tuple[Any, ...]], None]]:
         """Who takes which word."""
         return {
-            m.FUNCTION: self._function,
-            m.TEMPLATE: self._template,
+            m.FUNCTION: self.definitions.function,
+            m.TEMPLATE: self.definitions.template,
+            m.FORGET: self.definitions.forget,
             m.SUBMIT: self.execution.submit,
             m.CREATE_ACTOR: self.calls.create,
             m.CALL: self.calls.call,
@@ -166,6 +168,7 @@ class NodeCore:
             self.execution.worker_died(worker, begun, reason)
         self.lifetimes.forget_client(cid)
         self.inventory.forget(cid)
+        self.definitions.forget_client(cid)
         if client is not None and client.is_driver:
             self.placement.forget_owner(cid)
         self.scheduler.dispatch_all()
@@ -192,18 +195,6 @@ class NodeCore:
     def shell(self, *action: Any) -> None:
         """Append an effect for the shell."""
         self.effects.append((SHELL, action))
-
-    def _function(self, cid: int, message: tuple[Any, ...]) -> None:
-        _, key, blob, held = message
-        if key not in self.functions:
-            self.functions[key] = (blob, held)
-            for oid in held:
-                self.objects.pin(oid)
-
-    def _template(self, cid: int, message: tuple[Any, ...]) -> None:
-        _, key, fields = message
-        if key not in self.templates:
-            self.templates[key] = Template(key, fields)
 
     def _spawn(self, env_key: str, environment: str | None) -> Worker:
         cid = self.next_cid
@@ -303,6 +294,7 @@ class NodeCore:
         for record in self.objects.records.values():
             assert record.kind or self._has_a_cause(record), f"{record} waits for nothing"
         self._check_books()
+        self.definitions.check()
         self.abroad.check()
         self.peers.check()
         invariants.check(self)

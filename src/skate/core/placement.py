@@ -23,6 +23,9 @@ REMOVED = "REMOVED"
 INFEASIBLE = "INFEASIBLE"
 RESCHEDULING = "RESCHEDULING"
 
+# So many removed groups are remembered, for lists of them.
+REMOVED_MAX = 100
+
 
 class PlacementGroup:
     """One group: what its bundles ask for and where they are."""
@@ -218,6 +221,14 @@ class PlacementTable:
         self.bundles.removed(group)
         self.retry()
         node.scheduler.dispatch_all()
+        if not node.peers.active:
+            self._drop_removed()
+
+    def _drop_removed(self) -> None:
+        """Forget the groups that were removed longest ago: what asks for one that is not known hears that it was removed."""
+        removed = [group_id for group_id, group in self.groups.items() if group.state == REMOVED]
+        for group_id in removed[:-REMOVED_MAX]:
+            del self.groups[group_id]
 
     def end(self, group: PlacementGroup) -> None:
         """End what runs in a removed group here, and give its resources back."""

@@ -95,6 +95,12 @@ class Scheduler:
             template.sched_class = found
         return found
 
+    def forget_classes(self, used: set[int]) -> None:
+        """Drop the classes that no template stands for, by their identities in `used`, and that have nothing to do."""
+        for key, group in list(self.classes.items()):
+            if id(group) not in used and not group.queue and not group.workers:
+                del self.classes[key]
+
     # -- queueing
 
     def enqueue(self, task: Task, front: bool = False) -> None:

@@ -23,6 +23,8 @@ Thread = Generator[Callable[[], bool] | None, None, Any]
 NODE_TAG = b"nodenode"
 JOB = b"job0"
 LARGE_BYTES = 200_000
+# With so many keys known to the node a process forgets them all; few, so that it happens often.
+EXPORTED_MAX = 3
 
 
 class Interrupted(BaseException):
@@ -245,9 +247,13 @@ class Process:
     def template(self, spec: Spec) -> bytes:
         """Make a function and its options known; returns the key to submit by."""
         key = spec.key
+        if len(self.exported) > EXPORTED_MAX:
+            self.send((m.FORGET, tuple(sorted(self.exported))))
+            self.exported.clear()
         if key not in self.exported:
             self.exported.add(key)
             if spec.function:
+                self.exported.add(spec.function)
                 self.send((m.FUNCTION, spec.function, b"code", ()))
             self.send((m.TEMPLATE, key, spec.fields()))
         return key

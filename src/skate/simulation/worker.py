@@ -75,6 +75,7 @@ class Worker(Process):
             {
                 m.FUNCTION: self._define,
                 m.TEMPLATE: self._define,
+                m.FORGET: self._forget,
                 m.EXECUTE: self._enqueue,
                 m.INVOKE: self._enqueue,
                 m.CONSTRUCT: self._enqueue,
@@ -91,6 +92,10 @@ class Worker(Process):
     def _define(self, message: tuple[Any, ...]) -> None:
         assert message[1] not in self.defined, f"sent twice: {message}"
         self.defined.add(message[1])
+
+    def _forget(self, message: tuple[Any, ...]) -> None:
+        assert self.defined.issuperset(message[1]), f"{self} has not all of {message}"
+        self.defined.difference_update(message[1])
 
     def _enqueue(self, message: tuple[Any, ...]) -> None:
         self.received += 1

@@ -307,9 +307,9 @@ class Pump:
                         self._background_drives = False
                     seen = self.turns
                     if self._waiters:
-                        first = self._waiters[0]
-                        if first.gate.locked():
-                            first.gate.release()
+                        # No name for the waiter: this frame lives on, and what it waits for would with it.
+                        if self._waiters[0].gate.locked():
+                            self._waiters[0].gate.release()
                     else:
                         idle = 0
                         continue

@@ -54,6 +54,7 @@ class Executor:
             {
                 m.FUNCTION: self._function,
                 m.TEMPLATE: self._template,
+                m.FORGET: self._forget,
                 m.EXECUTE: self._enqueue,
                 m.INVOKE: self._enqueue,
                 m.CONSTRUCT: self._enqueue,
@@ -72,6 +73,11 @@ class Executor:
 
     def _template(self, message: tuple[Any, ...]) -> None:
         self.templates[message[1]] = WorkerTemplate(message[1], message[2], self.functions)
+
+    def _forget(self, message: tuple[Any, ...]) -> None:
+        for key in message[1]:
+            self.templates.pop(key, None)
+            self.functions.pop(key, None)
 
     def _enqueue(self, message: tuple[Any, ...]) -> None:
         self.received += 1

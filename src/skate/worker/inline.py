@@ -62,6 +62,10 @@ class InlineWorker:
             self.functions[message[1]] = message[2]
         elif word == m.TEMPLATE:
             self.templates[message[1]] = WorkerTemplate(message[1], message[2], self.functions)
+        elif word == m.FORGET:
+            for key in message[1]:
+                self.templates.pop(key, None)
+                self.functions.pop(key, None)
         elif word == m.LEASE:
             self.context.take_lease(message[1])
         elif word == m.STOP_TASK:

@@ -1,0 +1,138 @@
+"""Functions, classes and what is dead: nothing that nobody can name stays for good."""
+
+from __future__ import annotations
+
+from skate.core import messages as m
+from skate.core.actors import DEAD_MAX
+from skate.core.definitions import LOOSE_MAX
+from skate.core.placement import REMOVED_MAX
+from skate.simulation.programs import CPU
+from tests.core.rig import Rig
+
+
+def define(rig: Rig, name: bytes, cid: int = 1, **fields: object) -> bytes:
+    rig.say(cid, m.FUNCTION, b"code of " + name, b"blob", fields.pop("held", ()))
+    fields = {"name": name.decode(), "function": b"code of " + name, "request": {"CPU": CPU}, **fields}
+    rig.say(cid, m.TEMPLATE, name, fields)
+    return name
+
+
+def submit(rig: Rig, key: bytes, cid: int = 1) -> bytes:
+    task_id = rig.task_id(cid)
+    rig.say(cid, m.SUBMIT, task_id, key, b"", (), (), b"")
+    return task_id
+
+
+def keys(rig: Rig) -> set[bytes]:
+    return {*rig.core.templates, *rig.core.functions}
+
+
+def test_a_function_goes_with_the_last_process_that_names_it():
+    rig = Rig(drivers=2)
+    for cid in (1, 2):
+        define(rig, b"f", cid)
+    rig.say(1, m.FORGET, (b"f", b"code of f"))
+    assert keys(rig) == {b"f", b"code of f"}
+    rig.say(2, m.FORGET, (b"f", b"code of f"))
+    assert keys(rig) == set()
+    define(rig, b"f")
+    submit(rig, b"f")
+    assert len(rig.shell("spawn")) == 1
+
+
+def test_a_function_stays_while_a_task_that_nobody_names_needs_it():
+    rig = Rig(cpus=1)
+    first, second = submit(rig, define(rig, b"f")), submit(rig, define(rig, b"g"))
+    rig.say(1, m.FORGET, (b"f", b"code of f", b"g", b"code of g"))
+    (worker,) = rig.shell("spawn")
+    rig.done(worker, first)
+    (known,) = [each for each in rig.heard(worker, m.FUNCTION) if each[1] == b"code of g"]
+    assert known[2] == b"blob"
+    rig.done(worker, second)
+    assert rig.results() == {first: "ok", second: "ok"}
+    rig.say(1, m.FORGET, ())
+    assert keys(rig) == set()
+    assert set(rig.heard(worker, m.FORGET)[-1][1]) == {b"f", b"code of f", b"g", b"code of g"}
+    assert not rig.core.scheduler.workers[worker].known
+    define(rig, b"f")
+    submit(rig, b"f")
+    assert [each[1] for each in rig.heard(worker, m.FUNCTION)] == [b"code of f"]  # sent anew
+
+
+def test_a_function_stays_while_another_template_names_its_code():
+    rig = Rig()
+    define(rig, b"f")
+    rig.say(1, m.TEMPLATE, b"f with options", {"name": "f", "function": b"code of f"})
+    rig.say(1, m.FORGET, (b"f", b"code of f"))
+    assert keys(rig) == {b"f with options", b"code of f"}
+
+
+def test_what_a_forgotten_function_captured_is_freed():
+    rig = Rig()
+    oid = rig.oid()
+    rig.say(1, m.PUBLISH, oid, m.INLINE, b"value", (), True)
+    define(rig, b"f", held=(oid,))
+    rig.say(1, m.FREE, oid, 1)
+    assert oid in rig.core.objects.records
+    rig.say(1, m.FORGET, (b"f", b"code of f"))
+    assert oid not in rig.core.objects.records
+
+
+def test_a_living_actor_keeps_its_class():
+    rig = Rig()
+    actor_id, worker = rig.living(max_restarts=1)
+    rig.say(1, m.FORGET, (*rig.core.templates, *rig.core.functions))
+    assert keys(rig)
+    rig.lose(worker)
+    (again,) = rig.shell("spawn")[-1:]
+    assert rig.heard(again, m.FUNCTION)
+    rig.done(again, actor_id, returns=())
+    rig.say(1, m.KILL, actor_id, True)
+    rig.say(1, m.FORGET, ())
+    assert not keys(rig)
+
+
+def test_processes_that_end_leave_a_bounded_number_of_functions():
+    rig = Rig()
+    for number in range(2 * LOOSE_MAX):
+        cid = rig.core.next_cid
+        rig.core.connect(cid, "job", "", True)
+        define(rig, b"f%d" % number, cid)
+        rig.lose(cid)
+    assert len(keys(rig)) <= LOOSE_MAX + 2
+
+
+def test_classes_of_shapes_that_nobody_names_go():
+    rig = Rig()
+    for number in range(50):
+        key = define(rig, b"f%d" % number, request={"CPU": CPU - number})
+        task_id = submit(rig, key)
+        worker = next(iter(rig.core.scheduler.workers))
+        rig.done(worker, task_id)
+    assert len(rig.core.scheduler.classes) == 50
+    rig.say(
+        1, m.FORGET, tuple(key for number in range(50) for key in (b"f%d" % number, b"code of f%d" % number))
+    )
+    assert not rig.core.scheduler.classes
+
+
+def test_a_bounded_number_of_the_dead_is_remembered():
+    rig = Rig()
+    kept = rig.create()
+    rig.say(1, m.KILL, kept, True)
+    for _ in range(DEAD_MAX + 20):
+        actor_id = rig.create()
+        rig.say(1, m.KILL, actor_id, True)
+        rig.say(1, m.FREE, actor_id, 1)
+        rig.said.clear()
+    assert len(rig.core.actors.actors) <= DEAD_MAX + 1
+    call = rig.call(kept)  # somebody holds it still, so it is known how it died
+    assert "ray.kill" in str(rig.heard(1, m.RESULT)[-1]), call
+
+
+def test_a_bounded_number_of_removed_groups_is_remembered():
+    rig = Rig()
+    for _ in range(REMOVED_MAX + 10):
+        group_id = rig.group({"CPU": CPU})
+        rig.ask("remove_group", group_id)
+    assert len(rig.core.placement.groups) == REMOVED_MAX
