@@ -25,7 +25,7 @@ class Actor:
     __slots__ = (
         "actor_id", "template", "creation", "state", "worker", "name", "namespace", "detached", "holders", "pins",
         "restarts", "restarts_max", "task_retries", "queue", "lanes", "in_order", "death", "owner", "leaving",
-        "class_name", "public", "node", "grants", "hosted", "routed", "watchers", "pid",
+        "class_name", "public", "node", "grants", "hosted", "routed", "watchers", "pid", "crashes",
     )  # fmt: skip
 
     def __init__(self, creation: Task, fields: dict[str, Any], owner: int) -> None:
@@ -40,6 +40,7 @@ class Actor:
         self.holders: dict[int, int] = {}
         self.pins = 0
         self.restarts = 0
+        self.crashes = 0  # since it last lived for a while
         self.restarts_max: int = fields.get("max_restarts", 0)
         self.task_retries: int = fields.get("max_task_retries", 0)
         #: Calls whose arguments are there and which the actor is not yet up for.

@@ -9,6 +9,7 @@ from skate.core import messages as m
 from skate.core.actors import ALIVE, DEAD, PENDING, RESTARTING, Actor
 from skate.core.execution import cancelled_error
 from skate.core.feasibility import refusal
+from skate.core.survival import died_of_memory, put_first
 from skate.core.tasks import CREATION, ENDED, METHOD, QUEUED, SENT, WAITING, Task
 from skate.core.workers import START_FAILED, Worker
 
@@ -312,12 +313,12 @@ class Calls:
             elif environment is not None:
                 self.die(actor, environment, calls)
             else:
-                fields = {
-                    "message": f"its worker process {reason}",
-                    "pid": worker.pid,
-                    "reason": "WORKER_DIED",
-                }
-                self.die(actor, ("ActorDiedError", fields), calls)
+                survival = self.node.survival
+                if died_of_memory(worker):
+                    for task in [t for t in calls if worker.had_begun(t.sequence, begun) and not t.cancelled]:
+                        calls.remove(task)
+                        self.node.execution.fail(task, survival.call_error(actor, task, worker, reason))
+                self.die(actor, survival.death(actor, worker, reason), calls)
             return
         self._restart(actor, calls, begun, reason, worker)
 
@@ -328,7 +329,7 @@ class Calls:
         for task in calls:
             if task.cancelled:
                 self.node.execution.fail(task, cancelled_error(task))
-            elif task.sequence > begun:
+            elif not worker.had_begun(task.sequence, begun):
                 kept.append(task)
             elif task.retries:
                 task.retries -= task.retries > 0
@@ -337,19 +338,12 @@ class Calls:
                     self.node.forwarding.tell_retried(task)
                 kept.append(task)
             else:
-                text = (
-                    f"the actor {actor.describe()} is restarting: its process (pid {worker.pid}) {reason} while "
-                    f"{task.template.name} ran, which may or may not have had its effect"
-                )
-                self.node.execution.fail(task, ("ActorUnavailableError", {"message": text}))
-        for task in kept:
-            task.state = QUEUED
-            task.worker = None
-        actor.queue.extendleft(reversed(kept))
+                self.node.execution.fail(task, self.node.survival.call_error(actor, task, worker, reason))
+        put_first(actor.queue, kept)
         creation = actor.creation
         creation.attempt += 1
         self.node.tasks[actor.actor_id] = creation
-        self.node.scheduler.requeue(creation)
+        self.node.survival.restart(actor, worker)
         if self.node.peers.active:
             self.node.routes.report(actor)
 

@@ -8,7 +8,7 @@ from skate.core import messages as m
 from skate.core.feasibility import refusal
 from skate.core.objects import ObjectRecord
 from skate.core.tasks import CREATION, ENDED, METHOD, PLAIN, QUEUED, SENT, WAITING, Task, return_ids
-from skate.core.workers import START_FAILED, Worker
+from skate.core.workers import Worker
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -398,6 +398,7 @@ class Execution:
         """A worker process is gone: what it ran is retried or fails, what it had not begun runs elsewhere."""
         node = self.node
         tasks = list(worker.outstanding.values())
+        worker.owed = len(tasks)
         worker.outstanding.clear()
         node.scheduler.remove(worker)
         for task in tasks:
@@ -410,28 +411,8 @@ class Execution:
                 if task.kind == CREATION:
                     node.calls.creation_died(task, worker, reason)
                 else:
-                    self._survive(task, worker, begun, reason)
+                    node.survival.task(task, worker, begun, reason)
         node.scheduler.dispatch_all()
-
-    def _survive(self, task: Task, worker: Worker, begun: int, reason: str) -> None:
-        if task.cancelled:
-            self.fail(task, cancelled_error(task))
-        elif worker.kill_reason is not None and worker.kill_reason[0] in START_FAILED:
-            self.fail(task, worker.kill_reason)
-        elif task.sequence > begun:
-            self.node.scheduler.requeue(task)
-        elif task.retries:
-            task.retries -= task.retries > 0
-            task.attempt += 1
-            if task.origin is not None:
-                self.node.forwarding.tell_retried(task)
-            self.node.scheduler.requeue(task)
-        else:
-            text = (
-                f"the worker process (pid {worker.pid}) that ran {task.template.name} {reason}, on attempt "
-                f"{task.attempt + 1}; raise max_retries (now {task.template.max_retries}) to have it run again"
-            )
-            self.fail(task, worker.kill_reason or ("WorkerCrashedError", {"message": text}))
 
 
 def node_needed(task: Task, record: ObjectRecord) -> bool:

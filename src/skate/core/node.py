@@ -24,12 +24,15 @@ from skate.core.inventory import Inventory
 from skate.core.lifetimes import Lifetimes, owner_of
 from skate.core.memory import MemoryPlan
 from skate.core.objects import ObjectRecord, ObjectTable
+from skate.core.pauses import Pauses
 from skate.core.peers import Peers
 from skate.core.placement import PlacementTable
+from skate.core.pressure import Pressure
 from skate.core.queries import Queries
 from skate.core.resources import UNIT
 from skate.core.routes import Routes
 from skate.core.scheduler import Scheduler
+from skate.core.survival import Survival
 from skate.core.tasks import METHOD, Task
 from skate.core.workers import Worker
 
@@ -89,6 +92,11 @@ class NodeCore:
         self.scheduler = Scheduler(self.capacity, self.emit, self.execution.start)
         self.scheduler.spawn = self._spawn
         self.scheduler.lend = self.execution.lend
+        self.pauses = Pauses()
+        #: Tasks that wait before they are tried again, and until when.
+        self.pausing: dict[bytes, float] = {}
+        self.pressure = Pressure(self)
+        self.survival = Survival(self)
         self.placement = PlacementTable(self)
         self.queries = Queries(self)
         self.next_cid = 1
@@ -141,7 +149,12 @@ class NodeCore:
     def tick(self, now: float) -> float | None:
         """Time has passed; returns seconds until the next tick is wanted, or None."""
         self.now = self.scheduler.now = now
+        # First, as what they start may have to be looked after.
+        pause = self.pauses.tick(now) if self.pauses else None
         again = self.scheduler.tick(now)
+        if pause is not None:
+            self.scheduler.watchful = True
+            again = pause if again is None else min(again, pause)
         if self.peers.active:
             report = self.peers.tick(now)
             if report is not None and (again is None or report < again):
@@ -187,6 +200,11 @@ class NodeCore:
             self.disconnect(cid, now, 0, text)
 
     # -- small parts
+
+    def later(self, seconds: float, step: Callable[[], None]) -> None:
+        """Have a step taken after some time."""
+        self.pauses.after(self.now, seconds, step)
+        self.scheduler.watchful = True
 
     def emit(self, cid: int, message: tuple[Any, ...]) -> None:
         """Append an effect."""

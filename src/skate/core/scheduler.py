@@ -77,6 +77,8 @@ class Scheduler:
         self.version = 0  # counts changes of what the node has
         #: Set while placement groups wait for resources: tries to place them.
         self.place: Callable[[], None] | None = None
+        #: Set while memory is short: says whether what could run has to wait.
+        self.held: Callable[[], bool] | None = None
 
     def class_of(self, task: Task) -> SchedClass:
         """The scheduling class of a task."""
@@ -168,7 +170,7 @@ class Scheduler:
     def _send_ahead(self, group: SchedClass) -> None:
         queue = group.queue
         depth = self.depth(queue[0])
-        if depth <= 1:
+        if depth <= 1 or self.held is not None:
             return
         # Evenly, so that the last tasks of a batch do not all wait behind one worker.
         room = [
@@ -192,6 +194,8 @@ class Scheduler:
         return min(AHEAD_MAX, max(1, int(AHEAD_SECONDS / (seconds + 1e-5))))
 
     def _acquire(self, group: SchedClass, task: Task) -> Any:
+        if self.held is not None and self.held():
+            return None
         strategy = group.strategy
         if strategy is None or strategy[0] != "bundle":
             return self.capacity.acquire(group.request)
@@ -242,7 +246,7 @@ class Scheduler:
         worker.stalled = over or bool(worker.blocked)
         if over and group in self.waiting:
             self.waiting[group] = self.waiting.pop(group)
-        elif queue and not worker.leaving and not worker.blocked:
+        elif queue and not worker.leaving and not worker.blocked and self.held is None:
             depth = self.depth(queue[0]) if worker.outstanding else 1
             while queue and len(worker.outstanding) < depth:
                 self._send(worker, queue.popleft())

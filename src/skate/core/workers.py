@@ -16,6 +16,7 @@ class Worker:
     __slots__ = (
         "cid", "env_key", "pid", "sched_class", "lease", "outstanding", "sent", "known", "actor", "blocked", "stalled",
         "progress", "lent", "asked_back", "calls", "idle_since", "leaving", "kill_reason", "leased_at",
+        "beyond", "details", "owed",
     )  # fmt: skip
 
     def __init__(self, cid: int, env_key: str) -> None:
@@ -39,6 +40,14 @@ class Worker:
         self.leased_at = 0.0
         self.leaving = False
         self.kill_reason: tuple[str, dict[str, Any]] | None = None
+        #: What is known once its process is gone: tasks begun out of turn, its last lines in words, calls it did not answer.
+        self.beyond: frozenset[int] = frozenset()
+        self.details = ""
+        self.owed = 0
+
+    def had_begun(self, sequence: int, begun: int) -> bool:
+        """Whether it had begun one of the tasks sent to it: the first `begun`, or one of those taken out of turn."""
+        return sequence <= begun or sequence in self.beyond
 
     def __repr__(self) -> str:
         what = f"actor {self.actor.name}" if self.actor is not None else "tasks"

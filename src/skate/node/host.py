@@ -20,6 +20,7 @@ from skate.node.control_c import ControlC
 from skate.node.cooling import Cooling
 from skate.node.launcher import PYTHON, zygote_config
 from skate.node.logs import WorkerOutput
+from skate.node.memory_monitor import NEVER, MemoryMonitor
 from skate.node.neighbours import Neighbours, facts
 from skate.node.overflow import OverflowFile
 from skate.node.worker_pool import WorkerPool
@@ -88,6 +89,7 @@ class NodeHost:
         self.leaving = False
         self.output = WorkerOutput(settings.log_to_driver)
         self.dirty: set[int] = set()
+        self.monitor = MemoryMonitor(self)
         self.pool = WorkerPool(self)
         self.workers = self.pool.workers
         self.zygote_config = zygote_config(
@@ -217,6 +219,8 @@ class NodeHost:
         dirty = self.dirty
         if not dirty:
             return
+        if self.monitor.asleep:
+            self.monitor.wake()
         later = set()
         for cid in dirty:
             worker = self.workers.get(cid)
@@ -261,15 +265,24 @@ class NodeHost:
             process.tidy()
         if self.dirty:
             self.flush()
-        wanted = self.cooling.turn(time.monotonic())
-        if not self.core.scheduler.watchful and self.neighbours is None:
-            return wanted
-        again = self.core.tick(time.monotonic())
-        if wanted is None or (again is not None and again < wanted):
-            wanted = again
+        now = time.monotonic()
+        wanted = self.cooling.turn(now)
+        if self.monitor.due <= now:
+            self.monitor.look(now)
+        if self.pool.ending:
+            wanted = min(self.pool.see_ended(now), NEVER if wanted is None else wanted)
+        if self.core.scheduler.watchful or self.neighbours is not None:
+            again = self.core.tick(time.monotonic())
+            if wanted is None or (again is not None and again < wanted):
+                wanted = again
         if self.core.effects and not self._applying:
             self.apply()
+        if self.dirty:
             self.flush()
+        # Last, as what was flushed may have woken the monitor.
+        due = self.monitor.due
+        if due != NEVER and (wanted is None or due - now < wanted):
+            wanted = max(0.0, due - now)
         return wanted
 
     # -- the end

@@ -90,6 +90,16 @@ def zygote_config(sys_path: list[str], preload: tuple[str, ...], extra: dict[str
     }
 
 
+HINTS = {
+    "SIGKILL": " (not by Skate: by the kernel, or by somebody)",
+    "SIGSEGV": " (C code used memory that is not its own)",
+    "SIGBUS": " (C code used memory that is not there, or a file was cut or a disk filled under its mapping)",
+    "SIGABRT": " (C code gave up)",
+    "SIGILL": " (C code was built for another processor, or has gone astray)",
+    "SIGFPE": " (C code divided by zero)",
+}
+
+
 def how_it_ended(status: int | None) -> str:
     """An exit status as words: by which signal, or with which code."""
     if status is None:
@@ -100,8 +110,7 @@ def how_it_ended(status: int | None) -> str:
             name = signal.Signals(number).name
         except ValueError:
             name = f"signal {number}"
-        hint = " (by the kernel for lack of memory, or by somebody)" if name == "SIGKILL" else ""
-        return f"was killed by {name}{hint}"
+        return f"was killed by {name}{HINTS.get(name, '')}"
     return f"exited with code {os.WEXITSTATUS(status)}"
 
 

@@ -12,6 +12,7 @@ import select
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable
 
 from skate.wire.output import MARK
 
@@ -87,10 +88,12 @@ class WorkerOutput:
         self._changed = threading.Condition()
         self._printed = 0
         self._ended = False
-        #: Last lines of stderr by worker, for the message when it dies.
-        self.last_lines: dict[int, list[str]] = {}
+        #: Last lines by worker, of stdout and stderr as they came, for the message when it dies.
+        self.last_lines: dict[int, deque[str]] = {}
         #: Last lines of both streams by (pid, "out" or "err"), for `get_log`.
         self.tails: dict[tuple[int, str], Tail] = {}
+        #: Called, in the thread that reads, when all that a worker has written is read.
+        self.on_end: Callable[[], None] = _nothing
 
     def pipes(self, cid: int) -> tuple[int, int]:
         """Two pipe ends for a new worker to write to; the reading ends are watched here."""
@@ -162,6 +165,11 @@ class WorkerOutput:
         source.worker.open -= 1
         if not source.worker.open:
             self._workers.pop(source.worker.cid, None)
+            self.on_end()
+
+    def reading(self, cid: int) -> bool:
+        """Whether more of what a worker has written may be read yet."""
+        return cid in self._workers
 
     def _take(self, source: _Source, lines: list[bytes]) -> None:
         texts: list[str] = []
@@ -174,6 +182,13 @@ class WorkerOutput:
                 source.pid, source.name = int(pid), name
             else:
                 self._print_one(source, line, texts, empty=True)
+        if texts:
+            recent = self.last_lines.get(source.worker.cid)
+            if recent is None:
+                recent = self.last_lines[source.worker.cid] = deque(maxlen=RECENT_LINES)
+            # Without the name in front, which the message says anyway.
+            end = f" pid={source.pid or source.worker.pid}) "
+            recent.extend(text.partition(end)[2][:-1] for text in texts[-RECENT_LINES:])
         if self.enabled and texts:
             self._hold(source.is_error, "".join(texts))
 
@@ -190,10 +205,6 @@ class WorkerOutput:
             if len(self.tails) > TAILS_MAX:
                 del self.tails[next(iter(self.tails))]
         tail.add(text)
-        if source.is_error:
-            recent = self.last_lines.setdefault(source.worker.cid, [])
-            recent.append(text)
-            del recent[:-RECENT_LINES]
 
     # -- printing
 
@@ -251,6 +262,10 @@ class WorkerOutput:
         while thread.is_alive() and printed != self._printed:
             printed = self._printed
             thread.join(PATIENCE_SECONDS)
+
+
+def _nothing() -> None:
+    """Nobody waits for it."""
 
 
 def _write(stream: object, text: str) -> None:

@@ -36,6 +36,11 @@ class Settings:
     local_mode: bool = False
     log_to_driver: bool = True
     preload: tuple[str, ...] = ()
+    #: Bytes that the node and its workers may use together (0: what the machine and the container allow), the share of it
+    #: above which a worker is ended, and how often to look (0: never).
+    memory_limit: int = 0
+    memory_threshold: float = 0.95
+    memory_refresh_seconds: float = 0.25
     gpu_ids: tuple[Any, ...] = field(default=())
 
     @classmethod
@@ -72,6 +77,9 @@ class Settings:
             local_mode=bool(given.get("local_mode")),
             log_to_driver=given.get("log_to_driver") is not False,
             preload=_preload(given.get("preload")),
+            memory_limit=memory_limit(),
+            memory_threshold=_threshold(),
+            memory_refresh_seconds=_refresh_seconds(),
             gpu_ids=ids,
         )
 
@@ -181,9 +189,59 @@ def _cpus_of_machine() -> float:
         return float(os.cpu_count() or 1)
 
 
+def memory_limit() -> int:
+    """Bytes that SKATE_MEMORY_LIMIT allows the node and its workers together; 0 if it is not set. Raises ValueError."""
+    said = os.environ.get("SKATE_MEMORY_LIMIT", "").strip()
+    if not said:
+        return 0
+    number = said.rstrip("iBbKkMmGgTt ")
+    unit = said[len(number) :].strip().lower()
+    try:
+        return int(float(number) * _SIZES[unit])
+    except (ValueError, KeyError):
+        raise ValueError(
+            f'SKATE_MEMORY_LIMIT={said!r} is not a size; give bytes, or a number with a unit such as "4GiB" or "500MB"'
+        ) from None
+
+
+_SIZES = {"": 1, "b": 1} | {
+    f"{letter}{kind}": base**power
+    for power, letter in enumerate("kmgt", 1)
+    for kind, base in (("", 1024), ("ib", 1024), ("b", 1000))
+}
+
+
+def _threshold() -> float:
+    name = "SKATE_MEMORY_THRESHOLD"
+    said = os.environ.get(name)
+    if said is None:
+        name = "RAY_memory_usage_threshold"
+        said = os.environ.get(name, "0.95")
+    try:
+        share = float(said)
+    except ValueError:
+        share = -1.0
+    if not 0 < share <= 1:
+        raise ValueError(f"{name}={said!r} is not a share of the memory; give a number above 0 and up to 1")
+    return share
+
+
+def _refresh_seconds() -> float:
+    name = "RAY_memory_monitor_refresh_ms"
+    said = os.environ.get(name, "250")
+    try:
+        milliseconds = float(said)
+    except ValueError:
+        milliseconds = -1.0
+    if not 0 <= milliseconds < 1e9:
+        raise ValueError(f"{name}={said!r} is not a time; give milliseconds, or 0 to turn it off")
+    return milliseconds / 1000
+
+
 def _memory_of_machine() -> int:
-    """Bytes that this process may use: of the machine, or of its cgroup if that is less."""
+    """Bytes that this process may use: of the machine, or of its cgroup or SKATE_MEMORY_LIMIT if that is less."""
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    whole = min(whole, memory_limit() or whole)
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:
             with open(path) as file:

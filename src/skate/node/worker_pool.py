@@ -6,6 +6,7 @@ Everything here runs under the engine lock.
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import time
 from typing import TYPE_CHECKING, Any
@@ -13,12 +14,17 @@ from typing import TYPE_CHECKING, Any
 from skate.node.descendants import end_group
 from skate.node.descriptors import Descriptors
 from skate.node.environments import Environments
+from skate.node.last_words import details
 from skate.node.launcher import PYTHON, Launcher, how_it_ended
 from skate.node.worker_process import WorkerProcess
 from skate.wire.channel import Channel, ChannelClosed
 
 if TYPE_CHECKING:
+    from skate.core.workers import Worker
     from skate.node.host import NodeHost
+
+#: How long the last lines of a dead process are waited for; its children may keep its output open.
+LINES_SECONDS = 0.1
 
 
 class WorkerPool:
@@ -32,6 +38,8 @@ class WorkerPool:
         self.launchers: dict[str, Launcher] = {}
         self.descriptors = Descriptors()
         self.environments = Environments(self)
+        #: Ended processes whose last lines are still being read, and how long they are waited for.
+        self.ending: list[tuple[float, WorkerProcess]] = []
 
     # -- starting
 
@@ -68,6 +76,7 @@ class WorkerPool:
         """Have the zygote fork the process of a worker; the lock is held."""
         ends: tuple[int, ...] = ()
         try:
+            self.host.output.on_end = self._output_ended
             ends = self.host.output.pipes(worker.cid)
             worker.slot = self.host.board.take()
             worker.launcher = self.launcher_for(python)
@@ -100,6 +109,7 @@ class WorkerPool:
         worker = self.workers.get(cid)
         if worker is None:
             return
+        worker.killed = True
         if worker.pid and worker.launcher is not None:
             worker.launcher.kill(worker.pid)
         else:
@@ -137,9 +147,10 @@ class WorkerPool:
                 found = self.by_pid.pop(event["pid"], None)
                 if found is not None:
                     found.status = event["status"]
+                    found.peak = event["peak"]
                     found.exited = True
                     self.drain(found)
-                    self.lost(found, how_it_ended(found.status))
+                    self._ended(found)
 
     def _readable(self, worker: WorkerProcess, events: int) -> None:
         channel = worker.channel
@@ -186,6 +197,29 @@ class WorkerPool:
                 return
             self._take(worker, messages)
 
+    def _ended(self, worker: WorkerProcess) -> None:
+        """A process has ended; how it did so is told once its last lines are read, if anybody will want them."""
+        known = self.host.core.scheduler.workers.get(worker.cid)
+        expected = worker.killed or known is None or (known.leaving and worker.status == 0)
+        if expected or not self.host.output.reading(worker.cid):
+            self.lost(worker, how_it_ended(worker.status))
+        else:
+            self.ending.append((time.monotonic() + LINES_SECONDS, worker))
+
+    def _output_ended(self) -> None:
+        if self.ending:
+            self.pump.kick()
+
+    def see_ended(self, now: float) -> float:
+        """Tell of the ended processes whose lines are all read, or take too long; returns seconds until the next look."""
+        waiting, self.ending = self.ending, []
+        for until, worker in waiting:
+            if now < until and self.host.output.reading(worker.cid):
+                self.ending.append((until, worker))
+            else:
+                self.lost(worker, how_it_ended(worker.status))
+        return min((until - now for until, _ in self.ending), default=LINES_SECONDS)
+
     def lost(self, worker: WorkerProcess, reason: str) -> None:
         if self.workers.pop(worker.cid, None) is None:
             return
@@ -199,13 +233,26 @@ class WorkerPool:
             begun, answers = self.host.board.give_back(worker.slot)
             for answer in answers:
                 self.host.core.step(worker.cid, answer, time.monotonic())
-        lines = self.host.output.last_lines.pop(worker.cid, None)
-        if lines and not os.WIFEXITED(worker.status or 0):
-            reason += "; last lines of its stderr:\n    " + "\n    ".join(lines[-5:])
+        lines = self.host.output.last_lines.pop(worker.cid, ())
+        known = self.host.core.scheduler.workers.get(worker.cid)
+        if known is not None:
+            known.details = details(worker, lines, None if worker.killed else self.host.monitor.limit_now())
+            if worker.status is not None and os.WIFSIGNALED(worker.status) and not worker.killed:
+                self._blame_kernel(worker, known)
         self.host.core.disconnect(worker.cid, time.monotonic(), begun, reason)
         if not self.host._applying:
             self.host.apply()
             self.host.flush()
+
+    def _blame_kernel(self, worker: WorkerProcess, known: Worker) -> None:
+        """Say so if it was the kernel that ended a process, for lack of memory."""
+        if os.WTERMSIG(worker.status or 0) == signal.SIGKILL and self.host.monitor.killed_by_kernel():
+            pressure = self.host.core.pressure
+            pressure.resident.setdefault(worker.cid, worker.peak)
+            text = (
+                f"{pressure.who(known)} was ended by the kernel for lack of memory (it counted an oom_kill)"
+            )
+            known.kill_reason = pressure.out_of_memory(known, text, [], False)
 
     # -- the end
 

@@ -9,6 +9,7 @@ reason, it kills its children, and what they started, and leaves; and the kernel
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import gc
 import os
 import select
@@ -26,6 +27,8 @@ from skate.node import descendants
 from skate.node.birth import CONTROL_FD
 
 REQUEST_BYTES_MAX = 1 << 17
+#: What a process's largest size is counted in.
+MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
 
 
 class Zygote:
@@ -182,10 +185,11 @@ class Zygote:
             if pid in self.children:
                 # Before it is waited for, so that the number is not another's by now.
                 descendants.end_group(pid)
-            _, status = os.waitpid(pid, 0)
+            _, status, used = os.wait4(pid, 0)
             if pid in self.children:
                 self.children.discard(pid)
-                self.tell({"event": "exited", "pid": pid, "status": status})
+                peak = used.ru_maxrss * MAXRSS_BYTES
+                self.tell({"event": "exited", "pid": pid, "status": status, "peak": peak})
 
 
 def become_worker(zygote: Zygote, parent: int, request: dict[str, Any], fds: list[int]) -> None:
@@ -237,6 +241,8 @@ def main() -> None:
     import skate.worker.environment
     import skate.worker.main  # noqa: F401  for the children
 
+    # In the workers: a crash in C code leaves the Python line that led to it among the last lines of its output.
+    faulthandler.enable(2, all_threads=False)
     control = socket.socket(fileno=CONTROL_FD)
     os.set_inheritable(CONTROL_FD, False)
     null = os.open(os.devnull, os.O_RDONLY)

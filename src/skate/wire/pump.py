@@ -280,6 +280,11 @@ class Pump:
         except (BlockingIOError, OSError):
             return
 
+    def retime(self) -> None:
+        """A timer has been set: have whoever polls ask `before_poll` again."""
+        if self._polling:
+            self.kick()
+
     def attend(self) -> None:
         """Have the background thread poll at once, because nobody will wait."""
         self._wanted = True

@@ -1,0 +1,40 @@
+"""What is said of a worker process that has died, beside how it ended: its memory, and the last lines that it wrote."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from skate.core.resources import human_bytes
+
+if TYPE_CHECKING:
+    from skate.core.pressure import Gauge
+    from skate.node.worker_process import WorkerProcess
+
+LINES_MAX = 10
+#: Where a worker's own frames lie, which say nothing of a crash in what it ran.
+_OURS = tuple(
+    f'  File "{os.path.join(os.path.dirname(os.path.dirname(__file__)), part)}' for part in ("worker", "node")
+)
+_ENDS = ('  File "<string>", line 1 in <module>', "Extension modules:")
+LINE_CHARACTERS_MAX = 400
+
+
+def details(worker: WorkerProcess, lines: Iterable[str], limit: Gauge | None) -> str:
+    """The lines that go below the message."""
+    said = []
+    if worker.resident:
+        seen = f"\n  memory: {human_bytes(worker.resident)} of its own at the last look"
+        if worker.resident_peak > worker.resident:
+            seen += f", {human_bytes(worker.resident_peak)} at most"
+        said.append(seen)
+    elif worker.peak:
+        said.append(f"\n  memory: {human_bytes(worker.peak)} at most, with what it shared")
+    if said and limit is not None:
+        said.append(f"; {human_bytes(limit.use)} of {human_bytes(limit.limit)} were in use ({limit.source})")
+    last = [line for line in lines if line.strip() and not line.startswith((*_OURS, *_ENDS))][-LINES_MAX:]
+    if last:
+        said.append("\n  last lines of its output:")
+        said += [f"\n    {line[:LINE_CHARACTERS_MAX]}" for line in last]
+    return "".join(said)
