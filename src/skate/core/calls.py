@@ -217,6 +217,8 @@ class Calls:
         task.worker = worker
         worker.sent += 1
         task.sequence = worker.sent
+        if not worker.outstanding:
+            worker.progress = self.node.now
         worker.outstanding[task.task_id] = task
         self.node.execution.start(task)
         return True
@@ -227,6 +229,7 @@ class Calls:
 
     def answered(self, worker: Worker) -> None:
         """A call has been answered: the actor may be done for good."""
+        worker.progress = self.node.now
         if worker.actor is not None and not worker.outstanding:
             self.end_if_unwanted(worker.actor)
 

@@ -51,6 +51,11 @@ BLOCKED = 34  # task_id: waits in get
 UNBLOCKED = 35  # task_id
 EXITING = 36  # actor leaves by its own will: reason
 
+# client -> node: waits that last
+WAITS = 37  # number, ids (24 bytes: of a stream's task), how many of them, task id or nothing, facts
+WAIT_OVER = 38  # number
+STILL = 39  # round: the waits said since then are those that there are
+
 # node -> client
 RESULT = 40  # oid, kind, payload, held ids, kept
 VALUE = 41  # oid, kind, payload, held ids
@@ -58,6 +63,8 @@ REPLY = 42  # request number, ok, value
 STREAM = 43  # task_id, index, kind, payload, held ids, kept
 STREAM_END = 44  # task_id, count
 GONE = 45  # actor_id, reason: calls from now on fail without asking
+CONFIRM = 46  # round: say again what is waited for
+DEADLOCK = 47  # number of the wait, text: it never ends
 
 SURVEY = 48  # key, kinds: tell what you hold
 

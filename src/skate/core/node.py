@@ -34,6 +34,8 @@ from skate.core.routes import Routes
 from skate.core.scheduler import Scheduler
 from skate.core.survival import Survival
 from skate.core.tasks import METHOD, Task
+from skate.core.waiting import Reasons
+from skate.core.waits import Waits
 from skate.core.workers import Worker
 
 SHELL = -1
@@ -99,6 +101,8 @@ class NodeCore:
         self.survival = Survival(self)
         self.placement = PlacementTable(self)
         self.queries = Queries(self)
+        self.waits = Waits(self)
+        self.reasons = Reasons(self)
         self.next_cid = 1
         #: Has a task run here as soon as it can, or on another node.
         self.admit: Callable[[Task], None] = self.scheduler.enqueue
@@ -136,6 +140,9 @@ class NodeCore:
             m.BLOCKED: self.execution.blocked,
             m.UNBLOCKED: self.execution.unblocked,
             m.EXITING: self.calls.exiting,
+            m.WAITS: self.waits.waits,
+            m.WAIT_OVER: self.waits.over,
+            m.STILL: self.waits.still,
             **self.placement.bundles.node_handlers,
         }
 
@@ -155,6 +162,10 @@ class NodeCore:
         if pause is not None:
             self.scheduler.watchful = True
             again = pause if again is None else min(again, pause)
+        if self.waits.by_client:
+            look = self.waits.tick(now)
+            if look is not None and (again is None or look < again):
+                again = look
         if self.peers.active:
             report = self.peers.tick(now)
             if report is not None and (again is None or report < again):
@@ -175,6 +186,7 @@ class NodeCore:
         """A process is gone; `begun` says how many of the tasks sent to it were begun, `reason` how it ended."""
         self.now = self.scheduler.now = now
         client = self.clients.pop(cid, None)
+        self.waits.forget_client(cid)
         worker = self.scheduler.workers.get(cid)
         if worker is not None:
             self.inventory.worker_ended(worker, reason)
@@ -277,23 +289,7 @@ class NodeCore:
 
     def why_waiting(self, task: Task) -> str:
         """What a task waits for, in words."""
-        if task.state == 0:
-            return f"{task.missing} of its arguments are still being computed"
-        if task.state == 1 and task.actor is not None:
-            return f"the actor {task.actor.describe()} is not up yet"
-        if task.node is not None:
-            return f"it was given to node {task.node.node_id.hex()}"
-        if task.state == 1:
-            return self._shortage(task)
-        return f"it runs on worker {task.worker.pid}" if task.worker is not None else ""
-
-    def _shortage(self, task: Task) -> str:
-        for name, units in task.template.request.items():
-            free = self.capacity.available.get(name, 0)
-            if free < units:
-                total = self.capacity.total.get(name, 0)
-                return f"no {name}: {units / 10000:g} asked for, {max(free, 0) / 10000:g} of {total / 10000:g} free"
-        return "no worker is free yet"
+        return self.reasons.of_task(task)
 
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
@@ -313,6 +309,7 @@ class NodeCore:
             assert record.kind or self._has_a_cause(record), f"{record} waits for nothing"
         self._check_books()
         self.definitions.check()
+        self.waits.check()
         self.abroad.check()
         self.peers.check()
         invariants.check(self)

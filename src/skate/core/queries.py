@@ -59,6 +59,9 @@ class Queries:
     def request(self, cid: int, message: tuple[Any, ...]) -> None:
         """REQUEST: look the verb up, answer with its result or with the error it raises."""
         _, number, verb, arguments = message
+        if verb == "why":
+            self.node.reasons.ask(cid, message)
+            return
         if self.node.peers.head is not None and verb in HEAD_VERBS:
             if verb == "group_ready":
                 self.node.placement.bundles.await_head(cid, arguments[1])

@@ -1,0 +1,218 @@
+"""A deadlock in words: who waits for whom, round the circle, and which of the waits is ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate.core.actors import ALIVE
+from skate.core.deadlock import Judgement, Key, held_units, side_by_side
+from skate.core.resources import human_amount
+from skate.core.tasks import METHOD, SENT, Task
+
+if TYPE_CHECKING:
+    from skate.core.node import NodeCore
+    from skate.core.waits import Wait
+
+STEPS_MAX = 30
+REMEDY = (
+    "pass refs on instead of getting them, let an actor answer while it waits (async methods, or max_concurrency), or ask for "
+    "less of what is short"
+)
+
+Step = tuple[str, Key | None]
+
+
+class WaitGraph:
+    """Follows what is stuck from one thing to the next that is to blame for it."""
+
+    def __init__(self, node: NodeCore, judgement: Judgement) -> None:
+        self.node = node
+        self.judgement = judgement
+
+    def victim(self, wait: Wait) -> Wait:
+        """Which wait to end, that others may go on: the newest of a circle, or the last on the way that has none."""
+        path: list[Key] = []
+        key: Key | None = Judgement.key_of(wait)
+        while key is not None and key not in path:
+            path.append(key)
+            key = self._step(key)[1]
+        circle = path if key is None else path[path.index(key) :]
+        waits = [self._wait(each) for each in circle if each[0] == "wait"]
+        waits = waits or [self._wait(each) for each in path if each[0] == "wait"]
+        if key is None:
+            return waits[-1]
+        return max(waits, key=lambda each: (each.since, each.cid, each.number))
+
+    def text(self, wait: Wait) -> str:
+        """The circle that a wait is part of, as a sentence, and what to do about it."""
+        key: Key | None = Judgement.key_of(wait)
+        met: list[Key] = []
+        text = ""
+        while key is not None and key not in met and len(met) < STEPS_MAX:
+            met.append(key)
+            words, following = self._step(key)
+            if key[0] == "wait":
+                words = f"{self._who(self._wait(key), True)}{', which' if text else ''} {words}"
+            text += words
+            key = following
+        if key is not None and key[0] == "wait":
+            text += self._who(self._wait(key), False)
+        return f"this can never end: {text}; {REMEDY}"
+
+    def _wait(self, key: Key) -> Wait:
+        cid, number = key[1]
+        return self.node.waits.by_client[cid][number]
+
+    def _who(self, wait: Wait, with_site: bool) -> str:
+        task = self.node.tasks.get(wait.task_id)
+        site = wait.facts.get("where", "")
+        name = "the driver" if task is None else task.template.name
+        return f"{name} (at {site})" if site and with_site else name
+
+    # -- one step: what is waited for, in words, and whom it leads to
+
+    def _step(self, key: Key) -> Step:
+        kind, what = key
+        if kind == "wait":
+            return self._of_wait(self._wait(key))
+        if kind == "id":
+            return self._of_id(what)
+        if kind == "task":
+            return self._of_task(self.node.tasks[what])
+        if kind == "class":
+            return self._of_class(what)
+        if kind == "group":
+            return self._of_group(what)
+        if kind == "lease":
+            return self._of_lease(what)
+        if kind == "process":
+            return self._of_process(what)
+        return ("", self._first_stuck([("process", cid) for cid in self.node.waits.by_client]))
+
+    def _stuck(self, key: Key) -> bool:
+        return key not in self.judgement.live
+
+    def _first_stuck(self, keys: list[Key]) -> Key | None:
+        return next((key for key in keys if self._stuck(key)), None)
+
+    def _of_wait(self, wait: Wait) -> Step:
+        key = self._first_stuck([("id", oid) for oid in wait.ids])
+        return (f"waits for {self._name(key[1])}", key) if key is not None else ("waits", None)
+
+    def _name(self, oid: bytes) -> str:
+        task = self.node.tasks.get(oid[:24])
+        if task is not None:
+            return task.template.name
+        group = self.judgement.group_of(oid)
+        if group is not None:
+            return self._name_of_group(group)
+        return "a value that nobody makes"
+
+    def _name_of_group(self, group_id: bytes) -> str:
+        group = self.node.placement.groups[group_id]
+        return f"placement group {group.name or group_id.hex()[:8]}"
+
+    def _of_id(self, oid: bytes) -> Step:
+        if oid[:24] in self.node.tasks:
+            return "", ("task", oid[:24])
+        group = self.judgement.group_of(oid)
+        return "", (("group", group) if group is not None else None)
+
+    def _of_task(self, task: Task) -> Step:
+        if task.state == SENT:
+            return self._of_sent(task)
+        missing = self._first_stuck([("id", oid) for _, oid in task.deps])
+        if missing is not None:
+            return f", which takes the result of {self._name(missing[1])}", missing
+        if task.kind != METHOD:
+            return "", ("class", self.node.scheduler.class_of(task))
+        lanes = task.actor.lanes.get(task.actor.lane_of(task), ())
+        first = self._first_stuck([("task", each.task_id) for each in lanes])
+        if first is not None and first[1] != task.task_id:
+            return f", which comes behind {self.node.tasks[first[1]].template.name}", first
+        actor = task.actor
+        if actor.state != ALIVE or actor.worker is None:
+            return f", which waits for actor {actor.describe()} to be up", ("task", actor.actor_id)
+        return self._in_queue(actor)
+
+    def _of_sent(self, task: Task) -> Step:
+        worker = task.worker
+        waits = self.node.waits.by_client.get(worker.cid, {})
+        own = [wait for wait in waits.values() if wait.task_id == task.task_id]
+        if own:
+            # Its name has just been said.
+            return self._go_on(own[0])
+        if worker.actor is not None:
+            return self._in_queue(worker.actor)
+        first = next(iter(worker.outstanding.values()))
+        if first is not task:
+            return ", which was sent behind ", ("task", first.task_id)
+        return self._go_on(next(iter(waits.values())))
+
+    def _go_on(self, wait: Wait) -> Step:
+        return ", as ", Judgement.key_of(wait)
+
+    def _in_queue(self, actor: Any) -> Step:
+        """A call that an actor does not come to."""
+        waits = self.node.waits.by_client.get(actor.worker.cid, {})
+        stuck = [Judgement.key_of(wait) for wait in waits.values()]
+        all_of_it = "all threads of which wait: " if side_by_side(actor) else "behind "
+        return f", which waits in the queue of actor {actor.describe()}, {all_of_it}", self._first_stuck(
+            stuck
+        )
+
+    # -- resources
+
+    def _of_class(self, group: Any) -> Step:
+        strategy = group.strategy
+        pools = [self.node.capacity]
+        if strategy is not None and strategy[0] == "bundle":
+            placed = self.node.placement.groups.get(strategy[1])
+            if placed is not None and placed.state != "CREATED":
+                return f", which is to run in {self._name_of_group(strategy[1])}", ("group", strategy[1])
+            pools = [
+                pool
+                for (owner, index), pool in self.node.scheduler.pools.items()
+                if owner == strategy[1] and strategy[2] in (-1, index)
+            ]
+        return self._short(pools[0], group.request)
+
+    def _of_group(self, group_id: bytes) -> Step:
+        whole: dict[str, int] = {}
+        for bundle in self.node.placement.groups[group_id].bundles:
+            for name, units in bundle.items():
+                whole[name] = whole.get(name, 0) + units
+        return self._short(self.node.capacity, whole)
+
+    def _short(self, pool: Any, request: dict[str, int]) -> Step:
+        for name, units in request.items():
+            free = pool.available.get(name, 0)
+            if units <= free:
+                continue
+            total = human_amount(pool.total.get(name, 0))
+            words = f", which needs {human_amount(units)} {name} ({human_amount(max(free, 0))} of {total} free), held by "
+            for key, lease in self.judgement.holders_of(pool):
+                if held_units(lease, name) and self._stuck(key):
+                    return words + ("a placement group, while " if key[0] == "bundle" else ""), key
+        return ", which needs what is not free", None
+
+    def _of_lease(self, cid: int) -> Step:
+        worker = self.node.scheduler.workers[cid]
+        waits = self.node.waits.by_client.get(cid, {})
+        stuck = self._first_stuck([Judgement.key_of(wait) for wait in waits.values()])
+        if stuck is not None:
+            return "", stuck
+        actor = worker.actor
+        if actor is None:
+            return "a worker", None
+        words = f"actor {actor.describe()}, which lives for "
+        holder = self._first_stuck([("process", each) for each in actor.holders])
+        if holder is None:
+            waiting = [task for task in self.node.tasks.values() if actor.actor_id in task.held]
+            holder = self._first_stuck([("task", task.task_id) for task in waiting])
+            words += waiting[0].template.name if holder is not None else "its handles"
+        return words, holder
+
+    def _of_process(self, cid: int) -> Step:
+        waits = self.node.waits.by_client.get(cid, {})
+        return "", self._first_stuck([Judgement.key_of(wait) for wait in waits.values()])
