@@ -462,6 +462,16 @@ class RaySystemError(RayError):
         return f"{text}\n{self.traceback_str}" if self.traceback_str else text
 
 
+class DeadlockError(RaySystemError):
+    """A `get` or `wait` can never end, for what it waits for waits, in the end, for it; the text is the circle.
+
+    It is raised in one of those that wait, so that the others go on. Ray waits for ever.
+    """
+
+    def __str__(self) -> str:
+        return str(self.client_exc)
+
+
 class StreamingGeneratorReplayInconsistentError(RaySystemError):
     """A generator task that was run again gave another number of values than the first time."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from skate.client.patience import wait_told
 from skate.client.refs import ObjectRef
 from skate.client.submission import send
 from skate.core import messages as m
@@ -113,12 +114,7 @@ class ObjectRefGenerator:
         process = stream.process
         with process.lock:
             if not stream.moved():
-                told = process.link.block()
-                try:
-                    process.pump.wait(stream.moved, timeout_s)
-                finally:
-                    if told:
-                        process.link.unblock()
+                wait_told(process, stream.moved, timeout_s, self)
             if not stream.moved():
                 return ObjectRef.nil()
             return stream.take()

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from skate.client import failures
+from skate.client import failures, patience
 from skate.client.actor_hold import ActorHold
 from skate.client.link import Link
 from skate.client.refs import SEEN, ObjectRef
@@ -57,6 +57,9 @@ class Process:
         #: Keys that the node knows, by what keeps them in use here; and those that were let go of.
         self.exported: dict[bytes, weakref.ref[Any]] = {}
         self.unused: deque[bytes] = deque()
+        #: Waits that last, by their number.
+        self.waits: dict[int, Any] = {}
+        self.waits_count = 0
         self.immortal: list[Any] = []
         self.context: Any = None
         self._number = 0
@@ -70,6 +73,7 @@ class Process:
             m.STREAM_END: self._stream_end,
             m.GONE: self._gone,
             m.SURVEY: self._survey,
+            **patience.handlers(self),
         }
 
     # -- ids
@@ -114,11 +118,12 @@ class Process:
         """Ask the node something and wait for the answer; raises what the node refuses with."""
         with self.lock:
             self._check_open()
-            number = self._next_number()
+            number = self.next_number()
             self.send((m.REQUEST, number, verb, arguments))
             return self._answer(number, timeout)
 
-    def _next_number(self) -> int:
+    def next_number(self) -> int:
+        """A number for a question; the lock is held."""
         self._number = number = self._number + 1
         self.answers[number] = None
         return number
@@ -138,7 +143,7 @@ class Process:
 
     def allocate(self, oid: bytes, size: int) -> int | None:
         """Memory in the arena for a value: its offset, or None if the value is already there; the lock is held."""
-        number = self._next_number()
+        number = self.next_number()
         self.send((m.ALLOCATE, number, oid, size))
         offset: int | None = self._answer(number)
         return offset

@@ -10,6 +10,7 @@ from typing import Any
 
 from skate.client import session
 from skate.client.generators import ObjectRefGenerator
+from skate.client.patience import wait_told, why
 from skate.client.refs import ObjectRef, site_text
 from skate.core import messages as m
 from skate.core.messages import ARENA, ERROR, PENDING, REMOTE, UNKNOWN
@@ -35,7 +36,9 @@ def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bo
             return _get_all([object_refs], timeout)[0]
         if object_refs._kind == PENDING and process is session.current_or_none():
             with process.lock:
-                if object_refs._kind == PENDING and not _wait_told(process, object_refs._is_ready, timeout):
+                if object_refs._kind == PENDING and not wait_told(
+                    process, object_refs._is_ready, timeout, object_refs
+                ):
                     raise _not_there(process, [object_refs], timeout)
         elif object_refs._kind == PENDING:
             return _get_all([object_refs], timeout)[0]
@@ -102,7 +105,7 @@ def _get_all(refs: list[ObjectRef[Any]], timeout: float | None) -> list[Any]:
             return True
 
         if not ready():
-            arrived = _wait_told(process, ready, timeout)
+            arrived = wait_told(process, ready, timeout, refs)
             if not arrived:
                 raise _timed_out(process, refs, timeout)
     load = process.load
@@ -110,19 +113,6 @@ def _get_all(refs: list[ObjectRef[Any]], timeout: float | None) -> list[Any]:
         if ref._kind == ERROR:
             load(ref)
     return [load(ref) for ref in refs]
-
-
-def _wait_told(process: Any, ready: Any, timeout: float | None) -> bool:
-    """Wait, with the node knowing that this thread does; the lock is held."""
-    told = process.link.block()
-    try:
-        arrived = bool(process.pump.wait(ready, timeout))
-    finally:
-        if told:
-            process.link.unblock()
-    if process.closed:
-        raise process.ended()
-    return arrived
 
 
 def _not_there(process: Any, refs: list[ObjectRef[Any]], timeout: float | None) -> Exception:
@@ -137,9 +127,9 @@ def _timed_out(process: Any, refs: list[ObjectRef[Any]], timeout: float | None) 
     missing = [ref for ref in refs if ref._kind == PENDING]
     first = missing[0]
     text = f"ray.get waited {timeout} s: {len(missing)} of {len(refs)} values are not there"
-    state = process.request("task_state", first._id[:24]) if timeout else None
-    if state is not None:
-        text += f"; the first still missing: {state[1]}"
+    reason = why(process, first._id) if timeout else ""
+    if reason:
+        text += f"; the first still missing: {reason}"
     where = site_text(first._site)
     return GetTimeoutError(text + (f"; submitted at {where}" if where else ""))
 
@@ -192,7 +182,7 @@ def _wait_for_some(process: Any, refs: list[ObjectRef[Any]], missing: int, timeo
         else:
             ref._waiters.append(one)
     try:
-        _wait_told(process, lambda: arrived >= missing, timeout)
+        wait_told(process, lambda: arrived >= missing, timeout, refs, len(refs) - len(waiting) + missing)
     finally:
         for ref in waiting:
             if ref._waiters is not None:
@@ -223,7 +213,7 @@ def _wait_mixed(
     def state(ref: Any) -> bool:
         return bool(ref._kind) if type(ref) is ObjectRef else ref._stream.moved()
 
-    _wait_told(process, lambda: sum(map(state, refs)) >= num_returns, timeout)
+    wait_told(process, lambda: sum(map(state, refs)) >= num_returns, timeout, refs, num_returns)
     return _split(refs, [state(ref) for ref in refs], num_returns)
 
 

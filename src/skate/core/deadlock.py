@@ -131,7 +131,7 @@ class Judgement:
 
     def _task(self, task_id: bytes) -> bool:
         task = self.node.tasks.get(task_id)
-        if task is None or task.node is not None or task.state == ENDED:
+        if task is None or task.node is not None or task.state == ENDED or task_id in self.node.pausing:
             return True
         if task.state == SENT:
             return self._sent(task)

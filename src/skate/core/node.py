@@ -211,6 +211,11 @@ class NodeCore:
             worker.kill_reason = ("RuntimeEnvSetupError", {"message": text})
             self.disconnect(cid, now, 0, text)
 
+    @property
+    def watchful(self) -> bool:
+        """True while something may have to be done after some time, so that `tick` must be called."""
+        return self.scheduler.watchful or bool(self.waits.by_client)
+
     # -- small parts
 
     def later(self, seconds: float, step: Callable[[], None]) -> None:

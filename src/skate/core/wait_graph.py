@@ -48,26 +48,33 @@ class WaitGraph:
         key: Key | None = Judgement.key_of(wait)
         met: list[Key] = []
         text = ""
+        named = False  # the last word was the name of whose wait comes next
         while key is not None and key not in met and len(met) < STEPS_MAX:
             met.append(key)
             words, following = self._step(key)
             if key[0] == "wait":
-                words = f"{self._who(self._wait(key), True)}{', which' if text else ''} {words}"
+                site = self._wait(key).facts.get("where", "")
+                who = "" if named else self._who(self._wait(key))
+                words = f"{who}{f' (at {site})' if site else ''}{', which' if text else ''} {words}"
             text += words
+            named = key[0] == "task" and not words
             key = following
-        if key is not None and key[0] == "wait":
-            text += self._who(self._wait(key), False)
+        if key is not None and key[0] == "wait" and not named:
+            text += self._who(self._wait(key))
         return f"this can never end: {text}; {REMEDY}"
 
     def _wait(self, key: Key) -> Wait:
         cid, number = key[1]
         return self.node.waits.by_client[cid][number]
 
-    def _who(self, wait: Wait, with_site: bool) -> str:
+    def _who(self, wait: Wait) -> str:
         task = self.node.tasks.get(wait.task_id)
-        site = wait.facts.get("where", "")
-        name = "the driver" if task is None else task.template.name
-        return f"{name} (at {site})" if site and with_site else name
+        return "the driver" if task is None else task.template.name
+
+    @staticmethod
+    def _actor(actor: Any) -> str:
+        """An actor as it is told from others of its class."""
+        return f"actor {actor.describe()} (pid {actor.worker.pid})"
 
     # -- one step: what is waited for, in words, and whom it leads to
 
@@ -140,26 +147,20 @@ class WaitGraph:
         waits = self.node.waits.by_client.get(worker.cid, {})
         own = [wait for wait in waits.values() if wait.task_id == task.task_id]
         if own:
-            # Its name has just been said.
-            return self._go_on(own[0])
+            return "", Judgement.key_of(own[0])
         if worker.actor is not None:
             return self._in_queue(worker.actor)
         first = next(iter(worker.outstanding.values()))
         if first is not task:
-            return ", which was sent behind ", ("task", first.task_id)
-        return self._go_on(next(iter(waits.values())))
-
-    def _go_on(self, wait: Wait) -> Step:
-        return ", as ", Judgement.key_of(wait)
+            return f", which was sent behind {first.template.name}", ("task", first.task_id)
+        return "", Judgement.key_of(next(iter(waits.values())))
 
     def _in_queue(self, actor: Any) -> Step:
         """A call that an actor does not come to."""
         waits = self.node.waits.by_client.get(actor.worker.cid, {})
         stuck = [Judgement.key_of(wait) for wait in waits.values()]
         all_of_it = "all threads of which wait: " if side_by_side(actor) else "behind "
-        return f", which waits in the queue of actor {actor.describe()}, {all_of_it}", self._first_stuck(
-            stuck
-        )
+        return f", which waits in the queue of {self._actor(actor)}, {all_of_it}", self._first_stuck(stuck)
 
     # -- resources
 
@@ -205,12 +206,12 @@ class WaitGraph:
         actor = worker.actor
         if actor is None:
             return "a worker", None
-        words = f"actor {actor.describe()}, which lives for "
+        words = f"{self._actor(actor)}, which lives as long as it is held by "
         holder = self._first_stuck([("process", each) for each in actor.holders])
         if holder is None:
             waiting = [task for task in self.node.tasks.values() if actor.actor_id in task.held]
             holder = self._first_stuck([("task", task.task_id) for task in waiting])
-            words += waiting[0].template.name if holder is not None else "its handles"
+            words += waiting[0].template.name if holder is not None else "somebody"
         return words, holder
 
     def _of_process(self, cid: int) -> Step:

@@ -86,6 +86,9 @@ class Reasons:
         """What a task waits for, or where it runs and since when."""
         if task.state == SENT:
             return self._of_sent(task, links)
+        again_at = self.node.pausing.get(task.task_id)
+        if again_at is not None:
+            return self._of_pause(task, again_at - self.node.now)
         if task.missing:
             return self._of_arguments(task, links)
         if task.kind == METHOD:
@@ -93,6 +96,12 @@ class Reasons:
         if task.state == WAITING:
             return "it is about to be placed"
         return self._of_queued(task, links)
+
+    def _of_pause(self, task: Task, seconds: float) -> str:
+        """An attempt has crashed, and the next one is put off."""
+        if seconds > 0:
+            return f"attempt {task.attempt + 1} comes in {seconds:.1f} s, as those before it have crashed"
+        return f"attempt {task.attempt + 1} is held back until there is memory for it"
 
     def _of_arguments(self, task: Task, links: int) -> str:
         records = self.node.objects.records
@@ -206,6 +215,8 @@ class Reasons:
                 text = f"no {name}: {human_amount(units)} asked for, {human_amount(max(free, 0))} of {total} free"
                 holders = self._holders(pool, name)
                 return f"{text} (held by {holders})" if holders else text
+        if self.node.scheduler.held is not None:
+            return f"held back: memory is short ({self.node.pressure.gauge.share:.0%} in use)"
         return "no worker is free yet"
 
     def _holders(self, pool: Capacity, name: str) -> str:
@@ -246,7 +257,7 @@ class Reasons:
         if creation.task_id in self.node.tasks and links > 0:
             reason = self.of_task(creation, links - 1)
         if actor.state == RESTARTING:
-            text = f"actor {actor.describe()} is restarting (attempt {actor.restarts})"
+            text = f"actor {actor.describe()} is restarting (for the {ordinal(actor.restarts)} time)"
         else:
             text = f"actor {actor.describe()} is not up yet"
         return f"{text}: {reason}" if reason else text
@@ -265,3 +276,9 @@ class Reasons:
             for name, units in bundle.items():
                 whole[name] = whole.get(name, 0) + units
         return self._shortage(self.node.capacity, whole)
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th and so on."""
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

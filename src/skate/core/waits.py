@@ -150,12 +150,13 @@ class Waits:
         if self._asked:
             return
         stuck, judgement = self.stuck()
-        if stuck:
+        while stuck:
             graph = WaitGraph(self.node, judgement)
             victim = graph.victim(stuck[0])
-            victim.told = True
-            self._soon()
             self.node.emit(victim.cid, (m.DEADLOCK, victim.number, graph.text(victim)))
+            victim.told = True  # which counts as going on: what is still stuck then is another circle
+            self._soon()
+            stuck, judgement = self.stuck()
 
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""

@@ -23,6 +23,7 @@ from skate.node.logs import WorkerOutput
 from skate.node.memory_monitor import NEVER, MemoryMonitor
 from skate.node.neighbours import Neighbours, facts
 from skate.node.overflow import OverflowFile
+from skate.node.stopped import stopped_among
 from skate.node.worker_pool import WorkerPool
 from skate.wire.memory import Memory
 from skate.wire.pump import Pump
@@ -254,6 +255,9 @@ class NodeHost:
             self.pool.kill(action[1])
         elif verb == "punch":
             self.overflow.release(action[1], action[2])
+        elif verb == "look":
+            pids = stopped_among(self.pool.by_pid)
+            self.core.reasons.looked(action[1], action[2], action[3], pids, time.monotonic())
         elif verb == "pull" and self.neighbours is not None:
             self.neighbours.pull(*action[1:])
 
@@ -271,7 +275,7 @@ class NodeHost:
             self.monitor.look(now)
         if self.pool.ending:
             wanted = min(self.pool.see_ended(now), NEVER if wanted is None else wanted)
-        if self.core.scheduler.watchful or self.neighbours is not None:
+        if self.core.watchful or self.neighbours is not None:
             again = self.core.tick(time.monotonic())
             if wanted is None or (again is not None and again < wanted):
                 wanted = again

@@ -21,6 +21,8 @@ from threading import get_ident
 from time import perf_counter
 from typing import Any
 
+#: For how long a wait is nobody's business.
+QUICK_SECONDS = 0.5
 TICK_S = 0.005
 TICKS_BEFORE_SLEEP = 20
 SPIN_SECONDS = 60e-6
@@ -50,6 +52,8 @@ class Pump:
         self.handlers: dict[int, Callable[[int], None]] = {}
         #: Called under the lock before polling: flush what is queued; returns seconds until the next timer, or None.
         self.before_poll: Callable[[], float | None] = lambda: None
+        #: After how long a wait is worth a closer look.
+        self.quick_seconds: float | None = QUICK_SECONDS
         self.turns = 0
         self.closed = False
         self.interrupted = False

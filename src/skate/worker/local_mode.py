@@ -97,6 +97,8 @@ class LocalHost:
             self.workers[cid] = InlineWorker(cid, self)
         elif verb == "kill" and cid in self.workers:
             self.lose(self.workers[cid], "was killed")
+        elif verb == "look":
+            self.core.reasons.looked(cid, rest[0], rest[1], frozenset(), time.monotonic())
 
     def lose(self, worker: InlineWorker, reason: str) -> None:
         """A worker has left or was killed."""

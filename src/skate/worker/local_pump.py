@@ -32,6 +32,8 @@ class LocalPump:
         self.changed = threading.Condition(self.lock)
         self.closed = False
         self.watched = False
+        #: Here it is plain when a wait can never end, so none is looked at any closer.
+        self.quick_seconds = None
         self._waiting: set[int] = set()
 
     def wait(self, ready: Callable[[], bool], timeout: float | None = None) -> bool:
