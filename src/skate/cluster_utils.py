@@ -56,8 +56,6 @@ WITHOUT_EFFECT = frozenset(
         ),
     }
 )
-# Settings that belong to the node: whoever only joins has no say in them.
-NOT_WHEN_JOINING = ("num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "_memory")
 END_SECONDS = 5.0
 
 
@@ -276,16 +274,7 @@ class Cluster:
         """What `init` with this cluster's address does."""
         host = self._host
         assert host is not None
-        for name in NOT_WHEN_JOINING:
-            if settings.get(name) is not None:
-                raise ValueError(
-                    f"{name} says what a node has, and the nodes of {self.address} are there already; leave it out, or "
-                    f"give it to add_node()"
-                )
-        checked = Settings.of(
-            "local", {name: value for name, value in settings.items() if name not in NOT_WHEN_JOINING}
-        )
-        return Driver(host, checked)
+        return Driver(host, Settings.joining(self.address, settings))
 
     def shutdown(self) -> None:
         """End all nodes, and the session if one uses them. Harmless when that was done before."""

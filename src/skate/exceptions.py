@@ -472,6 +472,13 @@ class DeadlockError(RaySystemError):
         return str(self.client_exc)
 
 
+class NodeGoneError(RaySystemError, ConnectionError):
+    """The node that this driver had joined has ended, or was killed."""
+
+    def __str__(self) -> str:
+        return str(self.client_exc)
+
+
 class StreamingGeneratorReplayInconsistentError(RaySystemError):
     """A generator task that was run again gave another number of values than the first time."""
 

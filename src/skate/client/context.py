@@ -181,7 +181,7 @@ class RuntimeContext:
     @property
     def gcs_address(self) -> str:
         """Where the cluster is reached; empty for a node hosted in its driver."""
-        return ""
+        return session.address_of_node()
 
     def get_session_name(self) -> str:
         """A name of the running session."""

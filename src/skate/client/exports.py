@@ -76,8 +76,14 @@ class Export:
         self._unused.append(self.key)
 
 
+def own_key(process: Process, key: bytes) -> bytes:
+    """The name of a definition on the node: where that serves several programs, each has names of its own."""
+    return key_of(key, process.realm.encode()) if process.realm else key
+
+
 def export_function(process: Process, blob: bytes, met: list[Any], key: bytes) -> Export:
     """Make a definition known to the node, once; the lock is held."""
+    key = own_key(process, key)
     if key not in process.exported:
         held = tuple(process.escape(each) for each in met)
         process.send((m.FUNCTION, key, blob, held))
@@ -86,6 +92,8 @@ def export_function(process: Process, blob: bytes, met: list[Any], key: bytes) -
 
 def export_template(process: Process, fields: dict[str, Any], function: Export | None = None) -> Export:
     """Make a function with its options known to the node, to be submitted by its key. The lock is held."""
+    if process.realm:
+        fields = {**fields, "job": process.realm}
     key = key_of(repr(sorted(fields.items(), key=lambda item: item[0])).encode())
     if key not in process.exported:
         process.send((m.TEMPLATE, key, fields))
@@ -122,7 +130,7 @@ def common_fields(
     fields: dict[str, Any] = {
         "name": options.get("name") if kind == "task" and options.get("name") else name,
         "qualified": name,
-        "function": function,
+        "function": own_key(process, function),
         "request": resource_request(options, kind=kind),
         "strategy": strategy_of(process, options, kind, name),
     }

@@ -40,6 +40,9 @@ class Process:
         self.node_id = b"\0" * 28
         self.job = job
         self.job_environment: dict[str, Any] | None = None
+        #: The job in hexadecimal where a node serves several, as a part of what names functions; empty where it is alone.
+        self.realm = ""
+        self.lost = ""  # what became of the node, if it has gone without being asked to
         #: Last 16 bytes of every task id made here.
         self.tail = node_tag[:8] + cid.to_bytes(4, "little") + job
         self.count = 0
@@ -135,6 +138,8 @@ class Process:
             self.pump.wait(lambda: answers[number] is not None or self.closed, timeout)
         answer = answers.pop(number)
         if answer is None:
+            if self.lost:
+                raise self.ended()
             raise RuntimeError("the session ended while its node was asked something")
         ok, value = answer
         if not ok:
@@ -150,6 +155,8 @@ class Process:
 
     def _check_open(self) -> None:
         if self.closed:
+            if self.lost:
+                raise self.ended()
             raise RuntimeError("the session has been shut down; call init() to start another")
 
     # -- refs that travel
@@ -474,6 +481,10 @@ class Process:
         if self.exiting:
             # Ends a daemon thread without a word; anything else would print a traceback over the program's last lines.
             return SystemExit()
+        if self.lost:
+            from skate.exceptions import NodeGoneError  # only errors need the tree
+
+            return NodeGoneError(self.lost)
         return RuntimeError(
             "the session was shut down meanwhile; call init() to start another, and make its values again"
         )
@@ -481,11 +492,9 @@ class Process:
     def give_up(self) -> list[ObjectRef[Any]]:
         """Make an error of every value that is still to come; returns their refs."""
         pending, self.pending = list(self.pending.values()), {}
+        text = self.lost or "the session was shut down before this value was there"
         for ref in pending:
-            ref._value = (
-                "RuntimeError",
-                {"message": "the session was shut down before this value was there"},
-            )
+            ref._value = ("NodeGoneError" if self.lost else "RuntimeError", {"message": text})
             ref._held = ()  # nobody need be told that this error was not looked at
             ref._kind = ERROR
         return pending

@@ -51,6 +51,11 @@ def host() -> Any:
     return _host
 
 
+def address_of_node() -> str:
+    """Where the node is reached; empty if it is hosted in this process."""
+    return getattr(_host, "address", "")
+
+
 def is_initialized() -> bool:
     """True while a session runs in this process."""
     return _process is not None
@@ -63,6 +68,8 @@ def init(address: str | None = None, **settings: Any) -> RayContext:
     one runs already (unless `ignore_reinit_error`), ValueError for settings that cannot be.
     """
     with _starting:
+        if _process is not None and _process.lost:
+            _end_lost()
         if _process is not None:
             if settings.get("ignore_reinit_error") or _in_worker:
                 return RayContext(_process)
@@ -85,12 +92,26 @@ def _start_local(address: str | None, settings: dict[str, Any]) -> Any:
 
 
 def _join(address: str | None, settings: dict[str, Any]) -> Any:
-    """Become the driver of a cluster that this process hosts, if `address` (or the environment) names one."""
+    """Become the driver of a node that is there, if `address` (or the environment) names one; None if not."""
     wanted = address or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS")
     if wanted == "auto" and len(clusters) == 1:
         wanted = next(iter(clusters))
     cluster = clusters.get(wanted or "")
-    return None if cluster is None else cluster.join(settings)
+    if cluster is not None:
+        return cluster.join(settings)
+    if wanted and (wanted == "auto" or wanted.startswith(("/", "skate://"))):
+        from skate.client import attached  # only such drivers need it
+
+        return attached.join(wanted, settings)
+    return None
+
+
+def _end_lost() -> None:
+    """The node of the session that runs has gone: another session may begin."""
+    host = _host
+    attach(None)
+    if host is not None:
+        host.shutdown()
 
 
 def _start_node(address: str | None, settings: dict[str, Any]) -> Any:
@@ -136,12 +157,13 @@ class RayContext(dict[str, Any]):
         self.python_version = platform.python_version()
         self.ray_version = RAY_VERSION
         self.protocol_version = None
+        address = address_of_node()
         self.address_info = {
             "node_ip_address": "127.0.0.1",
             "node_id": process.node_id.hex(),
-            "address": "local",
-            "gcs_address": "",
-            "session_dir": "",
+            "address": address or "local",
+            "gcs_address": address,
+            "session_dir": os.path.dirname(address),
             "object_store_address": "",
             "webui_url": "",
         }

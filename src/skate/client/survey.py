@@ -31,7 +31,7 @@ def ask(process: Process, kinds: tuple[str, ...], timeout: float) -> tuple[list[
     token = next(_tokens)
     with process.lock:
         process._check_open()
-        number = process._next_number()
+        number = process.next_number()
         process.send((m.REQUEST, number, "survey", (token, kinds)))
         answers = process.answers
         if answers[number] is None:

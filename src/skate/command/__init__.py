@@ -5,6 +5,7 @@
     skate memory                      who keeps which object alive
     skate list KIND                   actors, tasks, objects, nodes, ...
     skate summary KIND                how many tasks, actors, objects of what kind
+    skate start --head                start a node that stays; `skate status` shows it, `skate stop` ends it
     skate --version                   the versions of Skate and of the API that it speaks
 
 A verb is a module with ``SUMMARY``, one line for the help text, and ``main(arguments) -> exit status``.
@@ -22,6 +23,9 @@ VERBS = {
     "memory": "skate.command.memory",
     "run": "skate.command.run",
     "summary": "skate.command.summary",
+    "start": "skate.command.start",
+    "status": "skate.command.status",
+    "stop": "skate.command.stop",
     "version": "skate.command.version",
 }
 

@@ -91,6 +91,13 @@ RESERVED = 67  # group_id, index, whether it was done
 UNRESERVE = 68  # group_id, index
 GROUP = 69  # group_id, fields: a placement group as the head knows it
 
+# a driver in a process of its own <-> its node
+ATTACH = 80  # what it is and wants
+WELCOME = 81  # fields; with it come the descriptors of the memory
+REFUSED = 82  # text
+PRINTED = 83  # is_error, text: of workers of its job; back: how many characters of it are printed
+LEAVE = 84  # the driver goes: ids of values still in view; back, when all that was printed is sent. From the node alone: why
+
 # status of DONE
 OK = 0
 FAILED = 1

@@ -21,6 +21,7 @@ from skate.core.definitions import Definitions
 from skate.core.execution import Execution
 from skate.core.forwarding import Forwarding
 from skate.core.inventory import Inventory
+from skate.core.jobs import Jobs
 from skate.core.lifetimes import Lifetimes, owner_of
 from skate.core.memory import MemoryPlan
 from skate.core.objects import ObjectRecord, ObjectTable
@@ -103,6 +104,7 @@ class NodeCore:
         self.queries = Queries(self)
         self.waits = Waits(self)
         self.reasons = Reasons(self)
+        self.jobs = Jobs(self)
         self.next_cid = 1
         #: Has a task run here as soon as it can, or on another node.
         self.admit: Callable[[Task], None] = self.scheduler.enqueue
@@ -197,6 +199,8 @@ class NodeCore:
         if client is not None and client.is_driver:
             self.placement.forget_owner(cid)
         self.scheduler.dispatch_all()
+        if self.jobs.ended:
+            self.jobs.sweep()
 
     def pulled(self, offset: int, there: bool, now: float) -> None:
         """A value from another node has arrived in memory, or will not."""
@@ -236,7 +240,7 @@ class NodeCore:
         self.next_cid += 1
         worker = Worker(cid, env_key)
         self.scheduler.workers[cid] = worker
-        self.clients[cid] = Client(cid, "", "", False)
+        self.clients[cid] = Client(cid, *self.jobs.named_in(env_key), False)
         self.shell("spawn", cid, environment)
         return worker
 

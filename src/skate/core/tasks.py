@@ -23,7 +23,7 @@ class Template:
 
     __slots__ = (
         "key", "fields", "name", "function", "request", "max_retries", "returns", "environment", "env_key", "strategy",
-        "seconds", "sched_class", "feasible_version", "refusal", "max_calls", "streaming", "concurrent", "placement",
+        "seconds", "sched_class", "feasible_version", "refusal", "max_calls", "streaming", "concurrent", "placement", "job",
     )  # fmt: skip
 
     def __init__(self, key: bytes, fields: dict[str, Any]) -> None:
@@ -39,6 +39,10 @@ class Template:
         self.streaming: bool = bool(fields.get("streaming"))
         self.environment: str | None = fields.get("environment")
         self.env_key: str = fields.get("env_key") or ""
+        #: The program that it belongs to, on a node that serves several: its workers run nothing else.
+        self.job: str = fields.get("job") or ""
+        if self.job:
+            self.env_key = f"{self.job}/{self.env_key}"
         self.strategy: tuple[Any, ...] | None = fields.get("strategy")
         self.max_calls: int = fields.get("max_calls", 0)
         self.concurrent: bool = bool(fields.get("concurrent"))

@@ -17,8 +17,13 @@ PYTHON = [sys.executable]
 _early: list[tuple[socket.socket, int]] = []
 
 
-def start(python: list[str], environment: dict[str, str]) -> tuple[socket.socket, int]:
-    """Start a zygote with an interpreter: our end of its control socket, and its pid."""
+def start(
+    python: list[str], environment: dict[str, str], output: tuple[int, ...] = ()
+) -> tuple[socket.socket, int]:
+    """Start a zygote with an interpreter: our end of its control socket, and its pid.
+
+    `output` are descriptors for its stdout and stderr; without them it has those of this process.
+    """
     source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     code = f"import sys; sys.path.insert(0, {source!r}); from skate.node.zygote import main; main()"
@@ -30,7 +35,10 @@ def start(python: list[str], environment: dict[str, str]) -> tuple[socket.socket
             argv[0],
             argv,
             environment,
-            file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), CONTROL_FD)],
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, theirs.fileno(), CONTROL_FD),
+                *((os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(output, 1)),
+            ],
             setpgroup=0,
         )
     except OSError:
@@ -47,11 +55,13 @@ def start_early() -> None:
         _early.append(start(PYTHON, dict(os.environ)))
 
 
-def take(python: list[str], environment: dict[str, str]) -> tuple[socket.socket, int]:
+def take(
+    python: list[str], environment: dict[str, str], output: tuple[int, ...] = ()
+) -> tuple[socket.socket, int]:
     """The zygote that was started early, if it is of that interpreter, or else a new one."""
     if python == PYTHON and _early:
         return _early.pop()
-    return start(python, environment)
+    return start(python, environment, output)
 
 
 def discard() -> None:

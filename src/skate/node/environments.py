@@ -7,8 +7,6 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
-from skate.node.launcher import PYTHON
-
 if TYPE_CHECKING:
     from skate.node.worker_pool import WorkerPool
     from skate.node.worker_process import WorkerProcess
@@ -77,7 +75,7 @@ class Environments:
             "directory": prepared.cwd,
             "setup_hook": hook,
         }
-        self._pool.fork(worker, theirs, prepared.argv or PYTHON, request)
+        self._pool.fork(worker, theirs, prepared.argv or self._pool.python_for(worker.job), request)
 
     def close(self) -> None:
         """The node ends: what is still being prepared starts nothing."""

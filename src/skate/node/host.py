@@ -30,7 +30,9 @@ from skate.wire.pump import Pump
 from skate.wire.status import BOARD_BYTES, Board
 
 if TYPE_CHECKING:
+    from skate.node.drivers import Drivers
     from skate.node.settings import Settings
+    from skate.wire.channel import Channel
 
 DRIVER = 0
 #: What a zygote on another node of this machine is told as the one here was.
@@ -87,6 +89,9 @@ class NodeHost:
         self.process: Any = None  # the driver's tables, if this process is one
         #: The way to other nodes, once there are any.
         self.neighbours: Neighbours | None = None
+        #: Drivers in processes of their own: who serves them, and the channels to them by client id.
+        self.drivers: Drivers | None = None
+        self.guests: dict[int, Channel] = {}
         self.leaving = False
         self.output = WorkerOutput(settings.log_to_driver)
         self.dirty: set[int] = set()
@@ -210,6 +215,9 @@ class NodeHost:
                         if worker is not None:
                             worker.channel.push(message)
                             dirty.add(cid)
+                        elif cid in self.guests:
+                            self.guests[cid].push(message)
+                            dirty.add(cid)
                         elif self.neighbours is not None and self.neighbours.send(cid, message):
                             dirty.add(cid)
         finally:
@@ -226,7 +234,10 @@ class NodeHost:
         for cid in dirty:
             worker = self.workers.get(cid)
             if worker is None:
-                if self.neighbours is not None:
+                if cid in self.guests:
+                    if not self.guests[cid].flush():
+                        self.pump.want_write(self.guests[cid].fd, True)
+                elif self.neighbours is not None:
                     self.neighbours.flush()
                 continue
             channel = worker.channel
@@ -258,6 +269,9 @@ class NodeHost:
         elif verb == "look":
             pids = stopped_among(self.pool.by_pid)
             self.core.reasons.looked(action[1], action[2], action[3], pids, time.monotonic())
+        elif verb == "end_job" and self.drivers is not None:
+            self.pool.end_job(action[1])
+            self.drivers.forget(action[1])
         elif verb == "pull" and self.neighbours is not None:
             self.neighbours.pull(*action[1:])
 
@@ -304,6 +318,8 @@ class NodeHost:
                 self._end_process()
                 if self.neighbours is not None:
                     self.neighbours.fabric.close()
+                if self.drivers is not None:
+                    self.drivers.close()
                 self.pump.wake_ready()
                 self.pool.environments.close()
             self._await_writers()

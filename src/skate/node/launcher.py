@@ -17,8 +17,10 @@ from skate.node.birth import PYTHON as PYTHON
 class Launcher:
     """One zygote process of the node, and the control socket to it."""
 
-    def __init__(self, python: list[str], config: dict[str, Any], memory_fds: list[int]) -> None:
-        self.control, self.pid = birth.take(python, config["environ"])
+    def __init__(
+        self, python: list[str], config: dict[str, Any], memory_fds: list[int], output: tuple[int, ...] = ()
+    ) -> None:
+        self.control, self.pid = birth.take(python, config["environ"], output)
         self._ask({"verb": "configure", **config}, [fd for fd in memory_fds if fd >= 0])
 
     def _ask(self, request: dict[str, Any], fds: list[int]) -> None:
@@ -49,6 +51,14 @@ class Launcher:
             if not data:
                 return None
             found.append(msgpack.unpackb(data))
+
+    def retire(self) -> None:
+        """Have the zygote leave, without waiting: its control socket closes when it has."""
+        try:
+            self._ask({"verb": "end"}, [])
+        except OSError:
+            # It is gone already, which the loop sees by itself.
+            return
 
     def end(self) -> None:
         """Kill all workers and the zygote, and wait until they are gone."""

@@ -1,26 +1,22 @@
 """What workers print, brought to the driver's stdout and stderr line by line, with the worker's name in front.
 
-One thread reads all pipes and another prints, so that neither the loop of the node nor a task waits for a terminal that
-has stopped scrolling or a pipe that nobody reads: up to `HELD_BYTES_MAX` wait in memory, and only then do workers wait for
-their own pipes. No line is dropped, joined or left out as a repetition.
+One thread reads all pipes and another prints (`printing`), so that neither the loop of the node nor a task waits for a terminal
+that has stopped scrolling or a pipe that nobody reads. No line is dropped, joined or left out as a repetition.
 """
 
 from __future__ import annotations
 
 import os
 import select
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable
 
+from skate.node.printing import Printer
 from skate.wire.output import MARK
 
 READ_BYTES = 1 << 16
 LINE_BYTES_MAX = 1 << 20
-HELD_BYTES_MAX = 1 << 26
-# A stream that takes nothing for so long at the end takes nothing any more.
-PATIENCE_SECONDS = 2.0
 RECENT_LINES = 20
 # What `get_log` can show of one stream of one worker, and of how many of them.
 TAIL_BYTES_MAX = 1 << 16
@@ -30,10 +26,11 @@ TAILS_MAX = 256
 class _Worker:
     """What the two pipes of one worker have in common."""
 
-    __slots__ = ("cid", "pid", "open")
+    __slots__ = ("cid", "pid", "open", "job")
 
-    def __init__(self, cid: int) -> None:
+    def __init__(self, cid: int, job: str) -> None:
         self.cid = cid
+        self.job = job
         self.pid = 0
         self.open = 2
 
@@ -81,13 +78,7 @@ class WorkerOutput:
         self._poller.register(self._wake, select.EPOLLIN)
         self._closing = False
         self._reader: threading.Thread | None = None
-        self._printer: threading.Thread | None = None
-        #: What is to be printed, (is_error, text); the condition guards it, its size and its end.
-        self._held: deque[tuple[bool, str]] = deque()
-        self._held_size = 0
-        self._changed = threading.Condition()
-        self._printed = 0
-        self._ended = False
+        self._printer = Printer()
         #: Last lines by worker, of stdout and stderr as they came, for the message when it dies.
         self.last_lines: dict[int, deque[str]] = {}
         #: Last lines of both streams by (pid, "out" or "err"), for `get_log`.
@@ -95,10 +86,10 @@ class WorkerOutput:
         #: Called, in the thread that reads, when all that a worker has written is read.
         self.on_end: Callable[[], None] = _nothing
 
-    def pipes(self, cid: int) -> tuple[int, int]:
+    def pipes(self, cid: int, job: str = "") -> tuple[int, int]:
         """Two pipe ends for a new worker to write to; the reading ends are watched here."""
         ends: list[int] = []
-        worker = self._workers[cid] = _Worker(cid)
+        worker = self._workers[cid] = _Worker(cid, job)
         for is_error in (False, True):
             try:
                 read_end, write_end = os.pipe()
@@ -166,10 +157,14 @@ class WorkerOutput:
         if not source.worker.open:
             self._workers.pop(source.worker.cid, None)
             self.on_end()
+            self.silent(source.worker.cid, source.worker.job)
 
     def reading(self, cid: int) -> bool:
         """Whether more of what a worker has written may be read yet."""
         return cid in self._workers
+
+    def silent(self, cid: int, job: str) -> None:
+        """A worker prints nothing more; in the thread that reads."""
 
     def _take(self, source: _Source, lines: list[bytes]) -> None:
         texts: list[str] = []
@@ -190,7 +185,7 @@ class WorkerOutput:
             end = f" pid={source.pid or source.worker.pid}) "
             recent.extend(text.partition(end)[2][:-1] for text in texts[-RECENT_LINES:])
         if self.enabled and texts:
-            self._hold(source.is_error, "".join(texts))
+            self.said(source.worker.job, source.is_error, "".join(texts))
 
     def _print_one(self, source: _Source, line: bytes, texts: list[str], empty: bool = False) -> None:
         if not line and not empty:
@@ -208,34 +203,14 @@ class WorkerOutput:
 
     # -- printing
 
+    def said(self, job: str, is_error: bool, text: str) -> None:
+        """A worker has printed whole lines; in the thread that reads."""
+        self._printer.hold(is_error, text)
+
     def relay(self, is_error: bool, text: str) -> None:
         """Print what workers of another node have said."""
         if self.enabled:
-            self._hold(is_error, text)
-
-    def _hold(self, is_error: bool, text: str) -> None:
-        with self._changed:
-            while self._held_size > HELD_BYTES_MAX and not self._ended:
-                self._changed.wait()
-            self._held.append((is_error, text))
-            self._held_size += len(text)
-            if self._printer is None:
-                self._printer = threading.Thread(target=self._print_all, name="skate-print", daemon=True)
-                self._printer.start()
-            self._changed.notify_all()
-
-    def _print_all(self) -> None:
-        while True:
-            with self._changed:
-                while not self._held:
-                    if self._ended:
-                        return
-                    self._changed.wait()
-                is_error, text = self._held.popleft()
-                self._held_size -= len(text)
-                self._changed.notify_all()
-            _write(sys.stderr if is_error else sys.stdout, text)
-            self._printed += 1
+            self._printer.hold(is_error, text)
 
     # -- the end
 
@@ -243,39 +218,14 @@ class WorkerOutput:
         """Print what is left and stop; the workers have ended, so their pipes do."""
         self._closing = True
         os.eventfd_write(self._wake, 1)
-        self._wait_for(self._reader)
-        with self._changed:
-            self._ended = True
-            self._changed.notify_all()
-        self._wait_for(self._printer)
+        self._printer.wait_for(self._reader)
+        self._printer.close()
         for fd in list(self._sources):
             os.close(fd)
         self._sources.clear()
         self._poller.close()
         os.close(self._wake)
 
-    def _wait_for(self, thread: threading.Thread | None) -> None:
-        """Wait for a thread to end, as long as anything still gets printed."""
-        if thread is None or thread is threading.current_thread():
-            return
-        printed = -1
-        while thread.is_alive() and printed != self._printed:
-            printed = self._printed
-            thread.join(PATIENCE_SECONDS)
-
 
 def _nothing() -> None:
     """Nobody waits for it."""
-
-
-def _write(stream: object, text: str) -> None:
-    """Print to whatever the program has made its stdout or stderr."""
-    try:
-        try:
-            stream.write(text)  # type: ignore[attr-defined]
-        except UnicodeEncodeError:
-            encoding = getattr(stream, "encoding", None) or "ascii"
-            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))  # type: ignore[attr-defined]
-        stream.flush()  # type: ignore[attr-defined]
-    except Exception:  # the stream is the program's, and may raise anything
-        return

@@ -31,7 +31,8 @@ class RelayedOutput(WorkerOutput):
         self._host = host
         self._fabric = fabric
 
-    def _hold(self, is_error: bool, text: str) -> None:
+    def said(self, job: str, is_error: bool, text: str) -> None:
+        """Have the head print it."""
         with self._host.lock:
             self._fabric.print(is_error, text)
 

@@ -14,6 +14,8 @@ _WITHOUT_EFFECT = {
     "logging_format", "logging_config", "enable_resource_isolation", "cgroup_path", "system_reserved_cpu",
     "system_reserved_memory", "proxy_server_url", "ignore_reinit_error",
 }  # fmt: skip
+#: What belongs to a node: whoever only joins it has no say there.
+OF_THE_NODE = ("num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "_memory")
 _KNOWN = {
     "num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "local_mode", "log_to_driver", "namespace",
     "runtime_env", "preload", "_memory", "_system_config", "_temp_dir", "_node_name", "_node_ip_address",
@@ -83,6 +85,17 @@ class Settings:
             gpu_ids=ids,
         )
 
+    @classmethod
+    def joining(cls, address: str, given: dict[str, Any]) -> Settings:
+        """What a driver that joins a node asks for. Raises ValueError for what is the node's."""
+        for name in OF_THE_NODE:
+            if given.get(name) is not None:
+                raise ValueError(
+                    f"{name} says what a node has, and the node at {address} is there already; leave it out, or say it to "
+                    "`skate start` (of a cluster: to add_node())"
+                )
+        return cls.of("local", {name: value for name, value in given.items() if name not in OF_THE_NODE})
+
     def totals(self) -> dict[str, int]:
         """The resources of the node, in units."""
         total = {"CPU": to_units(self.num_cpus, "num_cpus")}
@@ -116,14 +129,10 @@ def _check_address(address: str | None) -> None:
         return
     from skate.exceptions import RaySystemError  # only errors need the tree
 
-    if wanted == "auto":
-        raise ConnectionError(
-            'init(address="auto") looks for a node that is already running, and there is none; leave the address out to '
-            "start one in this process"
-        )
     raise ConnectionError(
-        f"init(address={wanted!r}): this version of Skate runs on one machine, inside the program that starts it, and "
-        "joins no cluster at an address; leave the address out (and unset SKATE_ADDRESS and RAY_ADDRESS)"
+        f"init(address={wanted!r}): Skate joins nodes on this machine by the path of their socket "
+        '(skate:///run/user/1000/skate/node-123.sock, or "auto"), and no cluster over a network; leave the address out to host '
+        "a node in this process (and unset SKATE_ADDRESS and RAY_ADDRESS)"
     ) from RaySystemError("no such cluster")
 
 

@@ -43,15 +43,33 @@ class WorkerPool:
 
     # -- starting
 
-    def launcher_for(self, python: list[str]) -> Launcher:
-        """The zygote for an interpreter, started if need be."""
-        key = "\0".join(python)
+    def launcher_for(self, python: list[str], job: str = "") -> Launcher:
+        """The zygote for an interpreter, and for a job where there are several; started if need be."""
+        key = "\0".join((job, *python))
         launcher = self.launchers.get(key)
         if launcher is None:
+            config = self.host.zygote_config
+            ends: tuple[int, ...] = ()
+            if job and self.host.drivers is not None:
+                config, ends = self.host.drivers.config_of(job)
             memory = [self.host.arena.fd, self.host.overflow.fd]
-            launcher = self.launchers[key] = Launcher(python, self.host.zygote_config, memory)
+            try:
+                launcher = self.launchers[key] = Launcher(python, config, memory, ends)
+            finally:
+                for end in ends:
+                    os.close(end)
             self.pump.add(launcher.control.fileno(), lambda _: self._hear(key, launcher))
         return launcher
+
+    def python_for(self, job: str) -> list[str]:
+        """The interpreter of a job's workers."""
+        return PYTHON if not job or self.host.drivers is None else self.host.drivers.python_of(job)
+
+    def end_job(self, job: str) -> None:
+        """Nothing of a job is left: neither need the processes that start its workers be."""
+        for key, launcher in self.launchers.items():
+            if key.partition("\0")[0] == job:
+                launcher.retire()
 
     def spawn(self, cid: int, environment: str | None) -> None:
         """Start a worker; messages to it wait in its socket until it reads."""
@@ -62,13 +80,19 @@ class WorkerPool:
             return
         self.descriptors.used(theirs.fileno())
         channel = Channel(ours)
-        worker = WorkerProcess(cid, channel)
+        worker = WorkerProcess(cid, channel, self._job_of(cid))
         self.workers[cid] = worker
         self.pump.add(channel.fd, lambda events: self._readable(worker, events))
         if environment is None:
-            self.fork(worker, theirs, PYTHON, {})
+            self.fork(worker, theirs, self.python_for(worker.job), {})
         else:
             self.environments.prepare(worker, theirs, environment)
+
+    def _job_of(self, cid: int) -> str:
+        if self.host.drivers is None:
+            return ""
+        known = self.host.core.scheduler.workers.get(cid)
+        return "" if known is None else known.env_key.partition("/")[0]
 
     def fork(
         self, worker: WorkerProcess, theirs: socket.socket, python: list[str], request: dict[str, Any]
@@ -77,9 +101,9 @@ class WorkerPool:
         ends: tuple[int, ...] = ()
         try:
             self.host.output.on_end = self._output_ended
-            ends = self.host.output.pipes(worker.cid)
+            ends = self.host.output.pipes(worker.cid, worker.job)
             worker.slot = self.host.board.take()
-            worker.launcher = self.launcher_for(python)
+            worker.launcher = self.launcher_for(python, worker.job)
             worker.launcher.fork(
                 {"cid": worker.cid, "slot": worker.slot, **request}, [theirs.fileno(), *ends]
             )

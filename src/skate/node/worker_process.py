@@ -10,12 +10,13 @@ class WorkerProcess:
     """One worker: its channel, its pid once it is known, and how far it has ended."""
 
     __slots__ = (
-        "cid", "channel", "launcher", "pid", "status", "closed", "kill_wanted", "exited", "slot", "killed",
+        "cid", "channel", "launcher", "pid", "status", "closed", "kill_wanted", "exited", "slot", "killed", "job",
         "resident", "resident_peak", "shared", "peak",
     )  # fmt: skip
 
-    def __init__(self, cid: int, channel: Channel) -> None:
+    def __init__(self, cid: int, channel: Channel, job: str = "") -> None:
         self.cid = cid
+        self.job = job  # whose program it belongs to, where a node serves several
         self.channel = channel
         self.launcher: Launcher | None = None
         self.pid = 0

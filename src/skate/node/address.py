@@ -1,0 +1,222 @@
+"""Where a node that stays is reached: one Unix socket in a folder that belongs to one user alone.
+
+The socket's name carries the pid of its node, so that an address which outlives its node says so by itself, and a lock on the
+folder, which the kernel lets go with the process, tells whether one lives: no file has to be believed.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+SCHEME = "skate://"
+SOCKET_PREFIX, SOCKET_SUFFIX = "node-", ".sock"
+LOG_NAMES = ("node.log", "node.log.1")
+
+
+class OpenFolderError(PermissionError):
+    """The folder for the socket is not this user's alone."""
+
+
+def directory() -> str:
+    """The folder for this user's node: $SKATE_TMPDIR, $XDG_RUNTIME_DIR/skate or /tmp/skate-<uid>."""
+    named = os.environ.get("SKATE_TMPDIR")
+    if named:
+        return os.path.abspath(named)
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and os.path.isdir(runtime):
+        return os.path.join(runtime, "skate")
+    return f"/tmp/skate-{os.geteuid()}"
+
+
+def check(folder: str) -> None:
+    """Raise OpenFolderError unless a folder is ours and closed to others; FileNotFoundError if there is none."""
+    found = os.lstat(folder)
+    problem = ""
+    if not stat.S_ISDIR(found.st_mode):
+        problem = "it is a link or a file" if not stat.S_ISLNK(found.st_mode) else "it is a symbolic link"
+    elif found.st_uid != os.geteuid():
+        problem = f"it belongs to user {found.st_uid}, and you are {os.geteuid()}"
+    elif found.st_mode & 0o077:
+        problem = f"others may enter it (mode {stat.S_IMODE(found.st_mode):04o})"
+    if problem:
+        raise OpenFolderError(
+            f"{folder} is not used for the node's socket: {problem}, and whoever reaches the socket runs code as you; "
+            f"make it yours alone (chmod 700 {folder}), or name another folder in SKATE_TMPDIR"
+        )
+
+
+def make(folder: str) -> bool:
+    """See that the folder is there, ours, and closed to others; True if it was made just now."""
+    try:
+        os.makedirs(os.path.dirname(folder), exist_ok=True)
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        check(folder)
+        return False
+    check(folder)
+    return True
+
+
+def lock(folder: str) -> int | None:
+    """Take the folder for a node: a descriptor that holds it until it is closed, or None if a living node has it."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def is_locked(folder: str) -> bool:
+    """Whether a living node has the folder."""
+    fd = lock(folder)
+    if fd is None:
+        return True
+    os.close(fd)
+    return False
+
+
+def sockets(folder: str) -> list[str]:
+    """Paths of the sockets in a folder, of living nodes or dead ones."""
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(
+        os.path.join(folder, n) for n in names if n.startswith(SOCKET_PREFIX) and n.endswith(SOCKET_SUFFIX)
+    )
+
+
+def path_for(folder: str, pid: int) -> str:
+    """The path of the socket of a node."""
+    return os.path.join(folder, f"{SOCKET_PREFIX}{pid}{SOCKET_SUFFIX}")
+
+
+def pid_of(path: str) -> int | None:
+    """The process that made a socket, as its name says."""
+    name = os.path.basename(path)
+    number = name[len(SOCKET_PREFIX) : -len(SOCKET_SUFFIX)]
+    return int(number) if name.startswith(SOCKET_PREFIX) and number.isdigit() else None
+
+
+def sweep(folder: str) -> list[str]:
+    """Remove what a node that died has left in a folder; the folder's lock is held. Returns what was removed."""
+    gone = []
+    for path in (*sockets(folder), *(os.path.join(folder, name) for name in LOG_NAMES)):
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            continue
+        gone.append(path)
+    return gone
+
+
+def to_path(address: str) -> str | None:
+    """The socket's path that an address names; None if it is no address of a node that stays."""
+    if address.startswith(SCHEME):
+        return address[len(SCHEME) :]
+    if address.startswith("/"):
+        return address
+    return None
+
+
+def bind(path: str) -> socket.socket:
+    """A listening socket at a path of any length."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with _short(path) as name:
+            listener.bind(name)
+        os.chmod(path, 0o600)
+        listener.listen(128)
+        listener.setblocking(False)
+    except BaseException:  # whatever it was, the descriptor is not to stay
+        listener.close()
+        raise
+    return listener
+
+
+def connect(path: str) -> socket.socket:
+    """A connection to the node at a path. Raises ConnectionError saying what became of it."""
+    try:
+        check(os.path.dirname(path))
+    except (FileNotFoundError, NotADirectoryError):
+        raise ConnectionError(gone_text(path)) from None
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with _short(path) as name:
+            sock.connect(name)
+    except OSError as error:
+        sock.close()
+        if error.errno in (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTSOCK):
+            raise ConnectionError(gone_text(path)) from None
+        raise
+    _check_peer(sock, path)
+    return sock
+
+
+def _check_peer(sock: socket.socket, path: str) -> None:
+    uid = credentials(sock)[1]
+    if uid != os.geteuid():
+        sock.close()
+        raise ConnectionError(f"the process that listens at {path} belongs to user {uid}, not to you")
+
+
+def credentials(sock: socket.socket) -> tuple[int, int]:
+    """Pid and user of the process at the other end."""
+    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int.from_bytes(raw[:4], "little"), int.from_bytes(raw[4:8], "little")
+
+
+def find(folder: str) -> str:
+    """The socket of the node that lives in a folder. Raises ConnectionError if there is none."""
+    try:
+        check(folder)
+        if is_locked(folder):
+            for path in sockets(folder):
+                if _exists(pid_of(path)):
+                    return path
+    except FileNotFoundError:
+        # Nothing was ever started there.
+        pass
+    dead = [str(pid_of(path)) for path in sockets(folder)]
+    was = f"; the process of the last one, {', '.join(dead)}, is gone" if dead else ""
+    raise ConnectionError(
+        f'address="auto" means the node of this user, looked for in {folder}, and none runs there{was}; start one with '
+        "`skate start --head`, or leave the address out to host a node in this process"
+    )
+
+
+def gone_text(path: str) -> str:
+    """What to say when nobody answers at a socket."""
+    pid = pid_of(path)
+    what = f"its process {pid} is gone" if pid is not None else "nobody listens there"
+    if pid is None and not os.path.exists(path):
+        what = "there is no such socket"
+    return (
+        f"there is no node at {path} any more: {what}; start one with `skate start --head` and use the address that it prints, "
+        'or address="auto"'
+    )
+
+
+def _exists(pid: int | None) -> bool:
+    return pid is not None and os.path.exists(f"/proc/{pid}")
+
+
+@contextmanager
+def _short(path: str) -> Iterator[str]:
+    """A name for a path that fits into a socket address, which holds 107 bytes."""
+    if len(os.fsencode(path)) < 100:
+        yield path
+        return
+    fd = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{fd}/{os.path.basename(path)}"
+    finally:
+        os.close(fd)

@@ -1,0 +1,54 @@
+"""The caller's side of a node's socket: the first words, and what comes back with them."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import msgpack
+
+from skate.core import messages as m
+from skate.node import address
+from skate.version import __version__
+
+ANSWER_SECONDS = 20.0
+READ_BYTES = 1 << 16
+
+
+def call(path: str, **fields: Any) -> tuple[socket.socket, dict[str, Any], list[int]]:
+    """Say to the node at `path` what is wanted: the connection, its answer, and descriptors that came with it.
+
+    Raises ConnectionError if there is no node, or it refuses.
+    """
+    sock = address.connect(path)
+    fds: list[int] = []
+    try:
+        sock.settimeout(ANSWER_SECONDS)
+        sock.sendall(msgpack.packb((m.ATTACH, {"version": __version__, **fields})))
+        unpacker = msgpack.Unpacker(use_list=False, strict_map_key=False)
+        while True:
+            data, came, _, _ = socket.recv_fds(sock, READ_BYTES, 4)
+            fds += came
+            if not data:
+                raise ConnectionError(address.gone_text(path))
+            unpacker.feed(data)
+            for answer in unpacker:
+                if answer[0] == m.REFUSED:
+                    raise ConnectionError(answer[1])
+                return sock, answer[1], fds
+    except TimeoutError:
+        sock.close()
+        raise ConnectionError(
+            f"the node at {path} has not answered for {ANSWER_SECONDS:g} s; it is stopped or very busy: see `skate status`, "
+            "end it with `skate stop --force`"
+        ) from None
+    except BaseException:  # Ctrl-C as well: nothing may stay open
+        sock.close()
+        raise
+
+
+def ask(path: str, wants: str) -> dict[str, Any]:
+    """The node's answer to one question. Raises ConnectionError if there is no node."""
+    sock, answer, _ = call(path, wants=wants)
+    sock.close()
+    return answer

@@ -1,0 +1,99 @@
+"""What the workers of several programs print: each program's to its own driver, and to a file once that has gone."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+from skate.node.logs import WorkerOutput
+
+if TYPE_CHECKING:
+    from skate.node.host import NodeHost
+
+LOG_BYTES_MAX = 1 << 23
+
+
+class LogFile:
+    """A file that is made when there is something to write, and begun anew when it is full: the one before is kept."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._size = -1
+
+    def write(self, text: str) -> int:
+        """Append a text; a disk that takes none loses it."""
+        data = text.encode("utf-8", "backslashreplace")
+        with self._lock:
+            try:
+                if self._size < 0:
+                    self._size = os.path.getsize(self.path) if os.path.exists(self.path) else 0
+                if self._size + len(data) > LOG_BYTES_MAX and self._size:
+                    os.replace(self.path, self.path + ".1")
+                    self._size = 0
+                fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+                try:
+                    self._size += os.write(fd, data[:LOG_BYTES_MAX])
+                finally:
+                    os.close(fd)
+            except OSError:
+                # There is nobody left to tell.
+                pass
+        return len(text)
+
+    def flush(self) -> None:
+        """Everything is written at once."""
+
+
+class JobOutput(WorkerOutput):
+    """Sends what workers print on its way; a program whose driver prints no more does not hold up the others."""
+
+    def __init__(self, host: NodeHost, log: LogFile) -> None:
+        super().__init__(True)
+        self._host = host
+        self.log = log
+        self._guard = threading.Lock()
+        #: Pipes that are not read until their driver has printed what it was sent, by job.
+        self._paused: dict[str, list[int]] = {}
+
+    def said(self, job: str, is_error: bool, text: str) -> None:
+        """Send it to the driver of the job, or write it down."""
+        host = self._host
+        with host.lock:
+            taken = host.drivers is not None and host.drivers.printed(job, is_error, text)
+        if not taken:
+            self.log.write(text)
+
+    def silent(self, cid: int, job: str) -> None:
+        """A driver that waits for the last words of its workers may have them all now."""
+        host = self._host
+        with host.lock:
+            if host.drivers is not None:
+                host.drivers.silent(cid, job)
+
+    def pause(self, job: str) -> None:
+        """Read nothing more of a job for now."""
+        with self._guard:
+            self._paused.setdefault(job, [])
+
+    def resume(self, job: str) -> None:
+        """Go on reading what a job prints."""
+        with self._guard:
+            for fd in self._paused.pop(job, ()):
+                if fd in self._sources:
+                    self._poller.register(fd, 1)
+
+    def _read(self, source: Any) -> None:
+        if self._paused and source.worker.job in self._paused:
+            with self._guard:
+                waiting = self._paused.get(source.worker.job)
+                if waiting is not None:
+                    self._poller.unregister(source.fd)
+                    waiting.append(source.fd)
+                    return
+        super()._read(source)
+
+    def unread(self) -> set[int]:
+        """The workers whose output has not ended."""
+        return set(self._workers)

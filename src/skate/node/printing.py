@@ -1,0 +1,86 @@
+"""Printing what others have said: a thread of its own, so that nobody else waits for a terminal or a full pipe.
+
+Up to `HELD_BYTES_MAX` wait in memory, and only then does whoever has more to print wait as well.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+
+HELD_BYTES_MAX = 1 << 26
+# A stream that takes nothing for so long at the end takes nothing any more.
+PATIENCE_SECONDS = 2.0
+
+
+class Printer:
+    """Prints texts to stdout and stderr, in the order in which they came."""
+
+    def __init__(self, printed: Callable[[int], None] | None = None) -> None:
+        #: Told of every text that is out: how many characters it had.
+        self._told = printed
+        #: What is to be printed, (is_error, text); the condition guards it, its size and its end.
+        self._held: deque[tuple[bool, str]] = deque()
+        self._held_size = 0
+        self._changed = threading.Condition()
+        self._printed = 0
+        self._ended = False
+        self._thread: threading.Thread | None = None
+
+    def hold(self, is_error: bool, text: str) -> None:
+        """Have a text printed."""
+        with self._changed:
+            while self._held_size > HELD_BYTES_MAX and not self._ended:
+                self._changed.wait()
+            self._held.append((is_error, text))
+            self._held_size += len(text)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._print_all, name="skate-print", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def _print_all(self) -> None:
+        while True:
+            with self._changed:
+                while not self._held:
+                    if self._ended:
+                        return
+                    self._changed.wait()
+                is_error, text = self._held.popleft()
+                self._held_size -= len(text)
+                self._changed.notify_all()
+            _write(sys.stderr if is_error else sys.stdout, text)
+            self._printed += 1
+            if self._told is not None:
+                self._told(len(text))
+
+    def close(self) -> None:
+        """Print what is left and stop."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        self.wait_for(self._thread)
+
+    def wait_for(self, thread: threading.Thread | None) -> None:
+        """Wait for a thread to end, as long as anything still gets printed."""
+        if thread is None or thread is threading.current_thread():
+            return
+        printed = -1
+        while thread.is_alive() and printed != self._printed:
+            printed = self._printed
+            thread.join(PATIENCE_SECONDS)
+
+
+def _write(stream: object, text: str) -> None:
+    """Print to whatever the program has made its stdout or stderr."""
+    try:
+        try:
+            stream.write(text)  # type: ignore[attr-defined]
+        except UnicodeEncodeError:
+            encoding = getattr(stream, "encoding", None) or "ascii"
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))  # type: ignore[attr-defined]
+        stream.flush()  # type: ignore[attr-defined]
+    except Exception:  # the stream is the program's, and may raise anything
+        return

@@ -1,0 +1,118 @@
+"""A node in a process of its own: it outlives the drivers that come and go, several of them at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from skate.node import address
+from skate.node.control_c import ControlC
+from skate.node.drivers import Drivers
+from skate.node.host import NodeHost
+from skate.node.job_output import JobOutput, LogFile
+from skate.node.settings import Settings
+from skate.wire.pump import Pump
+
+
+class Taken(Exception):
+    """A node lives in the folder already."""
+
+
+class Place:
+    """The folder of a node, taken for it."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.made = address.make(folder)
+        lock = address.lock(folder)
+        if lock is None:
+            raise Taken(folder)
+        self.lock = lock
+        #: What a node that died had left, removed by now.
+        self.swept = address.sweep(folder)
+        self.path = ""
+
+    def leave(self) -> None:
+        """Remove what the node has made, and let others have the folder."""
+        address.sweep(self.folder)
+        if self.made:
+            try:
+                os.rmdir(self.folder)
+            except OSError:
+                # Somebody else has put something there.
+                pass
+        os.close(self.lock)
+
+
+def run(settings: Settings, place: Place, ready: Callable[[str], None]) -> None:
+    """Be a node until it is told to stop; `ready` is called with its address once drivers can come."""
+    os.environ.pop("SKATE_ADDRESS", None)  # this process is the address, and hosts a node all the same
+    log = LogFile(os.path.join(place.folder, address.LOG_NAMES[0]))
+    stream: Any = log
+    pump = Pump(threading.RLock(), "loop")
+    with pump.lock:
+        host = NodeHost(settings, pump, ControlC(pump))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: _stop(host))
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the terminal that it was started from has gone
+        try:
+            host.output.close()
+            host.output = output = JobOutput(host, log)
+            place.path = address.path_for(place.folder, os.getpid())
+            listener = address.bind(place.path)
+            host.drivers = Drivers(host, listener, place.path, output)
+            ready(place.path)
+            sys.stderr = stream
+            pump.wait(lambda: host.leaving)
+        finally:
+            host.leaving = True
+    host.shutdown()
+    place.leave()
+
+
+def _stop(host: NodeHost) -> None:
+    host.leaving = True
+    host.pump.kick()
+
+
+def run_apart(settings: Settings, place: Place, report: int) -> None:
+    """In a forked child: leave the terminal behind and be a node; writes its address, or what went wrong, to `report`."""
+
+    def ready(path: str) -> None:
+        os.write(report, b"+" + os.fsencode(path))
+        os.close(report)
+
+    os.setsid()
+    _close_all_but({place.lock, report})
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    os.close(null)
+    os.chdir("/")
+    try:
+        run(settings, place, ready)
+    except Exception as error:  # whatever it is, the one who started it is told, or else the file
+        text = f"{type(error).__name__}: {error}"
+        try:
+            os.write(report, b"-" + text.encode())
+        except OSError:
+            import traceback  # the node is lost anyway
+
+            LogFile(os.path.join(place.folder, address.LOG_NAMES[0])).write(traceback.format_exc())
+            raise
+
+
+def _close_all_but(kept: set[int]) -> None:
+    """Let go of what the starter had open: a pipe that a node keeps never ends for its reader."""
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        if fd > 2 and fd not in kept:
+            try:
+                os.close(fd)
+            except OSError:
+                # The one that lists the folder.
+                continue
