@@ -464,18 +464,6 @@ class Process:
             raise
         return (offset, packed.size)
 
-    # -- asyncio
-
-    def lend_loop(self, loop: Any, ref: ObjectRef[Any]) -> bool:
-        """Have an asyncio loop watch our descriptors while it awaits refs; True if the value is already there."""
-        with self.lock:
-            self._check_open()
-            self.ask_for(ref)
-            if ref._kind != PENDING:
-                return True
-            self.link.flush()
-        return False
-
     def ended(self) -> BaseException:
         """What a wait raises that the end of the session has overtaken."""
         if self.exiting:

@@ -177,7 +177,12 @@ class ObjectRef(Generic[T]):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(settle)
 
-        if process.lend_loop(loop, self):
+        with process.lock:
+            process._check_open()
+            process.ask_for(self)
+            there = self._kind != PENDING
+            process.link.flush()
+        if there:
             settle()
         else:
             process.when_ready(self, wake)
