@@ -138,24 +138,40 @@ def test_a_running_task_is_stopped_and_a_forced_one_killed():
     rig.done(worker, gentle, m.CANCELLED, returns=())
     worker = rig.worker_of(forced)
     rig.say(1, m.CANCEL, forced, True, True)
-    assert rig.shell("kill") == [worker]
+    assert rig.heard(worker, m.STOP_TASK) == [(m.STOP_TASK, forced, True)]
     rig.lose(worker)
     assert rig.results() == {gentle: "TaskCancelledError", forced: "TaskCancelledError"}
 
 
-def test_a_worker_about_to_be_killed_gets_nothing_more_to_do():
+def test_a_worker_that_does_not_leave_with_a_task_cancelled_by_force_is_ended_if_it_is_still_about_it():
     rig = Rig()
-    forced, next_one = rig.submit(), rig.submit()
+    forced = rig.submit()
+    worker = rig.worker_of(forced)
+    rig.say(1, m.CANCEL, forced, True, True)
+    rig.tick(0.1)
+    assert rig.shell("end_task") == []
+    for _ in range(2):  # the first word of it may have come before the worker had begun the task
+        rig.tick(1.0)
+        assert rig.shell("end_task") == [worker]
+    rig.lose(worker)
+    assert rig.result(forced) == "TaskCancelledError"
+    assert rig.tick(1.0) is None
+
+
+def test_force_that_comes_too_late_does_not_hit_the_next_task():
+    rig = Rig()
+    forced, next_one = rig.submit(), rig.submit(retries=0)
     worker = rig.worker_of(forced)
     rig.say(1, m.CANCEL, forced, True, True)
     rig.done(worker, forced)  # it was quicker
-    assert rig.worker_of(next_one) != worker
-    rig.lose(worker)
+    assert rig.worker_of(next_one) == worker
+    rig.tick(1.0)
+    assert rig.shell("end_task") == rig.shell("kill") == []
     finish(rig, next_one)
     assert rig.results() == {forced: "ok", next_one: "ok"}
 
 
-def test_nothing_is_sent_ahead_to_a_worker_about_to_be_killed():
+def test_nothing_is_sent_ahead_to_a_worker_about_to_be_ended():
     rig = Rig()
     quick = rig.submit(name="quick")
     finish(rig, quick)

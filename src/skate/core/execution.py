@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from skate.core.node import NodeCore
 
 ErrorValue = tuple[str, dict[str, Any]]
+#: How long a worker may take to leave by itself with a task that is ended by force.
+GRACE_SECONDS = 0.5
 FIRST = b"\x01\x00\x00\x00"  # index of a task's first result
 
 
@@ -383,12 +385,21 @@ class Execution:
         elif task.state == SENT and task.node is not None:
             self.node.emit(task.node.cid, message)
         elif task.state == SENT:
-            first = next(iter(task.worker.outstanding.values())) is task
-            if force and task.kind == PLAIN and first:
-                task.worker.leaving = True  # whatever it says until it is gone, it gets nothing more to do
-                self.node.shell("kill", task.worker.cid)
-            else:
-                self.node.emit(task.worker.cid, (m.STOP_TASK, task_id))
+            force = force and task.kind == PLAIN
+            self.node.emit(task.worker.cid, (m.STOP_TASK, task_id, force))
+            if force:
+                task.worker.stalled = True  # it is likely to end
+                self._insist(task, task.worker, task.sequence)
+
+    def _insist(self, task: Task, worker: Worker, sequence: int) -> None:
+        """Have a worker ended, after a while, that does not take the word to leave with a task; unless it has begun another."""
+
+        def still() -> None:
+            if task.worker is worker and task.state == SENT and task.sequence == sequence:
+                self.node.shell("end_task", worker.cid, sequence)
+                self._insist(task, worker, sequence)
+
+        self.node.later(GRACE_SECONDS, still)
 
     def cancelled(self, task: Task) -> None:
         """End a task that its caller no longer wants."""

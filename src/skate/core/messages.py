@@ -74,7 +74,7 @@ CONSTRUCT = 51  # actor_id, template_key, args, deps, fields
 INVOKE = 52  # task_id, template_key, args, deps, attempt
 LEASE = 53  # what the worker runs with: resources, gpu ids, placement group
 TAKE_BACK = 54  # give back what is not begun
-STOP_TASK = 55  # task_id, recursive: cancel it
+STOP_TASK = 55  # task_id, force: cancel it; with force by leaving, if it runs
 EXIT = 56  # leave; graceful or not
 ACK = 57  # task_id, items consumed so far
 

@@ -264,6 +264,8 @@ class NodeHost:
             self.pool.spawn(action[1], action[2])
         elif verb == "kill":
             self.pool.kill(action[1])
+        elif verb == "end_task":
+            self.pool.end_task(action[1], action[2])
         elif verb == "punch":
             self.overflow.release(action[1], action[2])
         elif verb == "look":

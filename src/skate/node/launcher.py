@@ -38,6 +38,14 @@ class Launcher:
             # The zygote is gone, and with it its children.
             return
 
+    def end_task(self, pid: int, slot: int, sequence: int) -> None:
+        """Kill a worker if the last task it has begun, by its slot of the board, is this one."""
+        try:
+            self._ask({"verb": "end_task", "pid": pid, "slot": slot, "sequence": sequence}, [])
+        except OSError:
+            # The zygote is gone, and with it its children.
+            return
+
     def events(self) -> list[dict[str, Any]] | None:
         """What the zygote has reported; None when it is gone."""
         found: list[dict[str, Any]] = []

@@ -139,6 +139,12 @@ class WorkerPool:
         else:
             worker.kill_wanted = True
 
+    def end_task(self, cid: int, sequence: int) -> None:
+        """End a worker process if the last task that it has begun is this one."""
+        worker = self.workers.get(cid)
+        if worker is not None and worker.pid and worker.launcher is not None:
+            worker.launcher.end_task(worker.pid, worker.slot, sequence)
+
     def _hear(self, key: str, launcher: Launcher) -> None:
         events = launcher.events()
         if events is None:

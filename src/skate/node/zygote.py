@@ -17,6 +17,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -25,10 +26,13 @@ import msgpack
 
 from skate.node import descendants
 from skate.node.birth import CONTROL_FD
+from skate.wire.status import SLOT_BYTES, STATUS_SLOT
 
 REQUEST_BYTES_MAX = 1 << 17
 #: What a process's largest size is counted in.
 MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
+#: How long a process may take to halt; one that waits for a disk does so later.
+HALT_SECONDS = 0.05
 
 
 class Zygote:
@@ -88,6 +92,9 @@ class Zygote:
                     ProcessLookupError, PermissionError
                 ):  # it may have become another user's
                     os.kill(request["pid"], request["signal"])
+        elif verb == "end_task":
+            if request["pid"] in self.children:
+                self.end_task(request["pid"], request["slot"], request["sequence"])
         elif verb == "configure":
             self.config = request
             self.memory_fds = list(fds)
@@ -95,6 +102,20 @@ class Zygote:
         elif verb == "end":
             return False
         return True
+
+    def end_task(self, pid: int, slot: int, sequence: int) -> None:
+        """Kill a worker if it is about this task, and no other: it is halted meanwhile, so that it cannot go on to the next."""
+        was_halted = halted(pid)
+        os.kill(pid, signal.SIGSTOP)
+        deadline = time.monotonic() + HALT_SECONDS
+        while not halted(pid) and time.monotonic() < deadline:
+            time.sleep(0.0005)
+        at = self.config["board_at"] + slot * SLOT_BYTES
+        (begun,) = STATUS_SLOT.unpack(os.pread(self.memory_fds[0], STATUS_SLOT.size, at))
+        if begun == sequence:
+            os.kill(pid, signal.SIGKILL)
+        elif not was_halted:
+            os.kill(pid, signal.SIGCONT)
 
     def configure(self) -> None:
         """Take over the driver's view of the world, and import what workers will need."""
@@ -190,6 +211,15 @@ class Zygote:
                 self.children.discard(pid)
                 peak = used.ru_maxrss * MAXRSS_BYTES
                 self.tell({"event": "exited", "pid": pid, "status": status, "peak": peak})
+
+
+def halted(pid: int) -> bool:
+    """Whether a process does nothing: stopped, or ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in b"TtZX"
+    except OSError:
+        return True
 
 
 def become_worker(zygote: Zygote, parent: int, request: dict[str, Any], fds: list[int]) -> None:

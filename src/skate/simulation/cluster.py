@@ -254,6 +254,11 @@ class Cluster:
             if process is not None and process.alive and cid not in self.doomed:
                 self.doomed.append(cid)
 
+        elif verb == "end_task":
+            process = self.processes.get(cid)
+            if isinstance(process, Worker) and process.alive and process.begun == rest[0]:
+                self.strike(process)
+
     def deliver(self, process: Process) -> None:
         """A process takes a message of the node."""
         message = process.inbox.popleft()

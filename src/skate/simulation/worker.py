@@ -66,6 +66,7 @@ class Worker(Process):
         self.received = 0
         self.begun = 0
         self.leaving = False
+        self.deaf = cluster.rng.random() < 0.2  # in C code, which does not take the word to leave
         self.actor_id = b""
         self.life: dict[str, Any] = {}
         self.stash: list[Any] = []  # an actor's own refs
@@ -138,6 +139,9 @@ class Worker(Process):
         running = self.running if self.running and self.running.task_id == task_id else self.side.get(task_id)
         if running is not None:
             running.cancelled = True
+            if message[2] and not self.deaf:
+                self.cluster.left(self)
+                return
             # An ordinary actor is only told: its call goes on.
             running.interrupt = not self.actor_id or task_id in self.side
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -22,6 +23,8 @@ from skate.worker.templates import WorkerTemplate
 
 FLUSH_SECONDS = 0.001
 SHORT_SECONDS = 0.0005
+#: What a worker leaves with whose task was cancelled by force.
+FORCED = 143
 
 
 class Executor:
@@ -116,6 +119,10 @@ class Executor:
         running = self.running
         if running is not None and running.task_id == task_id:
             running.cancelled = True
+            if message[2]:
+                # Under the lock, without which the task cannot answer: what ends is this task and no other.
+                self.channel.flush()
+                os._exit(FORCED)
             if self.actor is None:
                 self._interrupt = task_id
                 signal.pthread_kill(self._main, signal.SIGINT)

@@ -69,7 +69,7 @@ class InlineWorker:
         elif word == m.LEASE:
             self.context.take_lease(message[1])
         elif word == m.STOP_TASK:
-            self._stop(message[1])
+            self._stop(message[1], message[2])
         elif word == m.TAKE_BACK:
             self.give_back()
         elif word == m.EXIT:
@@ -97,8 +97,8 @@ class InlineWorker:
                 give_up(self.host.process, message[4])
             self.host.tell(self, (m.RETURNED, tuple(message[1] for message in back)))
 
-    def _stop(self, task_id: bytes) -> None:
-        """Cancel what is not running in some thread just now; what is runs on to its end."""
+    def _stop(self, task_id: bytes, force: bool) -> None:
+        """Cancel what is not running in some thread just now; what is runs on to its end, with `force` for nobody."""
         for message in self.queue:
             if message[1] == task_id:
                 self.queue.remove(message)
@@ -111,6 +111,8 @@ class InlineWorker:
             self.host.tell(self, (m.DONE, task_id, m.CANCELLED, (), 0, False))
         elif self.calls is not None:
             self.calls.cancel(task_id)
+        elif force:
+            self.host.lose(self, "was killed")
 
     def _drop(self, stream: Stream) -> None:
         del self.streams[stream.running.task_id]
