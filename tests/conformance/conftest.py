@@ -4,15 +4,19 @@
 the name is an alias, installed here before any of them is imported. With real Ray in a virtual environment:
 
     SKATE_CONFORMANCE_TARGET=ray python -m pytest -W ignore tests/conformance
+
+``SKATE_CONFORMANCE_ATTACHED=1`` has the drivers join nodes in processes of their own (``skate start``) instead of hosting them.
 """
 
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,6 +26,9 @@ from waiting import Gate, Tally
 
 TARGET = os.environ.get("SKATE_CONFORMANCE_TARGET", "skate")
 ON_SKATE = TARGET == "skate"
+ATTACHED = ON_SKATE and os.environ.get("SKATE_CONFORMANCE_ATTACHED") == "1"
+#: Settings that are the node's, by the flag of `skate start` that says them.
+OF_THE_NODE = ("num_cpus", "num_gpus", "object_store_memory", "_memory", "resources", "labels")
 
 HERE = pathlib.Path(__file__).parent
 
@@ -75,7 +82,25 @@ class Host:
 
     def start(self, **options: Any) -> Any:
         """Start a cluster unconditionally; ``options`` go to ``init`` over the suite's quiet defaults."""
-        return ray.init(**(QUIET | options))
+        asked = options = QUIET | options
+        if ATTACHED and not options.get("local_mode") and "address" not in options:
+            self._skate("stop")
+            options = dict(options)
+            flags = ["start", "--head"]
+            for name in OF_THE_NODE:
+                value = options.pop(name, None)
+                if value is not None:
+                    text = json.dumps(value) if isinstance(value, dict) else str(value)
+                    flags += [f"--{name.lstrip('_').replace('_', '-')}", text]
+            if not self._skate(*flags):  # what is wrong with them is for init to say
+                return ray.init(**asked)
+            options["address"] = "auto"
+        return ray.init(**options)
+
+    def _skate(self, *words: str) -> bool:
+        os.environ["SKATE_TMPDIR"] = str(pathlib.Path(tempfile.gettempdir()) / "attached")
+        done = subprocess.run([sys.executable, "-m", "skate", *words], stdout=subprocess.DEVNULL)
+        return done.returncode == 0
 
     def ensure(self, **options: Any) -> None:
         """Have a running cluster with exactly these options, reusing the present one when it fits."""
@@ -88,6 +113,8 @@ class Host:
     def stop(self) -> None:
         self._running_with = None
         ray.shutdown()
+        if ATTACHED:
+            self._skate("stop")
 
 
 _host = Host()

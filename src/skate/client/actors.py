@@ -116,6 +116,11 @@ class ActorClass:
             }
             process.send((m.CREATE_ACTOR, actor_id, exported.key, blob, dep_ids, held, parent, life))
             process.link.flush()
+        if name and given.get("get_if_exists"):
+            # Somebody else may have asked at the same time, and have been first.
+            found = process.request("reserve_name", namespace, name)
+            if found is not None and found[0] != actor_id:
+                return handle_from(process, *found)
         return handle
 
     @staticmethod
