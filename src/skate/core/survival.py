@@ -109,6 +109,8 @@ class Survival:
             if there and not (task.kind == CREATION and self._unwanted(task.actor)):
                 node.scheduler.requeue(task)
                 node.scheduler.dispatch_all()
+                if node.peers.active:  # what had room when it began to wait may have it elsewhere by now
+                    node.peers.pump()
 
         node.later(seconds, resume)
 
