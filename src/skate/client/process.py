@@ -15,7 +15,7 @@ from typing import Any
 from skate.client import failures, patience
 from skate.client.actor_hold import ActorHold
 from skate.client.link import Link
-from skate.client.refs import SEEN, ObjectRef
+from skate.client.refs import SEEN, ObjectRef, SeenHeld
 from skate.core import messages as m
 from skate.core.messages import ARENA, ERROR, INLINE, PENDING, UNKNOWN
 from skate.wire import values
@@ -193,7 +193,8 @@ class Process:
         if ref._kind == PENDING:
             self.send((m.ESCAPE, ref._id))
         else:
-            held = tuple(self.escape(inner) for inner in ref._held or ())
+            inside = ref._held if isinstance(ref._held, list) else ()  # or a mark, if it failed
+            held = tuple(self.escape(inner) for inner in inside)
             self.send((m.PUBLISH, ref._id, ref._kind, ref._value, held, True))
         return ref._id
 
@@ -411,7 +412,7 @@ class Process:
             offset, size = ref._value
             return values.unpack(self.mapping.view(offset, size, ref._released))
         if kind == ERROR:
-            ref._held = SEEN
+            ref._held = SeenHeld(ref._held) if isinstance(ref._held, list) else SEEN
             raise failures.to_exception(ref._value, ref._site, self)
         raise self.ended() if self.closed else RuntimeError(f"{ref!r} has no value yet")
 

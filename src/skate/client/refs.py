@@ -29,6 +29,10 @@ _current: list[Any] = [None]
 SEEN = "seen"
 
 
+class SeenHeld(list[Any]):
+    """The same for an error that contains refs, which are in it."""
+
+
 class ObjectRef(Generic[T]):
     """A reference to the result of a task or to a value that was put.
 
@@ -54,7 +58,7 @@ class ObjectRef(Generic[T]):
         self._site: Any = None
 
     def __del__(self) -> None:
-        if self._kind == ERROR and self._held is None and not self._grants and self._process is not None:
+        if self._kind == ERROR and self._process is not None and not self._grants and _unseen(self._held):
             self._process.report_unhandled(self._value, self._site)
         if self._grants:
             # Until this returns other threads can still come by us through a weak reference; without grants we count as gone.
@@ -211,6 +215,10 @@ class ObjectRef(Generic[T]):
 
     def _released(self) -> None:
         """The last view of the value is gone; being bound to the view is what kept the ref alive."""
+
+
+def _unseen(held: Any) -> bool:
+    return held is None or type(held) is list
 
 
 def _rebuild(oid: bytes) -> ObjectRef[Any]:

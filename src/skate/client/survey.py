@@ -82,7 +82,7 @@ def _refs(process: Process) -> list[tuple[Any, ...]]:
     inside: dict[bytes, list[bytes]] = {}
     for ref in refs:
         held = ref._held
-        if type(held) is list:
+        if isinstance(held, list):
             for inner in held:
                 if type(inner) is ObjectRef:
                     inside.setdefault(inner._id, []).append(ref._id)

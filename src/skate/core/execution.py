@@ -298,14 +298,15 @@ class Execution:
     def fail(self, task: Task, error: ErrorValue) -> None:
         """End a task with an error in place of its results."""
         self.node.inventory.failed(task, error)
+        held = error[1].get("held", ())
         if task.template.streaming:
             task.items += 1
             oid = task.task_id + task.items.to_bytes(4, "little")
-            self.give(task, oid, m.ERROR, error, (), task.items)
+            self.give(task, oid, m.ERROR, error, held, task.items)
             self._end_stream(task, task.items)
         else:
             for oid in return_ids(task.task_id, task.template.returns):
-                self.give(task, oid, m.ERROR, error, (), None)
+                self.give(task, oid, m.ERROR, error, held, None)
         self.forget(task)
 
     def forget(self, task: Task) -> None:

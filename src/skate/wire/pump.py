@@ -316,9 +316,7 @@ class Pump:
                         self._background_drives = False
                     seen = self.turns
                     if self._waiters:
-                        # No name for the waiter: this frame lives on, and what it waits for would with it.
-                        if self._waiters[0].gate.locked():
-                            self._waiters[0].gate.release()
+                        self._let_first_go()
                     else:
                         idle = 0
                         continue
@@ -339,6 +337,12 @@ class Pump:
                     self._rest.acquire(blocking=False)
                 self._resting = False
                 self._asleep = False
+
+    def _let_first_go(self) -> None:
+        # Not in the loop above, whose frame would go on to hold the waiter, and with it the ref that it waited for.
+        first = self._waiters[0]
+        if first.gate.locked():
+            first.gate.release()
 
     def close(self) -> None:
         """Stop the background thread and close the poller; the lock is not held."""

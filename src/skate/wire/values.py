@@ -7,6 +7,7 @@ the way are collected, so that their owner learns that they travel.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import pickle
@@ -14,7 +15,7 @@ import struct
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -48,6 +49,18 @@ def deregister_serializer(cls: type) -> None:
 def collector() -> list[Any] | None:
     """The list that takes the refs and handles met while packing in this thread; None outside of packing."""
     return getattr(_collecting, "met", None)
+
+
+@contextlib.contextmanager
+def collecting() -> Iterator[list[Any]]:
+    """Refs and handles that are pickled inside are met by the list, rather than kept for the whole session."""
+    outer = getattr(_collecting, "met", None)
+    met: list[Any] = []
+    _collecting.met = met
+    try:
+        yield met
+    finally:
+        _collecting.met = outer
 
 
 class Packed:

@@ -410,6 +410,8 @@ class Executor:
     @staticmethod
     def _plain(status: int, returns: Any) -> bool:
         """True for an answer that needs no other message before it."""
+        if status == m.FAILED:
+            return "held" not in returns[1]
         return status != m.OK or all(not held for _, _, held in returns)
 
     def failed(self, running: Running, error: BaseException, started: float) -> None:
@@ -420,7 +422,7 @@ class Executor:
             return
         retriable = running.template.should_retry(error)
         actor_id = self.context.actor_id
-        payload = pack_failure(running.template, error, self.actor, actor_id)
+        payload = pack_failure(self.process, running, error, self.actor, actor_id)
         output.flush()
         self.answer(running, m.FAILED, payload, started, retriable)
 

@@ -238,7 +238,7 @@ class InlineWorker:
         if isinstance(error, KeyboardInterrupt):
             self.answer(running, m.CANCELLED, (), started)
             raise error
-        payload = pack_failure(running.template, error, self.actor, self.context.actor_id)
+        payload = pack_failure(self.host.process, running, error, self.actor, self.context.actor_id)
         self.answer(running, m.FAILED, payload, started, running.template.should_retry(error))
 
     # -- what a task sees

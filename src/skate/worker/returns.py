@@ -12,7 +12,6 @@ from skate.wire import values
 if TYPE_CHECKING:
     from skate.client.process import Process
     from skate.worker.context import Running
-    from skate.worker.templates import WorkerTemplate
 
 _SMALL = frozenset({int, float, bool, type(None)})
 
@@ -79,19 +78,29 @@ def split(value: Any, count: int, name: str) -> list[Any]:
 
 
 def pack_failure(
-    template: WorkerTemplate, error: BaseException, actor: Any, actor_id: bytes
+    process: Process, running: Running, error: BaseException, actor: Any, actor_id: bytes
 ) -> tuple[str, dict[str, Any]]:
-    """An exception of user code as an error payload, with its traceback as text."""
+    """An exception of user code as an error payload, with its traceback as text and the ids of the refs inside it."""
     from skate.wire.failures import format_remote_traceback, pack_exception  # only failures need them
 
+    template = running.template
     text = format_remote_traceback(error)
+    with values.collecting() as met:
+        packed = pack_exception(error, text)
     fields = {
         "function": template.name,
         "traceback": text,
-        "cause": pack_exception(error, text),
+        "cause": packed,
         "pid": os.getpid(),
         "ip": "127.0.0.1",
     }
+    if met and len(running.task_id) == len(actor_id):
+        for each in met:  # what a constructor raised is no object that could hold them
+            process.keep_forever(each)
+    elif met:
+        running.kept += met
+        with process.lock:
+            fields["held"] = tuple(dict.fromkeys(process.escape(each) for each in met))
     if actor_id:
         fields["actor"] = actor_id.hex()
     if actor is not None:
