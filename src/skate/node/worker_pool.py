@@ -258,14 +258,15 @@ class WorkerPool:
             self.pump.remove(worker.channel.fd)
         worker.channel.close()
         self.by_pid.pop(worker.pid, None)
-        begun = 0
+        begun, ahead = 0, frozenset[int]()
         if worker.slot >= 0:
-            begun, answers = self.host.board.give_back(worker.slot)
+            begun, ahead, answers = self.host.board.give_back(worker.slot)
             for answer in answers:
                 self.host.core.step(worker.cid, answer, time.monotonic())
         lines = self.host.output.last_lines.pop(worker.cid, ())
         known = self.host.core.scheduler.workers.get(worker.cid)
         if known is not None:
+            known.beyond = ahead
             known.details = details(worker, lines, None if worker.killed else self.host.monitor.limit_now())
             if worker.status is not None and os.WIFSIGNALED(worker.status) and not worker.killed:
                 self._blame_kernel(worker, known)

@@ -2,7 +2,8 @@
 
 It says which of the tasks sent ahead the worker has begun, so that the others may run elsewhere at no cost in retries;
 and it repeats the answers that were not written to the socket yet because several go out together, so that a task which
-had ended well does not end a second time, or fail, because of what ran after it.
+had ended well does not end a second time, or fail, because of what ran after it. An actor that runs calls side by side may begin
+them out of turn, as one group of it is busy and another is not: those begun ahead of the first that was not have a bit each.
 """
 
 from __future__ import annotations
@@ -13,12 +14,18 @@ from typing import Any
 
 import msgpack
 
-STATUS_SLOT = struct.Struct("<Q")  # at 0: the number of the last task begun
+STATUS_SLOT = struct.Struct("<Q")  # at 0: the number of the last task begun, and of all before it
 _KEPT = struct.Struct("<I")  # at 8: bytes of answers, which begin at 16
 _KEPT_AT = 8
+_AHEAD = struct.Struct("<I")  # at 12: 1 if there are bits for tasks begun out of turn
+_AHEAD_AT = 12
 _ANSWERS_AT = 16
 
 SLOT_BYTES = 1 << 14
+#: The bits, at the end of the slot: one for each of so many tasks after the last of those all begun.
+_BITS_BYTES = 1 << 11
+_BITS_AT = SLOT_BYTES - _BITS_BYTES
+AHEAD_MAX = _BITS_BYTES * 8
 SLOTS = 1 << 13
 #: All slots together; memory that nobody touches costs nothing.
 BOARD_BYTES = SLOT_BYTES * SLOTS
@@ -42,7 +49,7 @@ class Slot:
         blob = queued[-1]
         start = _ANSWERS_AT + self._size
         end = start + len(blob)
-        if end > SLOT_BYTES:
+        if end > _BITS_AT:
             return False
         self.memory[start:end] = blob
         self._size += len(blob)
@@ -55,6 +62,47 @@ class Slot:
         if self._size:
             self._size = self._count = 0
             _KEPT.pack_into(self.memory, _KEPT_AT, 0)
+
+
+class OutOfTurn:
+    """Says which calls have begun where they begin in any order; used under a lock."""
+
+    def __init__(self, slot: Slot) -> None:
+        self._memory = slot.memory
+        (self._upto,) = STATUS_SLOT.unpack_from(self._memory, 0)
+        self._ahead: set[int] = set()
+
+    def begin(self, sequence: int) -> None:
+        """A call begins, or is dropped, which is as good: nobody need run it again."""
+        if sequence <= self._upto:
+            return
+        if sequence - self._upto >= AHEAD_MAX:
+            # Too far ahead to be told apart: those before it count as begun, so that none runs twice.
+            self._move(sequence)
+            return
+        self._ahead.add(sequence)
+        if self._upto + 1 == sequence:
+            upto = sequence
+            while upto + 1 in self._ahead:
+                upto += 1
+            self._move(upto)
+        else:
+            _AHEAD.pack_into(self._memory, _AHEAD_AT, 1)
+            self._mark(sequence, True)
+
+    def _move(self, upto: int) -> None:
+        first, self._upto = self._upto + 1, upto
+        STATUS_SLOT.pack_into(self._memory, 0, upto)
+        if self._ahead:
+            for each in range(first, upto + 1):
+                if each in self._ahead:
+                    self._ahead.discard(each)
+                    self._mark(each, False)
+
+    def _mark(self, sequence: int, begun: bool) -> None:
+        at, bit = divmod(sequence % AHEAD_MAX, 8)
+        byte = self._memory[_BITS_AT + at]
+        self._memory[_BITS_AT + at] = byte | (1 << bit) if begun else byte & ~(1 << bit)
 
 
 class Board:
@@ -77,17 +125,32 @@ class Board:
         self._memory[slot * SLOT_BYTES : slot * SLOT_BYTES + _ANSWERS_AT] = bytes(_ANSWERS_AT)
         return slot
 
-    def give_back(self, slot: int) -> tuple[int, list[tuple[Any, ...]]]:
-        """The worker of a slot is gone: the number of the last task it began, and the answers that it still owed."""
+    def give_back(self, slot: int) -> tuple[int, frozenset[int], list[tuple[Any, ...]]]:
+        """The worker of a slot is gone: the number up to which it began all tasks, those begun beyond, the answers it owed."""
         at = slot * SLOT_BYTES
         (begun,) = STATUS_SLOT.unpack_from(self._memory, at)
         (size,) = _KEPT.unpack_from(self._memory, at + _KEPT_AT)
+        ahead = self._begun_ahead(at, begun)
         self._free.append(slot)
-        if not 0 < size <= SLOT_BYTES - _ANSWERS_AT:
-            return begun, []
+        if not 0 < size <= _BITS_AT - _ANSWERS_AT:
+            return begun, ahead, []
         unpacker = msgpack.Unpacker(use_list=False, strict_map_key=False, raw=False)
         unpacker.feed(self._memory[at + _ANSWERS_AT : at + _ANSWERS_AT + size])
-        return begun, list(unpacker)
+        return begun, ahead, list(unpacker)
+
+    def _begun_ahead(self, at: int, upto: int) -> frozenset[int]:
+        if not _AHEAD.unpack_from(self._memory, at + _AHEAD_AT)[0]:
+            return frozenset()
+        start, end = at + _BITS_AT, at + SLOT_BYTES
+        bits = self._memory[start:end]
+        self._memory[start:end] = bytes(_BITS_BYTES)
+        found = []
+        for place in (place for place, byte in enumerate(bits) if byte):
+            for bit in range(8):
+                if bits[place] >> bit & 1:
+                    ahead = (place * 8 + bit - upto) % AHEAD_MAX
+                    found.append(upto + ahead)
+        return frozenset(found)
 
     def close(self) -> None:
         """Let go of the memory."""

@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
-from skate.wire.status import STATUS_SLOT
+from skate.wire.status import OutOfTurn
 from skate.worker.arguments import give_up
 from skate.worker.context import ActorExit, Running
 from skate.worker.threaded_actor import DEFAULT_GROUP, unknown_group
@@ -65,6 +65,7 @@ class AsyncioMode:
         self.loop = loop
         self.groups = {DEFAULT_GROUP: _Group(limit)} | {name: _Group(size) for name, size in groups.items()}
         self.left: asyncio.Future[None] = loop.create_future()
+        self.begun = OutOfTurn(executor.slot)
         self._thread = threading.get_ident()
         self._flush_wanted = False
         #: asyncio keeps only weak references to tasks.
@@ -105,6 +106,8 @@ class AsyncioMode:
         group = self.groups.get(template.group)
         if group is None:
             running = Running(message[1], template, message[5])
+            with self.executor.lock:
+                self.begun.begin(sequence)
             self.executor.failed(running, unknown_group(template.group, self.groups), time.perf_counter())
         elif group.active >= group.limit:
             group.waiting.append((sequence, message))
@@ -117,7 +120,7 @@ class AsyncioMode:
         running = Running(message[1], executor.templates[message[2]], message[5])
         with executor.lock:
             executor.side[message[1]] = running
-            STATUS_SLOT.pack_into(executor.slot.memory, 0, sequence)
+            self.begun.begin(sequence)
         task = self.loop.create_task(self._run(group, running, message))
         running.future = task
         self._tasks.add(task)
@@ -129,6 +132,7 @@ class AsyncioMode:
             for entry in group.waiting:
                 if entry[1][1] == task_id:
                     group.waiting.remove(entry)
+                    self.begun.begin(entry[0])
                     give_up(self.executor.process, entry[1][4])
                     return True
         return False

@@ -113,6 +113,8 @@ class Executor:
         for entry in self.queue:
             if entry[1][1] == task_id:
                 self.queue.remove(entry)
+                if self.mode is not None:
+                    self.mode.begun.begin(entry[0])
                 give_up(self.process, entry[1][4])
                 self.channel.push((m.DONE, task_id, m.CANCELLED, (), 0, False))
                 return

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
-from skate.wire.status import STATUS_SLOT
+from skate.wire.status import OutOfTurn
 from skate.worker.arguments import give_up
 from skate.worker.context import ActorExit, Running
 
@@ -55,6 +55,7 @@ class ThreadedMode:
 
     def __init__(self, executor: Executor, limit: int, groups: dict[str, int]) -> None:
         self.executor = executor
+        self.begun = OutOfTurn(executor.slot)
         self.count_lock = threading.Lock()
         self.groups = {DEFAULT_GROUP: _Group(DEFAULT_GROUP, limit, self)}
         self.groups.update({name: _Group(name, size, self) for name, size in groups.items()})
@@ -67,6 +68,8 @@ class ThreadedMode:
         group = self.groups.get(template.group)
         if group is None:
             running = Running(message[1], template, message[5])
+            with self.executor.lock:
+                self.begun.begin(sequence)
             self.executor.failed(running, unknown_group(template.group, self.groups), time.perf_counter())
             return
         self.waiting.add(message[1])
@@ -92,6 +95,7 @@ class ThreadedMode:
         _, task_id, key, args, deps, attempt = message
         executor = self.executor
         with executor.lock:
+            self.begun.begin(sequence)
             self.waiting.discard(task_id)
             if task_id in self.dropped:
                 self.dropped.discard(task_id)
@@ -99,7 +103,6 @@ class ThreadedMode:
                 return
             running = Running(task_id, executor.templates[key], attempt)
             executor.side[task_id] = running
-            STATUS_SLOT.pack_into(executor.slot.memory, 0, sequence)
         executor.context.enter(running)
         started = time.perf_counter()
         try:
