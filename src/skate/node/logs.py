@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from skate.node.printing import Printer
 from skate.wire.output import MARK
@@ -18,6 +19,7 @@ from skate.wire.output import MARK
 READ_BYTES = 1 << 16
 LINE_BYTES_MAX = 1 << 20
 RECENT_LINES = 20
+RECENT_CHARACTERS_MAX = 1000
 # What `get_log` can show of one stream of one worker, and of how many of them.
 TAIL_BYTES_MAX = 1 << 16
 TAILS_MAX = 256
@@ -26,13 +28,14 @@ TAILS_MAX = 256
 class _Worker:
     """What the two pipes of one worker have in common."""
 
-    __slots__ = ("cid", "pid", "open", "job")
+    __slots__ = ("cid", "pid", "open", "job", "lost")
 
     def __init__(self, cid: int, job: str) -> None:
         self.cid = cid
         self.job = job
         self.pid = 0
         self.open = 2
+        self.lost = False
 
 
 class _Source:
@@ -59,11 +62,12 @@ class Tail:
     def add(self, line: str) -> None:
         """One more line; the first ones go when there is too much."""
         lines = self.lines
-        line = line[-TAIL_BYTES_MAX:]
+        line = line[-TAIL_BYTES_MAX // 2 :]
         lines.append(line)
-        self.size += len(line) + 1
+        # What it takes in memory: a short line takes more than its text.
+        self.size += sys.getsizeof(line)
         while self.size > TAIL_BYTES_MAX and len(lines) > 1:
-            self.size -= len(lines.popleft()) + 1
+            self.size -= sys.getsizeof(lines.popleft())
 
 
 class WorkerOutput:
@@ -113,6 +117,13 @@ class WorkerOutput:
         if worker is not None:
             worker.pid = pid
 
+    def ended(self, cid: int) -> Iterable[str]:
+        """The worker is lost: what it said last, as far as it has been read."""
+        worker = self._workers.get(cid)
+        if worker is not None:
+            worker.lost = True
+        return self.last_lines.pop(cid, ())
+
     # -- reading
 
     def _read_all(self) -> None:
@@ -156,6 +167,8 @@ class WorkerOutput:
         source.worker.open -= 1
         if not source.worker.open:
             self._workers.pop(source.worker.cid, None)
+            if source.worker.lost:  # nobody will ask any more
+                self.last_lines.pop(source.worker.cid, None)
             self.on_end()
             self.silent(source.worker.cid, source.worker.job)
 
@@ -174,7 +187,8 @@ class WorkerOutput:
                 line, _, named = line.partition(MARK)
                 self._print_one(source, line, texts)
                 pid, _, name = named.decode("utf-8", "replace").partition(" ")
-                source.pid, source.name = int(pid), name
+                if pid.isdecimal():  # else user code wrote what looks like a mark
+                    source.pid, source.name = int(pid), name
             else:
                 self._print_one(source, line, texts, empty=True)
         if texts:
@@ -183,7 +197,9 @@ class WorkerOutput:
                 recent = self.last_lines[source.worker.cid] = deque(maxlen=RECENT_LINES)
             # Without the name in front, which the message says anyway.
             end = f" pid={source.pid or source.worker.pid}) "
-            recent.extend(text.partition(end)[2][:-1] for text in texts[-RECENT_LINES:])
+            recent.extend(
+                text.partition(end)[2][:-1][:RECENT_CHARACTERS_MAX] for text in texts[-RECENT_LINES:]
+            )
         if self.enabled and texts:
             self.said(source.worker.job, source.is_error, "".join(texts))
 

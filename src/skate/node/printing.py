@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-HELD_BYTES_MAX = 1 << 26
+HELD_BYTES_MAX = 1 << 25
 # A stream that takes nothing for so long at the end takes nothing any more.
 PATIENCE_SECONDS = 2.0
 
@@ -35,7 +35,8 @@ class Printer:
             while self._held_size > HELD_BYTES_MAX and not self._ended:
                 self._changed.wait()
             self._held.append((is_error, text))
-            self._held_size += len(text)
+            # Not its length: a character takes up to four bytes.
+            self._held_size += sys.getsizeof(text)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._print_all, name="skate-print", daemon=True)
                 self._thread.start()
@@ -49,7 +50,7 @@ class Printer:
                         return
                     self._changed.wait()
                 is_error, text = self._held.popleft()
-                self._held_size -= len(text)
+                self._held_size -= sys.getsizeof(text)
                 self._changed.notify_all()
             _write(sys.stderr if is_error else sys.stdout, text)
             self._printed += 1

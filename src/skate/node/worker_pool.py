@@ -263,7 +263,7 @@ class WorkerPool:
             begun, ahead, answers = self.host.board.give_back(worker.slot)
             for answer in answers:
                 self.host.core.step(worker.cid, answer, time.monotonic())
-        lines = self.host.output.last_lines.pop(worker.cid, ())
+        lines = self.host.output.ended(worker.cid)
         known = self.host.core.scheduler.workers.get(worker.cid)
         if known is not None:
             known.beyond = ahead
