@@ -15,6 +15,7 @@ from typing import Any
 from skate.client import failures, patience
 from skate.client.actor_hold import ActorHold
 from skate.client.link import Link
+from skate.client.numbering import Numbering
 from skate.client.refs import SEEN, ObjectRef, SeenHeld
 from skate.core import messages as m
 from skate.core.messages import ARENA, ERROR, INLINE, PENDING, UNKNOWN
@@ -24,7 +25,7 @@ from skate.wire.pump import Pump
 DRAIN_EVERY = 16
 
 
-class Process:
+class Process(Numbering):
     """The tables of one process and the messages that change them."""
 
     def __init__(self, cid: int, pump: Pump, node_tag: bytes, job: bytes) -> None:
@@ -78,28 +79,6 @@ class Process:
             m.SURVEY: self._survey,
             **patience.handlers(self),
         }
-
-    # -- ids
-
-    def next_task_id(self) -> bytes:
-        """A new task id; the lock is held."""
-        self.count = count = self.count + 1
-        return count.to_bytes(8, "little") + self.tail
-
-    def next_object_id(self) -> bytes:
-        """A new id for a value that is put; the lock is held."""
-        self.puts = count = self.puts + 1
-        return (
-            b"\xff" * 4
-            + (count >> 31).to_bytes(4, "little")
-            + self.tail
-            + ((count & 0x7FFFFFFF) | 0x80000000).to_bytes(4, "little")
-        )
-
-    def next_actor_id(self) -> bytes:
-        """A new actor id; the lock is held."""
-        self.count = count = self.count + 1
-        return self.tail[:3] + self.tail[8:12] + count.to_bytes(5, "little") + self.job
 
     # -- out
 
