@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.process.programs import Program
+from tests.process.standing import Node
 
 
 @pytest.fixture
@@ -24,6 +25,14 @@ def program(tmp_path: Path) -> Iterator[Callable[..., Program]]:
     yield start
     for each in started:
         each.kill()
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    """A node that stays, still to be started: ``node.start()``."""
+    made = Node(tmp_path / "node")
+    yield made
+    made.kill()
 
 
 @pytest.fixture

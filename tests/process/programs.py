@@ -108,21 +108,7 @@ class Program:
 
     def others(self) -> dict[int, str]:
         """The living processes that carry its mark, itself excepted: pid to command line."""
-        found = {}
-        for folder in Path("/proc").glob("[0-9]*"):
-            pid = int(folder.name)
-            if pid == self.process.pid:
-                continue
-            try:
-                if f"{MARK}={self.mark}".encode() not in (folder / "environ").read_bytes().split(b"\0"):
-                    continue
-                state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
-                words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except OSError:  # it ended meanwhile
-                continue
-            if state != "Z":
-                found[pid] = words.strip()[:120]
-        return found
+        return {pid: words for pid, words in marked(self.mark).items() if pid != self.process.pid}
 
     def gone(self, within_s: float = GONE_S) -> None:
         """Wait until nothing of it is left."""
@@ -144,6 +130,22 @@ class Program:
     def story(self) -> str:
         """What it has printed, for the message of a failed assertion."""
         return f"stdout:\n{self.out[-4000:]}\nstderr:\n{self.err[-4000:]}"
+
+
+def marked(mark: str) -> dict[int, str]:
+    """The living processes that carry a mark: pid to command line."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"{MARK}={mark}".encode() not in (folder / "environ").read_bytes().split(b"\0"):
+                continue
+            state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:  # it ended meanwhile
+            continue
+        if state != "Z":
+            found[int(folder.name)] = words.strip()[:120]
+    return found
 
 
 def prepared(text: str) -> str:

@@ -141,27 +141,11 @@ class Jobs:
             node.shell("end_job", job)
 
     def _forget(self, job: str) -> None:
-        node = self.node
-        for actor_id, actor in list(node.actors.actors.items()):
-            if actor.template.job == job and not actor.pins:
-                del node.actors.actors[actor_id]
-        for group_id, group in list(node.placement.groups.items()):
-            if group.state == "REMOVED" and group_id[-JOB_BYTES:].hex() == job:
-                del node.placement.groups[group_id]
-        functions = set()
-        for key, template in list(node.templates.items()):
-            if template.job == job:
-                functions.add(template.function)
-                del node.templates[key]
-        for function in functions:
-            _, held = node.functions.pop(function, (b"", ()))
-            for oid in held:
-                node.objects.unpin(oid)
-        scheduler = node.scheduler
-        for key in [k for k, group in scheduler.classes.items() if group.env_key.partition("/")[0] == job]:
-            del scheduler.classes[key]
-        for env_key in [k for k in scheduler.idle if k.partition("/")[0] == job]:
-            del scheduler.idle[env_key]
+        idle = self.node.scheduler.idle
+        for env_key in [key for key in idle if key.partition("/")[0] == job]:
+            del idle[env_key]
+        # Nobody is left who could name the functions of this job.
+        self.node.definitions.sweep()
 
     def __repr__(self) -> str:
         return f"<Jobs {list(self.jobs.values())}>"

@@ -1,0 +1,89 @@
+"""Nodes that stay, as real processes: start one in a folder of its own, talk to it by commands, and see that nothing is left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+from tests.conformance.waiting import wait_for
+from tests.process.programs import GONE_S, MARK, SOURCE, marked
+
+COMMAND_S = 40.0
+
+
+class Node:
+    """One node that stays; `folder` is its SKATE_TMPDIR."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.mark = uuid.uuid4().hex
+        self.path = ""
+        self.pid = 0
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a program needs to find it."""
+        return {"SKATE_TMPDIR": str(self.folder)}
+
+    def command(
+        self, *words: str, check: bool = True, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a verb of the command line to its end."""
+        done = subprocess.run(
+            [sys.executable, "-m", "skate", *words],
+            env={**os.environ, "PYTHONPATH": SOURCE, MARK: self.mark, **self.environment, **environment},
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_S,
+            cwd="/",
+        )
+        assert not check or done.returncode == 0, (
+            f"skate {' '.join(words)} failed: {done.stdout}{done.stderr}"
+        )
+        return done
+
+    def start(self, *flags: str, cpus: int = 4) -> str:
+        """Start it; returns what was printed."""
+        done = self.command(
+            "start", "--head", "--num-cpus", str(cpus), "--num-gpus", "0", "--object-store-memory", str(2**28), *flags
+        )  # fmt: skip
+        found = re.search(r"skate://(\S+)", done.stdout)
+        assert found is not None, done.stdout
+        self.path = found.group(1)
+        self.pid = int(re.findall(r"\d+", self.path)[-1])
+        return done.stdout
+
+    def status(self) -> dict[str, Any]:
+        """What `skate status` tells, as data."""
+        found: dict[str, Any] = json.loads(self.command("status", "--json").stdout)
+        return found
+
+    def actors(self) -> dict[str, dict[str, Any]]:
+        """The living actors by class."""
+        return {each["class_name"]: each for each in self.status()["actors"]}
+
+    def stop(self, *flags: str) -> str:
+        """Stop it; returns what was printed."""
+        return self.command("stop", *flags).stdout
+
+    def processes(self) -> dict[int, str]:
+        """The node and what it started by itself, as far as they live."""
+        return marked(self.mark)
+
+    def gone(self, within_s: float = GONE_S) -> None:
+        """Wait until none of its processes is left."""
+        wait_for(lambda: not self.processes(), within_s, f"the end of the node; left: {self.processes()}")
+
+    def kill(self) -> None:
+        """End whatever still runs, so that a failed test leaves nothing behind."""
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
