@@ -24,6 +24,7 @@ def start(
 
     `output` are descriptors for its stdout and stderr; without them it has those of this process.
     """
+    occupy_standard_descriptors()
     source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     code = f"import sys; sys.path.insert(0, {source!r}); from skate.node.zygote import main; main()"
@@ -47,6 +48,16 @@ def start(
     finally:
         theirs.close()
     return ours, pid
+
+
+def occupy_standard_descriptors() -> None:
+    """Where a program was started without stdin, stdout or stderr, put nothing there, before a socket of ours takes the place."""
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            # The lowest free number is this one, as those below are taken.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
 def start_early() -> None:

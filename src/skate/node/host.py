@@ -309,6 +309,7 @@ class NodeHost:
 
     def forked(self) -> None:
         """In a forked child: leave everything to the parent, whose node this is."""
+        self.pool.forked()
         if self.neighbours is not None:
             self.neighbours.forked()
         self.control_c.give_back()

@@ -287,6 +287,13 @@ class WorkerPool:
 
     # -- the end
 
+    def forked(self) -> None:
+        """In a forked child: let go of the sockets, which must close when the parent ends, however long the child lives."""
+        for launcher in self.launchers.values():
+            launcher.control.close()
+        for worker in self.workers.values():
+            worker.channel.close()
+
     def close(self) -> None:
         """Kill all workers and the processes that start them, and wait until they are gone."""
         for launcher in self.launchers.values():

@@ -65,6 +65,8 @@ class Zygote:
                         os.read(wake_read, 4096)
                         self.reap()
                         continue
+                    if happened & select.POLLHUP:
+                        return  # whatever it has asked for, nobody is there to want it
                     if happened & select.POLLOUT:
                         self.report()
                     if happened & ~select.POLLOUT and not self.serve():
