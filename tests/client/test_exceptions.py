@@ -72,13 +72,17 @@ def test_the_tree_has_rays_names_and_bases(name):
     assert cls.__module__ == "skate.exceptions"
 
 
+#: What Ray has no name for, because it waits for ever or knows no node that stays on one machine.
+OURS = {"DeadlockError", "NodeGoneError"}
+
+
 def test_the_tree_has_no_other_exceptions():
     names = {
         name
         for name, value in vars(exceptions).items()
         if inspect.isclass(value) and issubclass(value, BaseException)
     }
-    assert names == set(TREE)
+    assert names == set(TREE) | OURS
 
 
 CAUSE = KeyError("k")
