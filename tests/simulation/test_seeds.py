@@ -24,8 +24,8 @@ BLOCKS = 10
 DIGEST = re.compile(r"event logs +(\w+)")
 
 
-#: Known faults, to be mended first: in clusters a queued task is left behind after a crash (seed 349), a definition is forgotten while
-#: a forwarded task still needs it (seed 590), and some order follows that of hashes.
+#: Known faults, to be mended first: in clusters a queued task is left behind after a crash (seed 349), a definition is forgotten
+#: while a forwarded task still needs it (seed 590), and some order follows that of hashes.
 BROKEN = pytest.mark.xfail(
     reason="known faults of clusters and of determinism: seeds 349 and 590", strict=False
 )
