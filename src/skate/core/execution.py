@@ -425,6 +425,8 @@ class Execution:
                 else:
                     node.survival.task(task, worker, begun, reason)
         node.scheduler.dispatch_all()
+        if node.peers.active:  # what is queued again may have room elsewhere
+            node.peers.pump()
 
 
 def node_needed(task: Task, record: ObjectRecord) -> bool:

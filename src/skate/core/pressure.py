@@ -134,13 +134,11 @@ class Pressure:
 
     def holds_back(self) -> bool:
         """Whether a task that could run has to wait, as the end of one that runs would make room."""
-        node = self.node
-        if not any(self._could_give(worker) for worker in node.scheduler.workers.values()):
+        runs = [worker for worker in self.node.scheduler.workers.values() if self._could_give(worker)]
+        if not runs:
             return False
-        if node.now - self._quiet_since < PATIENCE_SECONDS:
-            return True
-        self._quiet_since = node.now
-        return False
+        since = max(self._quiet_since, max(worker.leased_at for worker in runs))
+        return self.node.now - since < PATIENCE_SECONDS
 
     def _could_give(self, worker: Worker) -> bool:
         if worker.actor is not None or worker.blocked or not worker.outstanding:

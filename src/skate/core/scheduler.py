@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skate.core.capacity import Capacity
+from skate.core.crowd import Crowd
 from skate.core.messages import EXIT, TAKE_BACK
 from skate.core.tasks import CREATION, QUEUED, SENT, Task
 from skate.core.workers import Worker
@@ -63,6 +64,7 @@ class Scheduler:
         self.capacity = capacity
         self.emit = emit
         self._start = start  # put the task's message on the wire
+        self.crowd = Crowd(capacity)
         self.pools: dict[tuple[bytes, int], Capacity] = {}
         self.classes: dict[Any, SchedClass] = {}
         self.workers: dict[int, Worker] = {}
@@ -154,6 +156,8 @@ class Scheduler:
             self._send_ahead(group)
         if not queue:
             self.waiting.pop(group, None)
+        elif not group.request:  # they wait for each other, perhaps in vain
+            self.watchful = True
 
     def _launch(self, group: SchedClass, task: Task, lease: Any) -> None:
         """Give a task a worker of its own, with the resources taken for it."""
@@ -164,6 +168,8 @@ class Scheduler:
         worker.stalled = worker.asked_back = False
         worker.leased_at = self.now
         group.workers[worker.cid] = worker
+        if not group.request and task.kind != CREATION:
+            self.crowd.members[worker.cid] = worker
         self.lend(worker, task)
         self._send(worker, task)
 
@@ -195,6 +201,8 @@ class Scheduler:
 
     def _acquire(self, group: SchedClass, task: Task) -> Any:
         if self.held is not None and self.held():
+            return None
+        if not group.request and task.kind != CREATION and self.crowd.full:
             return None
         strategy = group.strategy
         if strategy is None or strategy[0] != "bundle":
@@ -276,6 +284,8 @@ class Scheduler:
         lease, worker.lease = worker.lease, None
         if lease is not None:
             lease.capacity.release(lease)
+            if not lease.request:
+                self.crowd.members.pop(worker.cid, None)
         worker.blocked.clear()
 
     def returned(self, worker: Worker, tasks: list[Task]) -> None:
@@ -304,6 +314,8 @@ class Scheduler:
         lease = worker.lease
         if lease is not None:
             lease.capacity.return_cpu(lease)
+            if not lease.request:
+                self.crowd.members.pop(worker.cid, None)
             self.dispatch_all()
 
     def unblocked(self, worker: Worker, task_id: bytes) -> None:
@@ -311,6 +323,8 @@ class Scheduler:
         worker.blocked.discard(task_id)
         if not worker.blocked and worker.lease is not None:
             worker.lease.capacity.retake_cpu(worker.lease)
+            if not worker.lease.request and worker.actor is None:
+                self.crowd.members[worker.cid] = worker
 
     def remove(self, worker: Worker) -> None:
         """A worker process is gone."""
@@ -338,11 +352,22 @@ class Scheduler:
                         self.emit(worker.cid, (TAKE_BACK,))
                         continue
                 again = STALL_SECONDS
-        retire = self._retire(now)
-        if retire is not None and again is None:
-            again = retire
+        for more in (self._retire(now), self._let_one_in(now)):
+            if more is not None and (again is None or more < again):
+                again = more
         self.watchful = again is not None
         return again
+
+    def _let_one_in(self, now: float) -> float | None:
+        """When the crowd of tasks that ask for nothing does not get on, let in one more."""
+        crowded = [group for group in self.waiting if not group.request and group.queue[0].kind != CREATION]
+        if not crowded or not self.crowd.full:
+            return None
+        left = self.crowd.patience(now)
+        if left is None:
+            self.dispatch(crowded[0])
+            left = self.crowd.patience(now)
+        return left
 
     def _could_use(self, group: SchedClass) -> bool:
         if group.strategy is not None and group.strategy[0] == "bundle":
@@ -374,6 +399,13 @@ class Scheduler:
         self.capacity.check()
         for pool in self.pools.values():
             pool.check()
+        crowd = {
+            worker.cid
+            for worker in self.workers.values()
+            if worker.lease is not None and not worker.lease.request and not worker.blocked
+            if not worker.sched_class.key[3]
+        }
+        assert set(self.crowd.members) == crowd, f"{self.crowd} should be {crowd}"
         for group in self.classes.values():
             assert bool(group.queue) == (group in self.waiting), group
             for task in group.queue:
