@@ -51,7 +51,7 @@ def chosen(node: NodeCore, strategy: Any = None, cpus: float = 1) -> bytes | Non
         "request": {"CPU": int(cpus * CPU)} if cpus else {},
         "strategy": strategy,
     }
-    task = Task(bytes(24), PLAIN, 1, Template(b"key", fields), b"", (), (), b"")
+    task = Task(bytes(24), PLAIN, 1, Template(repr(fields).encode(), fields), b"", (), (), b"")
     place = node.peers.where.choose(task)
     return None if place is None else place.node_id
 
@@ -114,7 +114,7 @@ def test_what_was_sent_after_a_report_is_not_in_it() -> None:
     node = core()
     peer = node.peers.alive[50]
     fields = {"name": "f", "function": b"", "request": {"CPU": CPU}}
-    node.templates[b"key"] = Template(b"key", fields)
+    node.templates[b"key"] = Template(repr(fields).encode(), fields)
     for number in range(2):
         task = Task(bytes([number]) * 24, PLAIN, 1, node.templates[b"key"], b"", (), (), b"")
         node.tasks[task.task_id] = task

@@ -95,6 +95,7 @@ class Forwarding:
         peer.classes[group] -= 1
         if task.kind == PLAIN:
             peer.take(task.template.request, 1)
+        self.peers.where.changes.freed(peer)
 
     # -- what peers answer
 

@@ -7,6 +7,7 @@ own and sends it on to nobody. What a peer has free is known from its last repor
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from skate.core.scheduler import SchedClass
 
 REPORT_SECONDS = 0.002
+#: With more peers than that, reports are as much rarer: what a node says and hears in a second does not grow with its peers.
+REPORT_PEERS = 32
 #: How long a task whose node was lost waits for another that has what it asks for.
 PATIENCE_SECONDS = 60.0
 
@@ -78,7 +81,7 @@ class Peers:
         self.here.available = node.capacity.available
         self.where = Where(self)
         #: Tasks for which no node has room that could take them, by scheduling class.
-        self.waiting: dict[Any, list[Task]] = {}
+        self.waiting: dict[Any, OrderedDict[bytes, Task]] = {}
         self._reported: Any = None
         self._reported_at = 0.0
         self._questions: dict[int, tuple[int, int]] = {}
@@ -105,6 +108,7 @@ class Peers:
             node.admit = self.admit
         self._reported = None
         node.scheduler.version += 1
+        self.where.members_changed()
         node.placement.node_joined(peer)
         self.pump()
 
@@ -119,6 +123,7 @@ class Peers:
         peer.reason = reason
         node.clients.pop(cid, None)
         node.scheduler.version += 1
+        self.where.members_changed()
         self._impatient_at = now + PATIENCE_SECONDS
         node.placement.node_left(peer)
         node.routes.node_left(peer)
@@ -154,13 +159,12 @@ class Peers:
         task.state = QUEUED
         if not self._impatient_at and refusal(self.node, task) is not None:
             self._impatient_at = self.node.now + PATIENCE_SECONDS
-        self.waiting.setdefault(self.node.scheduler.class_of(task), []).append(task)
+        self.waiting.setdefault(self.node.scheduler.class_of(task), OrderedDict())[task.task_id] = task
 
     def unwait(self, task: Task) -> None:
         """A task that may wait for a node has ended."""
         queue = self.waiting.get(task.template.sched_class) if self.waiting else None
-        if queue and task in queue:
-            queue.remove(task)
+        if queue and queue.pop(task.task_id, None) is not None:
             if not queue:
                 del self.waiting[task.template.sched_class]
 
@@ -171,7 +175,7 @@ class Peers:
         self._pumping = True
         for group in list(self.waiting):
             while queue := self.waiting.get(group):
-                task = queue[0]
+                task = next(iter(queue.values()))
                 place = self.where.choose(task)
                 if place is None:
                     break
@@ -213,7 +217,8 @@ class Peers:
             if task.sequence <= seen:
                 break
             peer.take(task.template.request)
-        if self.head is None:
+        self.where.changes.freed(peer)
+        if self.head is None and self.node.scheduler.place is not None:
             self.node.placement.retry()
         if self.waiting or self.node.scheduler.waiting:
             self.pump()
@@ -235,7 +240,7 @@ class Peers:
         state = (node.capacity.available, node.queries.pools_free())
         if state == self._reported:
             return again
-        wait = self._reported_at + REPORT_SECONDS - now
+        wait = self._reported_at + REPORT_SECONDS * max(1.0, len(self.alive) / REPORT_PEERS) - now
         if wait > 0:
             return wait if again is None else min(wait, again)
         self._reported = (dict(state[0]), state[1])
@@ -247,7 +252,7 @@ class Peers:
     def _give_up(self) -> None:
         """Nodes were lost a while ago: what only they could run does not wait for ever."""
         for queue in list(self.waiting.values()):
-            for task in list(queue):
+            for task in list(queue.values()):
                 error = refusal(self.node, task) if task.state == QUEUED else None
                 if error is None:
                     continue

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from skate.core import messages as m
 from skate.core.actors import DEAD
 from skate.core.node import NodeCore
+from skate.core.room import LINEAR_MAX
 from skate.simulation.cluster import WARY_STEPS, Cluster
 from skate.simulation.faults import JUMPS
 from skate.simulation.process import JOB, Process
@@ -43,6 +44,8 @@ class Node(Cluster):
             labels={"zone": str(site % 2)},
         )
         self.core.next_cid = 1 + number * CIDS
+        # Half of the nodes go about it as one does that has very many peers.
+        self.core.peers.where.linear_max = self.rng.choice((LINEAR_MAX, 1))
         self.peers: dict[int, int] = {}  # numbers of nodes by the ids of this core
         self.reads: dict[int, int] = {}  # whom a value is awaited from, by where it goes
         self.alive = True
