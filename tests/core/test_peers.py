@@ -114,7 +114,7 @@ def test_what_was_sent_after_a_report_is_not_in_it() -> None:
     node = core()
     peer = node.peers.alive[50]
     fields = {"name": "f", "function": b"", "request": {"CPU": CPU}}
-    node.templates[b"key"] = Template(repr(fields).encode(), fields)
+    node.templates[b"key"] = Template(b"key", fields)
     for number in range(2):
         task = Task(bytes([number]) * 24, PLAIN, 1, node.templates[b"key"], b"", (), (), b"")
         node.tasks[task.task_id] = task

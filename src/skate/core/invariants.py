@@ -114,11 +114,14 @@ def check_quiet(node: NodeCore) -> None:
     check_groups(node)
     where = node.peers.where
     for queue in node.peers.waiting.values():
-        assert not where.somewhere(queue[0]), f"{queue[0]} waits for a node, but there is one with room"
+        task = next(iter(queue.values()))
+        assert not where.somewhere(task), f"{task} waits for a node, but there is one with room"
     for group in node.scheduler.waiting:
-        task = node.peers.movable(group)
-        other = None if task is None else where.elsewhere(task)
+        movable = node.peers.movable(group)
+        other = None if movable is None else where.elsewhere(movable)
         if (
-            task is not None and other is not None
+            movable is not None and other is not None
         ):  # behind others there: only a node that is free must be used
-            assert not other.fits(task.template.request), f"{task} waits here, but {other} has room for it"
+            assert not other.fits(movable.template.request), (
+                f"{movable} waits here, but {other} has room for it"
+            )

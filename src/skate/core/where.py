@@ -56,9 +56,12 @@ class Where:
 
     def somewhere(self, task: Task) -> bool:
         """Whether some node would take a task now; whose turn it is stays as it was."""
-        turn = self._turn
+        turns = self.choices(task.template).turns
+        before = self._turn, dict(turns)
         found = self.choose(task) is not None
-        self._turn = turn
+        self._turn = before[0]
+        turns.clear()
+        turns.update(before[1])
         return found
 
     def elsewhere(self, task: Task) -> Peer | None:
