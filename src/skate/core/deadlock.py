@@ -41,10 +41,13 @@ class Judgement:
             "class": self._class,
             "group": self._group,
             "lease": self._lease,
+            "end": self._end,
+            "value": self._value,
             "bundle": self._bundle,
             "process": self._process,
         }
         self._holders: dict[int, list[tuple[Key, Lease]]] = {}
+        self._pinners: dict[bytes, list[Key]] | None = None
         self._before: dict[bytes, dict[bytes, Task]] = {}
         self._ready: dict[bytes, bytes] = {
             oid: group.group_id for group in node.placement.groups.values() for oid in group.ready
@@ -294,24 +297,54 @@ class Judgement:
         outstanding = list(worker.outstanding.values())
         if actor is None:
             return not outstanding or self.is_live(("task", outstanding[0].task_id))
-        if actor.leaving or actor.state == DEAD:
+        return self.is_live(("end", actor.actor_id))
+
+    def _end(self, actor_id: bytes) -> bool:
+        """Whether an actor may come to its end: by itself, or because somebody lets go of it."""
+        actor = self.node.actors.actors.get(actor_id)
+        if actor is None or actor.leaving or actor.state == DEAD or actor.worker is None:
             return True
         # A call at work may lead it to exit.
-        if any(self.is_live(("task", task.task_id)) for task in outstanding):
+        if any(self.is_live(("task", task_id)) for task_id in list(actor.worker.outstanding)):
             return True
         if actor.detached and any(self.is_live(("process", each)) for each in self._drivers()):
             return True
-        if any(self.is_live(("process", each)) for each in actor.holders):
-            return True
-        return bool(actor.pins > self._stuck_pins(actor.actor_id))
+        return self._let_go(actor_id, actor.holders, actor.pins)
 
-    def _stuck_pins(self, actor_id: bytes) -> int:
-        """How many of an actor's pins are those of tasks that do not end."""
-        pins = 0
-        for task in self.node.tasks.values():
-            if actor_id in task.held and not self.is_live(("task", task.task_id)):
-                pins += task.held.count(actor_id)
-        return pins
+    def _value(self, oid: bytes) -> bool:
+        """Whether a value may be dropped, with what is in it."""
+        record = self.node.objects.records.get(oid)
+        if record is None or record.writer is not None or record.away is not None:
+            return True
+        return self._let_go(oid, record.holders, record.pins)
+
+    def _let_go(self, any_id: bytes, holders: Iterable[int], pins: int) -> bool:
+        """Whether any of those that keep an object or an actor may let go of it."""
+        if any(self.is_live(("process", each)) for each in holders):
+            return True
+        if not pins:
+            return False
+        pinners = self.pinners_of(any_id)
+        return pins > len(pinners) or any(self.is_live(each) for each in pinners)
+
+    def pinners_of(self, any_id: bytes) -> list[Key]:
+        """The tasks, values and actors that keep an object or an actor, as far as known here."""
+        if self._pinners is None:
+            self._pinners = {}
+            node = self.node
+            takers: list[tuple[Key, Task]] = [(("task", task.task_id), task) for task in node.tasks.values()]
+            takers += [
+                (("end", actor.actor_id), actor.creation)
+                for actor in node.actors.actors.values()
+                if actor.actor_id not in node.tasks and actor.state != DEAD
+            ]
+            for key, task in takers:
+                for each in (*(oid for _, oid in task.deps), *task.held):
+                    self._pinners.setdefault(each, []).append(key)
+            for record in node.objects.records.values():
+                for each in record.held:
+                    self._pinners.setdefault(each, []).append(("value", record.oid))
+        return self._pinners.get(any_id, [])
 
     def _bundle(self, group_id: bytes) -> bool:
         """Whether somebody may remove a group: whoever has it, which is not counted."""

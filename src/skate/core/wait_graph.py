@@ -92,6 +92,11 @@ class WaitGraph:
             return self._of_group(what)
         if kind == "lease":
             return self._of_lease(what)
+        if kind == "end":
+            return self._of_end(self.node.actors.actors[what])
+        if kind == "value":
+            record = self.node.objects.records[what]
+            return "", self._keeper(what, record.holders)
         if kind == "process":
             return self._of_process(what)
         return ("", self._first_stuck([("process", cid) for cid in self.node.waits.by_client]))
@@ -206,13 +211,23 @@ class WaitGraph:
         actor = worker.actor
         if actor is None:
             return "a worker", None
+        return "", ("end", actor.actor_id)
+
+    def _of_end(self, actor: Any) -> Step:
         words = f"{self._actor(actor)}, which lives as long as it is held by "
-        holder = self._first_stuck([("process", each) for each in actor.holders])
-        if holder is None:
-            waiting = [task for task in self.node.tasks.values() if actor.actor_id in task.held]
-            holder = self._first_stuck([("task", task.task_id) for task in waiting])
-            words += waiting[0].template.name if holder is not None else "somebody"
-        return words, holder
+        keeper = self._keeper(actor.actor_id, actor.holders)
+        if keeper is None:
+            return words + "its handles", None
+        if keeper[0] == "task":
+            words += self.node.tasks[keeper[1]].template.name
+        elif keeper[0] == "value":
+            words += "a value in the hands of "
+        return words, keeper
+
+    def _keeper(self, any_id: bytes, holders: Any) -> Key | None:
+        """Who does not let go of an object or an actor."""
+        keys: list[Key] = [("process", each) for each in holders]
+        return self._first_stuck(keys + self.judgement.pinners_of(any_id))
 
     def _of_process(self, cid: int) -> Step:
         waits = self.node.waits.by_client.get(cid, {})

@@ -80,6 +80,11 @@ class Reasons:
             return f"process {owner_of(oid)} has not said its value yet"
         return ""
 
+    def is_pending(self, oid: bytes) -> bool:
+        """True for what a task makes, or what waits for its value here."""
+        record = self.node.objects.records.get(oid)
+        return oid[:24] in self.node.tasks or (record is not None and record.kind == m.PENDING)
+
     # -- tasks
 
     def of_task(self, task: Task, links: int = LINKS_MAX) -> str:
@@ -175,7 +180,7 @@ class Reasons:
         waits = self.node.waits.by_client.get(worker.cid, {})
         for wait in waits.values():
             if wait.task_id == task.task_id and wait.ids and links > 0:
-                oid = next((oid for oid in wait.ids if self.of(oid)), wait.ids[0])
+                oid = next((oid for oid in wait.ids if self.is_pending(oid)), wait.ids[0])
                 other = self.node.tasks.get(oid[:24])
                 name = "a value" if other is None else other.template.name
                 reason = self.of_object(oid, links - 2) if len(oid) == 28 else ""

@@ -130,17 +130,12 @@ class Waits:
     def _refresh(self) -> None:
         """Ask those anew whose waits, as they were told, say nothing any more."""
         for cid, mine in self.by_client.items():
-            stale = any(wait.threads_free or not self._pending(wait) for wait in mine.values())
+            stale = any(
+                wait.threads_free or not any(map(self.node.reasons.is_pending, wait.ids))
+                for wait in mine.values()
+            )
             if stale:
                 self.node.emit(cid, (m.CONFIRM, 0))
-
-    def _pending(self, wait: Wait) -> bool:
-        node = self.node
-        for oid in wait.ids:
-            record = node.objects.records.get(oid)
-            if oid[:24] in node.tasks or (record is not None and record.kind == m.PENDING):
-                return True
-        return False
 
     def still(self, cid: int, message: tuple[Any, ...]) -> None:
         """STILL: a process has said its waits again; after the last one the verdict is given."""

@@ -72,6 +72,9 @@ class Cluster:
         self.gates: set[str] = set()
         self.pace: dict[str, float] = {}  # how readily "arrive", "deliver", "act" and the like happen: 0 to 1
         self.impatient = False  # a wait in `get` may time out
+        self.merciful = True  # a wait that can never end is ended with an error
+        #: Waits that the node has said can never end: (process, number).
+        self.verdicts: list[tuple[Process, int]] = []
         self.doomed: list[int] = []
         self._unchecked = self._checks = 0
         self._wary = 0
@@ -398,6 +401,12 @@ class Cluster:
     def timed_out(self, process: Process) -> bool:
         """Whether a wait of this process takes too long."""
         return self.impatient
+
+    def condemns(self, process: Process, number: int) -> bool:
+        """The node says that a wait can never end; False if it is to go on all the same."""
+        if number in process.patience.waits:
+            self.verdicts.append((process, number))
+        return self.merciful
 
     # -- to an end
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
+from skate.simulation.patience import Patience
 from skate.simulation.programs import Operation, Spec
 from skate.simulation.refs import Frame, Hold, Ref, Stream
 
@@ -57,12 +58,15 @@ class Process:
         self.waiting: Callable[[], bool] | None = None
         self.tail = NODE_TAG + cid.to_bytes(4, "little") + JOB
         self.count = self.puts = self.number = 0
+        self.patience = Patience(self)
         self.handlers: dict[int, Callable[[tuple[Any, ...]], None]] = {
             m.RESULT: self._result,
             m.VALUE: self._value,
             m.REPLY: self._reply,
             m.STREAM: self._stream,
             m.STREAM_END: self._stream_end,
+            m.CONFIRM: self.patience.confirm,
+            m.DEADLOCK: self.patience.condemned,
         }
 
     # -- turns
@@ -370,14 +374,14 @@ class Process:
                 self.pending[ref.oid] = ref
                 self.send((m.FETCH, ref.oid))
             if ref.kind == m.PENDING:
-                yield from self.block(lambda: ref.kind != m.PENDING, parent)
+                yield from self.block(lambda: ref.kind != m.PENDING, parent, ref.oid)
         for thing in self.load(ref):
             frame.take(thing)
         yield None
 
-    def block(self, ready: Callable[[], bool], parent: bytes) -> Thread:
-        """Wait until something is there, or until the cluster says that this takes too long."""
-        yield lambda: ready() or self.cluster.timed_out(self)
+    def block(self, ready: Callable[[], bool], parent: bytes, what: bytes) -> Thread:
+        """Wait for something."""
+        return self.patience.wait(ready, parent, what)
 
     def load(self, ref: Ref) -> list[Any]:
         """What is inside a value."""
@@ -418,7 +422,7 @@ class Process:
         if not frame.streams:
             return
         stream = frame.streams[number % len(frame.streams)]
-        yield from self.block(lambda: bool(stream.ready) or stream.count is not None, parent)
+        yield from self.block(lambda: bool(stream.ready) or stream.count is not None, parent, stream.task_id)
         if stream.ready:
             frame.refs.append(stream.ready.popleft())
             stream.taken += 1

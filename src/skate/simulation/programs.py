@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Operation = tuple[Any, ...]
 
 CPU = 10_000
+SIDE_BY_SIDE_MAX = 3  # calls that a concurrent actor runs at once
 DURATIONS = (5, 50, 500, 20_000)  # microseconds
 
 
@@ -65,6 +66,7 @@ class Spec:
             "strategy": self.strategy,
             "max_calls": self.max_calls,
             "concurrent": self.concurrent,
+            "max_concurrency": SIDE_BY_SIDE_MAX if self.concurrent else 1,
         }
         if self.environment is not None:
             fields["environment"] = fields["env_key"] = self.environment

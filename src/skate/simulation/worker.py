@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
 from skate.simulation.process import Interrupted, Process, Thread
-from skate.simulation.programs import Spec
+from skate.simulation.programs import SIDE_BY_SIDE_MAX, Spec
 from skate.simulation.refs import Frame
 
 if TYPE_CHECKING:
     from skate.simulation.cluster import Cluster
-
-SIDE_BY_SIDE_MAX = 3  # calls that a concurrent actor runs at once
 
 
 class Failed(Exception):
@@ -347,7 +345,7 @@ class Worker(Process):
             self.stash.append(ref)
         yield None
 
-    def block(self, ready: Callable[[], bool], parent: bytes) -> Thread:
+    def block(self, ready: Callable[[], bool], parent: bytes, what: bytes) -> Thread:
         """Wait in `get`: others may have the CPU, and what is queued behind runs elsewhere."""
         known = self.cluster.core.scheduler.workers.get(self.cid)
         self.waited_on = known.lease if known is not None else None
@@ -355,7 +353,7 @@ class Worker(Process):
         if parent not in self.side:
             self.give_back()
         try:
-            yield lambda: ready() or self.cluster.timed_out(self)
+            yield from super().block(ready, parent, what)
         finally:
             if self.alive:
                 self.outbox.append((m.UNBLOCKED, parent))
