@@ -72,6 +72,8 @@ class AttachedMemory(Memory):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.viewed: dict[int, int] = {}
+        #: Called when nothing is in view any more, once the session has ended.
+        self.unseen: Callable[[], object] | None = None
 
     def view(self, offset: int, size: int, on_release: Callable[[], object]) -> memoryview:
         """A read-only view; see `Memory.view`."""
@@ -83,6 +85,8 @@ class AttachedMemory(Memory):
             if not viewed[offset]:
                 del viewed[offset]
             on_release()
+            if self.unseen is not None and not viewed:
+                self.unseen()
 
         return super().view(offset, size, released)
 
@@ -213,13 +217,12 @@ class Attachment:
                 pump.wait(lambda: self._said_farewell, FAREWELL_SECONDS)
             self._printer.close()
             pump.close()
-            if self._memory.viewed:
-                _lingering.append((self._memory.viewed, self._channel))
-            else:
+            # Arrays from the node's memory may outlive the session: the node keeps their values until the connection closes.
+            self._memory.unseen = self._channel.close
+            if not self._memory.viewed:
                 self._channel.close()
             self._memory.close()
             self._control_c.give_back()
-        _let_go()
 
     def _in_view(self) -> tuple[bytes, ...]:
         """Ids of the values of which arrays are still in use here."""
@@ -232,17 +235,6 @@ class Attachment:
             if ref is not None and ref._kind == m.ARENA and ref._value[0] in viewed:
                 found.append(oid)
         return tuple(found)
-
-
-#: Connections of sessions that have ended, which keep what is still in view: they close with the next session, or this process.
-_lingering: list[tuple[dict[int, int], Channel]] = []
-
-
-def _let_go() -> None:
-    for entry in list(_lingering):
-        if not entry[0]:
-            entry[1].close()
-            _lingering.remove(entry)
 
 
 def _view(settings: Settings, given: dict[str, Any]) -> dict[str, Any]:
@@ -266,5 +258,4 @@ def join(address: str, given: dict[str, Any]) -> Attachment:
 
     path = places.find(places.directory()) if address == "auto" else places.to_path(address)
     assert path is not None
-    _let_go()
     return Attachment(path, Settings.joining(address, given), given)
