@@ -1,0 +1,18 @@
+"""What a dataset is made of: a *block* is a `pyarrow.Table`, and this folder is all that knows how one is made and read.
+
+tensors     columns of arrays: the same shape in each row, or a shape of their own
+objects     columns of Python objects that Arrow has no type for
+columns     one column from Python values or from an array, and back
+table       blocks from rows and batches, rows and batches from blocks, joining blocks end to end
+"""
+
+from __future__ import annotations
+
+from skate.data.block.table import Batch as Batch
+from skate.data.block.table import compact as compact
+from skate.data.block.table import concat as concat
+from skate.data.block.table import from_batch as from_batch
+from skate.data.block.table import from_rows as from_rows
+from skate.data.block.table import rows_of as rows_of
+from skate.data.block.table import size_of as size_of
+from skate.data.block.table import to_batch as to_batch

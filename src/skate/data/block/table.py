@@ -1,0 +1,242 @@
+"""Blocks from rows and batches, rows and batches from blocks, blocks end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skate.data.block import columns, objects, tensors
+
+#: A batch as user code sees it: dict of arrays, pandas DataFrame or pyarrow Table.
+Batch = Any
+FORMATS = ("default", "numpy", "pandas", "pyarrow", None)
+#: A slice that keeps more than this many times its own bytes alive is worth a copy.
+_SLACK = 1.25
+
+
+def from_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """A block from rows; a key that some rows have not is null there."""
+    if not rows:
+        return pa.table({})
+    names: dict[str, None] = dict.fromkeys(rows[0])
+    if any(row.keys() != rows[0].keys() for row in rows):
+        for row in rows:
+            names.update(dict.fromkeys(row))
+        made = {name: columns.from_values([row.get(name) for row in rows]) for name in names}
+    else:
+        made = {name: columns.from_values([row[name] for row in rows]) for name in names}
+    return _table(made, len(rows))
+
+
+def _table(made: dict[str, Any], rows: int) -> pa.Table:
+    if not made and rows:  # rows without columns: Arrow counts by columns, so keep one that nobody sees
+        raise ValueError("rows without any column cannot be kept; return at least one column")
+    for name in made:
+        if not isinstance(name, str):
+            raise ValueError(f"column names are strings, not {name!r} ({type(name).__name__})")
+    return pa.table(made)
+
+
+def from_batch(batch: Batch) -> pa.Table:
+    """A block from what user code calls a batch. Raises ValueError for other types and for columns of unequal lengths."""
+    if isinstance(batch, pa.Table):
+        return batch
+    if isinstance(batch, pa.RecordBatch):
+        return pa.Table.from_batches([batch])
+    if isinstance(batch, Mapping):
+        return from_columns(batch)
+    if type(batch).__module__.split(".", 1)[0] == "pandas" and hasattr(batch, "columns"):
+        return from_pandas(batch)
+    raise ValueError(
+        f"a batch is a dict of column name to array, a pandas DataFrame or a pyarrow Table, not {type(batch).__name__}: "
+        f"{batch!r:.200}; wrap the values in a dict, as {{'data': values}}"
+    )
+
+
+def from_columns(batch: Mapping[str, Any]) -> pa.Table:
+    """A block from columns: arrays, lists, Arrow arrays, tensors."""
+    lengths: dict[str, int] = {}
+    made: dict[str, Any] = {}
+    for name, values in batch.items():
+        if isinstance(values, (pa.Array, pa.ChunkedArray)):
+            made[name] = values
+        elif isinstance(values, np.ndarray) and values.ndim:
+            made[name] = columns.from_array(values)
+        elif isinstance(values, (list, tuple)):
+            made[name] = columns.from_values(values)
+        elif hasattr(values, "__array__") and np.ndim(values):
+            made[name] = columns.from_array(np.asarray(values))
+        else:
+            raise ValueError(
+                f"column {name!r} of a batch is a {type(values).__name__}, {values!r:.80}; a column is an array or a list with "
+                f"one entry a row"
+            )
+        lengths[name] = len(made[name])
+    if len(set(lengths.values())) > 1:
+        raise ValueError(
+            f"the columns of a batch have unequal lengths: {lengths}; return as many values for each column"
+        )
+    return _table(made, 0)
+
+
+def from_pandas(frame: Any) -> pa.Table:
+    """A block from a DataFrame; columns of arrays become tensors, what Arrow has no type for is pickled."""
+    made: dict[str, Any] = {}
+    for at, name in enumerate(frame.columns):
+        series = frame.iloc[:, at]
+        if series.dtype == object:
+            values = [None if value is None or value is np.nan else value for value in series.tolist()]
+            made[str(name)] = columns.from_values(values)
+        else:
+            made[str(name)] = pa.Array.from_pandas(series)
+    table = pa.table(made)
+    index = frame.index
+    if index.name is not None and index.name not in made:
+        table = table.append_column(str(index.name), pa.Array.from_pandas(index))
+    return table
+
+
+def to_batch(table: pa.Table, batch_format: str | None) -> Batch:
+    """A block as a batch; "default" and "numpy" are a dict of arrays, None is the block itself."""
+    if batch_format in ("default", "numpy"):
+        return {name: columns.to_numpy(table.column(at)) for at, name in enumerate(table.column_names)}
+    if batch_format == "pandas":
+        return to_pandas(table)
+    if batch_format in ("pyarrow", None):
+        return table
+    raise ValueError(f"batch_format is one of {', '.join(map(repr, FORMATS))}, not {batch_format!r}")
+
+
+def to_pandas(table: pa.Table) -> Any:
+    """A block as a DataFrame; arrays are objects in it."""
+    import pandas as pd  # 300 ms that only those who want frames pay
+
+    special = [
+        name
+        for name, kind in zip(table.column_names, table.schema.types, strict=True)
+        if tensors.is_tensor(kind) or objects.is_object(kind)
+    ]
+    if not special:
+        return table.to_pandas()
+    plain = table.drop_columns(special).to_pandas()
+    made: dict[str, Any] = {}
+    for name in table.column_names:
+        if name in special:
+            values = columns.to_values(table.column(name))
+            series = pd.Series(np.empty(len(values), dtype=object))
+            series[:] = values
+            made[name] = series
+        else:
+            made[name] = plain[name]
+    return pd.DataFrame(made, columns=table.column_names)
+
+
+def rows_of(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """The rows of a block as dicts."""
+    names = table.column_names
+    if not names:
+        return iter(())
+    values = [columns.to_values(table.column(at)) for at in range(len(names))]
+    return (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
+
+
+def size_of(table: pa.Table) -> int:
+    """Bytes that a block's values take."""
+    size: int = table.nbytes
+    return size
+
+
+def compact(table: pa.Table) -> pa.Table:
+    """The same block, copied if it is a small part of what it keeps alive."""
+    if table.get_total_buffer_size() <= _SLACK * table.nbytes + 4096:
+        return table
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return pa.ipc.open_stream(sink.getvalue()).read_all()
+
+
+def concat(tables: Iterable[pa.Table]) -> pa.Table:
+    """Blocks end to end; columns that some have not are null there, types are widened where they differ.
+
+    Raises ValueError naming the column if two blocks have types that cannot be one.
+    """
+    given = list(tables)
+    parts = [table for table in given if table.num_rows]
+    if not parts:
+        return given[0] if given else pa.table({})
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0].schema
+    if all(part.schema.equals(first) for part in parts):
+        return pa.concat_tables(parts)
+    return _concat_unlike(parts)
+
+
+def _concat_unlike(parts: list[pa.Table]) -> pa.Table:
+    names: dict[str, None] = {}
+    for part in parts:
+        names.update(dict.fromkeys(part.column_names))
+    made: dict[str, pa.ChunkedArray] = {}
+    for name in names:
+        kinds: list[pa.DataType] = []
+        for part in parts:
+            if name in part.column_names and part.schema.field(name).type not in kinds:
+                kinds.append(part.schema.field(name).type)
+        kind = common_type(name, kinds)
+        chunks: list[pa.Array] = []
+        for part in parts:
+            if name in part.column_names:
+                chunks += _as_type(part.column(name), kind)
+            else:
+                chunks.append(_nulls(part.num_rows, kind))
+        made[name] = pa.chunked_array(chunks, kind)
+    return pa.table(made)
+
+
+def common_type(name: str, kinds: list[pa.DataType]) -> pa.DataType:
+    """One type for a column that has several in different blocks."""
+    known = [kind for kind in kinds if not pa.types.is_null(kind)] or kinds
+    if len(known) == 1:
+        return known[0]
+    if any(objects.is_object(kind) for kind in known):
+        return objects.PythonObjectType()
+    if all(tensors.is_tensor(kind) for kind in known):
+        numbers = [kind.value_type.to_pandas_dtype() for kind in known]
+        return tensors.RaggedTensorType(pa.from_numpy_dtype(np.result_type(*numbers)))
+    try:
+        merged = pa.unify_schemas([pa.schema([(name, kind)]) for kind in known], promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ValueError(
+            f"column {name!r} has types that cannot be one: {', '.join(map(str, known))}; cast it in one of the blocks"
+        ) from error
+    return merged.field(0).type
+
+
+def _as_type(column: pa.ChunkedArray, kind: pa.DataType) -> list[pa.Array]:
+    if column.type.equals(kind):
+        chunks: list[pa.Array] = column.chunks
+        return chunks
+    if isinstance(kind, tensors.RaggedTensorType):
+        if pa.types.is_null(column.type):
+            return [_nulls(len(column), kind)]
+        arrays = [
+            None if each is None else each.astype(kind.value_type.to_pandas_dtype())
+            for each in tensors.to_arrays(column)
+        ]
+        return [tensors.ragged(arrays, kind.value_type)]
+    if objects.is_object(kind):
+        return [objects.from_objects(columns.to_values(column))]
+    if pa.types.is_null(column.type):
+        return [_nulls(len(column), kind)]
+    cast: list[pa.Array] = column.cast(kind).chunks
+    return cast
+
+
+def _nulls(rows: int, kind: pa.DataType) -> pa.Array:
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, pa.nulls(rows, kind.storage_type))
+    return pa.nulls(rows, kind)

@@ -1,0 +1,96 @@
+"""How the function of an operation runs: in tasks or in actors, how many at once, with which resources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Compute:
+    """Where an operation runs: `actors` is None for tasks, else (fewest, most, at first); `tasks` bounds tasks at once."""
+
+    actors: tuple[int, int, int] | None = None
+    tasks: int | None = None
+    in_flight_per_actor: int | None = None
+    calls_per_actor: int = 1
+    remote_args: dict[str, Any] = field(default_factory=dict)
+    remote_args_fn: Any = None
+
+    @property
+    def plain(self) -> bool:
+        """True if nothing was asked for that only a worker process has."""
+        asked = {name for name, value in self.remote_args.items() if value not in (None, {}, 0)}
+        return self.actors is None and not asked - {"num_cpus", "max_retries"} and self.remote_args_fn is None
+
+    def alike(self, other: Compute) -> bool:
+        """Whether two operations can run in one task."""
+        same = self.remote_args == other.remote_args and self.remote_args_fn is other.remote_args_fn
+        return same and self.actors is None and other.actors is None and self.tasks == other.tasks
+
+
+class ComputeStrategy:
+    """How a function runs: tasks or a pool of actors."""
+
+
+class TaskPoolStrategy(ComputeStrategy):
+    """Run a function in tasks, at most `size` at once (None: as many as there is room for)."""
+
+    def __init__(self, size: int | None = None) -> None:
+        if size is not None and size < 1:
+            raise ValueError(f"size of a TaskPoolStrategy is 1 or more, not {size}")
+        self.size = size
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TaskPoolStrategy) and self.size == other.size
+
+    def __hash__(self) -> int:
+        return hash(self.size)
+
+    def __repr__(self) -> str:
+        return f"TaskPoolStrategy(size={self.size})"
+
+
+class ActorPoolStrategy(ComputeStrategy):
+    """Run a function in a pool of actors: `size` of them, or between `min_size` and `max_size` as work demands.
+
+    Raises ValueError for sizes below 1, and for `size` together with bounds.
+    """
+
+    def __init__(
+        self,
+        *,
+        size: int | None = None,
+        min_size: int | None = None,
+        max_size: int | None = None,
+        initial_size: int | None = None,
+        max_tasks_in_flight_per_actor: int | None = None,
+        max_concurrent_calls_per_actor: int | None = None,
+        enable_true_multi_threading: bool | None = None,
+    ) -> None:
+        if size is not None:
+            if min_size is not None or max_size is not None or initial_size is not None:
+                raise ValueError(
+                    "give either size or min_size and max_size of an ActorPoolStrategy, not both"
+                )
+            min_size = max_size = initial_size = size
+        for name, value in (("min_size", min_size), ("max_size", max_size), ("initial_size", initial_size)):
+            if value is not None and value < 1:
+                raise ValueError(f"{name} of an ActorPoolStrategy is 1 or more, not {value}")
+        self.min_size = min_size or 1
+        self.max_size: float = max_size or float("inf")
+        if self.max_size < self.min_size:
+            raise ValueError(
+                f"max_size={max_size} of an ActorPoolStrategy is less than min_size={self.min_size}"
+            )
+        self.initial_size = initial_size or self.min_size
+        if not self.min_size <= self.initial_size <= self.max_size:
+            raise ValueError(
+                f"initial_size={initial_size} is not between min_size={self.min_size} and max_size={self.max_size}"
+            )
+        self.max_tasks_in_flight_per_actor = max_tasks_in_flight_per_actor
+        self.max_concurrent_calls_per_actor = max_concurrent_calls_per_actor
+        self.enable_true_multi_threading = enable_true_multi_threading
+
+    def __repr__(self) -> str:
+        return f"ActorPoolStrategy(min_size={self.min_size}, max_size={self.max_size})"

@@ -1,0 +1,152 @@
+"""From a logical plan to running operators: steps that can run in one task become one chain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from skate.data.compute import Compute
+from skate.data.context import DataContext, available_cpus
+from skate.data.execution.executor import Topology
+from skate.data.execution.operators import ChainRunning, ExchangeRunning, LimitRunning, Running, UnionRunning
+from skate.data.execution.several import FromBlocksRunning, MixRunning, OrderRunning, ZipRunning
+from skate.data.plan import operators as logical
+from skate.data.steps.batches import BatchStep
+from skate.data.steps.columns import FilterStep, ProjectStep, SampleStep
+from skate.data.steps.rows import RowStep
+from skate.data.steps.sizing import LimitStep, RebatchStep, SizeStep
+from skate.data.steps.writing import WriteStep
+
+_FUSED = (
+    logical.MapRows, logical.MapBatches, logical.Filter, logical.Project, logical.Sample, logical.Write,
+)  # fmt: skip
+
+
+class Physical:
+    """Makes the operators of one run."""
+
+    def __init__(self, context: DataContext) -> None:
+        self.context = context
+        self.topology = Topology()
+        self._made: dict[int, Running] = {}
+        self._users: dict[int, int] = {}
+
+    def build(self, plan: logical.Operator) -> Topology:
+        """The operators for a plan."""
+        for operator in plan.walk():
+            for each in operator.inputs:
+                self._users[id(each)] = self._users.get(id(each), 0) + 1
+        self._operator(plan)
+        return self.topology
+
+    def _operator(self, node: logical.Operator) -> Running:
+        if isinstance(node, _FUSED):
+            return self._chain(node)
+        inputs = [self._operator(each) for each in node.inputs]
+        return self.topology.add(self._single(node), inputs)
+
+    def _single(self, node: logical.Operator) -> Running:
+        context = self.context
+        if isinstance(node, logical.Read):
+            return self._read(node, [], node.compute)
+        if isinstance(node, logical.FromBlocks):
+            return FromBlocksRunning(node.name, node.bundles)
+        if isinstance(node, logical.Limit):
+            return LimitRunning(node.name, node.rows, LimitStep)
+        if isinstance(node, logical.Union):
+            return UnionRunning(node.name, len(node.inputs))
+        if isinstance(node, logical.Zip):
+            return ZipRunning(node.name, len(node.inputs))
+        if isinstance(node, logical.Mix):
+            return MixRunning(node.name, node.weights, node.stop_on_shortest)
+        if isinstance(node, logical.RandomizeBlockOrder):
+            return OrderRunning(node.name, node.seed)
+        if isinstance(node, logical.Rebatch):
+            return ChainRunning(node.name, [RebatchStep(node.rows)], rows_at_least=node.rows)
+        if isinstance(node, logical.Exchange):
+            return ExchangeRunning(
+                node.name, node.kernel, node.partitions, context.target_partition_size, node.compute
+            )
+        raise TypeError(f"no operator runs {node!r}")
+
+    def _chain(self, node: logical.Operator) -> Running:
+        """A run of steps that go into one task, with the read before them if there is one."""
+        nodes: list[Any] = [node]
+        compute: Compute = getattr(node, "compute", None) or Compute()
+        while True:
+            before = nodes[-1].inputs[0]
+            fusible = isinstance(before, (*_FUSED, logical.Read)) and self._users.get(id(before), 1) == 1
+            if not fusible:
+                break
+            asked = getattr(before, "compute", None) or Compute()
+            merged = _merged(asked, compute)
+            if merged is None:
+                break
+            compute = merged
+            nodes.append(before)
+            if isinstance(before, logical.Read):
+                break
+        nodes.reverse()
+        steps: list[Any] = []
+        rows = 0
+        for each in nodes:
+            if not isinstance(each, logical.Read):
+                steps.append(self._step(each))
+                if isinstance(each, logical.MapBatches) and each.batch_size:
+                    rows = max(rows, each.batch_size)
+        if not isinstance(nodes[-1], logical.Write):
+            steps.append(SizeStep(self.context.most_bytes))
+        if isinstance(nodes[0], logical.Read):
+            return self.topology.add(self._read(nodes[0], steps, compute, nodes[1:]))
+        source = self._operator(nodes[0].inputs[0])
+        name = "->".join(each.name for each in nodes)
+        return self.topology.add(ChainRunning(name, steps, compute=compute, rows_at_least=rows), [source])
+
+    def _read(
+        self, node: logical.Read, steps: list[Any], compute: Compute, then: Sequence[logical.Operator] = ()
+    ) -> Running:
+        wanted = node.parallelism
+        if wanted < 1:
+            wanted = self._blocks_for(node.datasource.estimate_inmemory_data_size())
+        tasks = node.datasource.get_read_tasks(wanted, node.limit)
+        steps = steps or [SizeStep(self.context.most_bytes)]
+        name = "->".join([node.name, *(each.name for each in then)])
+        return ChainRunning(name, steps, sources=tasks, compute=compute)
+
+    def _blocks_for(self, size: int | None) -> int:
+        """How many blocks to read: enough for all CPUs, none tiny, none too large."""
+        cpus = available_cpus()
+        if size is None:
+            return self.context.read_op_min_num_blocks
+        fewest = max(1, -(-size // self.context.most_bytes))
+        most = max(1, size // self.context.target_min_block_size)
+        return int(max(fewest, min(most, 4 * cpus)))
+
+    def _step(self, node: Any) -> Any:
+        if isinstance(node, logical.MapRows):
+            return RowStep(node.kind, node.udf)
+        if isinstance(node, logical.MapBatches):
+            return BatchStep(node.udf, node.batch_size, node.batch_format, node.zero_copy)
+        if isinstance(node, logical.Filter):
+            return FilterStep(node.predicate)
+        if isinstance(node, logical.Project):
+            return ProjectStep(node)
+        if isinstance(node, logical.Sample):
+            return SampleStep(node.fraction, node.seed)
+        assert isinstance(node, logical.Write)
+        return WriteStep(node.datasink)
+
+
+def _merged(before: Compute, after: Compute) -> Compute | None:
+    """How two operations that follow each other run as one, or None if they cannot."""
+    if before.actors is not None:
+        return None
+    if before.alike(after):
+        return after
+    if after.actors is not None:
+        return None
+    if before == Compute():
+        return after
+    if after == Compute():
+        return before
+    return None

@@ -1,0 +1,128 @@
+"""What runs in a worker: a chain of steps over blocks, and the parts of an exchange."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from skate.data import block as blocks
+
+Step = Callable[[Iterable[pa.Table]], Iterator[pa.Table]]
+
+#: Chains and kernels that this process has been sent, by key; few of them, as each belongs to one operator of a plan.
+_received: dict[str, Any] = {}
+_RECEIVED_MAX = 64
+
+
+class Meta:
+    """What goes beside a block that stays where it was made."""
+
+    __slots__ = ("rows", "bytes", "schema", "seconds")
+
+    def __init__(self, rows: int, size: int, schema: pa.Schema, seconds: float) -> None:
+        self.rows = rows
+        self.bytes = size
+        self.schema = schema
+        self.seconds = seconds
+
+    def __reduce__(self) -> Any:
+        return Meta, (self.rows, self.bytes, self.schema, self.seconds)
+
+
+def run_steps(source: Iterable[pa.Table], steps: Sequence[Step]) -> Iterator[pa.Table]:
+    """The blocks that come out of a chain."""
+    flow: Any = source
+    for step in steps:
+        flow = step(flow)
+    return iter(flow)
+
+
+def input_of(source: Any) -> Iterator[pa.Table]:
+    """Blocks of one input of a chain: a read task is called, a block is itself."""
+    if isinstance(source, pa.Table):
+        yield source
+    else:
+        for made in source():
+            yield made if isinstance(made, pa.Table) else blocks.from_batch(made)
+
+
+def chain(key: str, steps: list[Any], sources: list[Any], *given: Any) -> Iterator[Any]:
+    """A task: each block that comes out, then what is known of it. `steps` is a ref in a list, fetched once a process."""
+    found = received(key, steps)
+    started = time.perf_counter()
+    for table in run_steps(_inputs((*sources, *given)), found):
+        kept = blocks.compact(table)
+        seconds = time.perf_counter() - started
+        yield kept
+        yield Meta(kept.num_rows, blocks.size_of(kept), kept.schema, seconds)
+        started = time.perf_counter()
+
+
+def _inputs(sources: Iterable[Any]) -> Iterator[pa.Table]:
+    for source in sources:
+        yield from input_of(source)
+
+
+def received(key: str, holder: list[Any]) -> Any:
+    """What a ref in a list stands for, kept in this process."""
+    if key not in _received:
+        import skate  # workers have it
+
+        while len(_received) >= _RECEIVED_MAX:
+            del _received[next(iter(_received))]
+        _received[key] = skate.get(holder[0])
+    return _received[key]
+
+
+def sample(key: str, holder: list[Any], block: pa.Table) -> Any:
+    """A task: what an exchange must know of a block."""
+    return received(key, holder).sample(block)
+
+
+def split(
+    key: str, holder: list[Any], block: pa.Table, where: tuple[int, int], plan: Any, partitions: int
+) -> list[Any]:
+    """A task: how large the parts of a block are, and the parts."""
+    source, index = where
+    parts = received(key, holder).split(block, source, index, plan, partitions)
+    kept = [blocks.compact(part) for part in parts]
+    return [[(part.num_rows, blocks.size_of(part)) for part in kept], *kept]
+
+
+def merge(
+    key: str, holder: list[Any], counts: list[int], where: int, plan: Any, *parts: pa.Table
+) -> Iterator[Any]:
+    """A task: the blocks of one partition, each with what is known of it; `counts` says how many parts each input has."""
+    kernel = received(key, holder)
+    grouped: list[list[pa.Table]] = []
+    at = 0
+    for count in counts:
+        grouped.append(list(parts[at : at + count]))
+        at += count
+    started = time.perf_counter()
+    for table in kernel.merge(grouped, where, plan):
+        kept = blocks.compact(table)
+        yield kept
+        yield Meta(kept.num_rows, blocks.size_of(kept), kept.schema, time.perf_counter() - started)
+        started = time.perf_counter()
+
+
+class MapActor:
+    """A process of an actor pool: it holds the instance of the user's class."""
+
+    def __init__(self, key: str, steps: list[Any]) -> None:
+        for step in received(key, steps):
+            udf = getattr(step, "udf", None)
+            if udf is not None:
+                udf.load()
+
+    def ready(self) -> bool:
+        """True once the user's class is constructed."""
+        return True
+
+    def chain(self, key: str, steps: list[Any], sources: list[Any], *given: Any) -> Iterator[Any]:
+        """As the task of that name."""
+        yield from chain(key, steps, sources, *given)

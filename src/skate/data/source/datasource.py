@@ -1,0 +1,119 @@
+"""The contract of a datasource: how large it is, and the tasks that read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+
+
+class ReadTask:
+    """A function without arguments that reads some blocks, and what is known of them beforehand.
+
+    Args:
+        read_fn: returns blocks (tables, or what a batch may be).
+        metadata: a `BlockMetadata`, or None.
+        schema: the schema of the blocks, or None.
+        per_task_row_limit: rows wanted at most.
+    """
+
+    def __init__(
+        self,
+        read_fn: Callable[[], Iterable[Any]],
+        metadata: BlockMetadata | None = None,
+        schema: pa.Schema | None = None,
+        per_task_row_limit: int | None = None,
+    ) -> None:
+        self.read_fn = read_fn
+        self.metadata = metadata or BlockMetadata()
+        self.schema = schema
+        self.per_task_row_limit = per_task_row_limit
+
+    @property
+    def bytes(self) -> int | None:
+        """Bytes that it is expected to give."""
+        return self.metadata.size_bytes
+
+    def __call__(self) -> Iterable[Any]:
+        left = self.per_task_row_limit
+        if left is None:
+            return self.read_fn()
+        return self._limited(left)
+
+    def _limited(self, left: int) -> Iterable[Any]:
+        for made in self.read_fn():
+            rows = len(made)
+            if rows >= left:
+                yield made[:left] if not isinstance(made, pa.Table) else made.slice(0, left)
+                return
+            left -= rows
+            yield made
+
+
+class BlockMetadata:
+    """What is known of a block without having it: rows, bytes, the files it comes from."""
+
+    def __init__(
+        self,
+        num_rows: int | None = None,
+        size_bytes: int | None = None,
+        input_files: list[str] | None = None,
+        exec_stats: Any = None,
+    ) -> None:
+        self.num_rows = num_rows
+        self.size_bytes = size_bytes
+        self.input_files = input_files or []
+        self.exec_stats = exec_stats
+
+    def __repr__(self) -> str:
+        return f"BlockMetadata(num_rows={self.num_rows}, size_bytes={self.size_bytes}, input_files={self.input_files})"
+
+
+class Datasource:
+    """Something that can be read in parallel. Subclasses give the tasks."""
+
+    def get_name(self) -> str:
+        """How it is called in plans: the class's name without "Datasource"."""
+        name = type(self).__name__
+        return name[: -len("Datasource")] if name.endswith("Datasource") and name != "Datasource" else name
+
+    def estimate_inmemory_data_size(self) -> int | None:
+        """Bytes that all blocks will take in memory, or None if nobody knows."""
+        raise NotImplementedError
+
+    def get_read_tasks(self, parallelism: int, per_task_row_limit: int | None = None) -> list[ReadTask]:
+        """At most `parallelism` tasks, or more if that is what the data is in."""
+        raise NotImplementedError
+
+    @property
+    def should_create_reader(self) -> bool:
+        """Whether it is of the old kind that has a reader; never."""
+        return False
+
+    @property
+    def supports_distributed_reads(self) -> bool:
+        """Whether any node may read it."""
+        return True
+
+    # -- what rules may ask of it
+
+    def with_columns(self, columns: tuple[str, ...]) -> Datasource | None:
+        """The same reading only these columns, or None if it cannot."""
+        return None
+
+    def with_predicate(self, predicate: Any) -> Datasource | None:
+        """The same reading only rows for which an expression is true, or None if it cannot."""
+        return None
+
+    def known_schema(self) -> pa.Schema | None:
+        """The schema, if it can be had without reading blocks."""
+        return None
+
+    def known_rows(self) -> int | None:
+        """The number of rows, if it can be had without reading blocks."""
+        return None
+
+    def input_files(self) -> list[str]:
+        """The files it reads."""
+        return []

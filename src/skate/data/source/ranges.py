@@ -1,0 +1,91 @@
+"""Numbers in a row, and values of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skate.data.block import from_batch, from_rows
+from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
+
+
+class RangeDatasource(Datasource):
+    """The whole numbers below `n`, in a column of that name or as arrays of a shape."""
+
+    def __init__(self, n: int, column: str = "id", shape: tuple[int, ...] | None = None) -> None:
+        self.n = n
+        self.column = column
+        self.shape = shape
+
+    def get_name(self) -> str:
+        return "Range"
+
+    def estimate_inmemory_data_size(self) -> int:
+        return 8 * self.n * int(np.prod(self.shape or (1,)))
+
+    def known_rows(self) -> int:
+        return self.n
+
+    def get_read_tasks(self, parallelism: int, per_task_row_limit: int | None = None) -> list[ReadTask]:
+        tasks = []
+        count = max(1, min(parallelism, self.n))
+        width = 8 * int(np.prod(self.shape or (1,)))
+        for index in range(count):
+            low, high = self.n * index // count, self.n * (index + 1) // count
+            made = _Numbers(low, high, self.column, self.shape)
+            tasks.append(
+                ReadTask(made, BlockMetadata(high - low, (high - low) * width), None, per_task_row_limit)
+            )
+        return tasks
+
+
+class _Numbers:
+    def __init__(self, low: int, high: int, column: str, shape: tuple[int, ...] | None) -> None:
+        self.given = (low, high, column, shape)
+
+    def __call__(self) -> Iterator[pa.Table]:
+        low, high, column, shape = self.given
+        numbers = np.arange(low, high)
+        if shape is not None:
+            numbers = np.broadcast_to(numbers.reshape(-1, *(1 for _ in shape)), (high - low, *shape)).copy()
+        yield from_batch({column: numbers})
+
+
+class ItemsDatasource(Datasource):
+    """Python values: dicts are rows, anything else becomes {"item": value}."""
+
+    def __init__(self, items: Sequence[Any]) -> None:
+        self.items = list(items)
+
+    def get_name(self) -> str:
+        return "FromItems"
+
+    def estimate_inmemory_data_size(self) -> int:
+        return 64 * len(self.items)
+
+    def known_rows(self) -> int:
+        return len(self.items)
+
+    def get_read_tasks(self, parallelism: int, per_task_row_limit: int | None = None) -> list[ReadTask]:
+        count = max(1, min(parallelism, len(self.items)))
+        total = len(self.items)
+        return [
+            ReadTask(
+                _Items(self.items[total * i // count : total * (i + 1) // count]),
+                None,
+                None,
+                per_task_row_limit,
+            )
+            for i in range(count)
+        ]
+
+
+class _Items:
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def __call__(self) -> Iterator[pa.Table]:
+        yield from_rows([item if isinstance(item, dict) else {"item": item} for item in self.items])

@@ -1,0 +1,106 @@
+"""A function of a batch: `map_batches`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skate.data import block as blocks
+from skate.data.block.batching import batches_of
+from skate.data.steps.udf import Udf, explain
+
+
+class BatchStep:
+    """Calls a function for each batch: of `batch_size` rows, or a block at a time if that is None."""
+
+    def __init__(self, udf: Udf, batch_size: int | None, batch_format: str | None, zero_copy: bool) -> None:
+        self.udf = udf
+        self.batch_size = batch_size
+        self.batch_format = batch_format
+        self.zero_copy = zero_copy
+
+    def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        call = self.udf.load()
+        if self.udf.is_async:
+            yield from self._side_by_side(call, given)
+            return
+        for index, (table, batch) in enumerate(self._batches(given)):
+            try:
+                made = call(batch)
+            except Exception as error:  # the user's function may raise anything; what it was given is added
+                self._explain(error, index, table)
+                raise
+            yield from self._blocks(made, index, table)
+
+    def _batches(self, given: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, Any]]:
+        for table in batches_of(given, self.batch_size):
+            batch = blocks.to_batch(table, self.batch_format)
+            yield table, batch if self.zero_copy else _writable(batch)
+
+    def _blocks(self, made: Any, index: int, table: pa.Table) -> Iterator[pa.Table]:
+        if isinstance(made, (Generator, Iterator)):
+            yield from self._generated(made, index, table)
+        else:
+            yield self._block(made, index)
+
+    def _generated(self, made: Iterator[Any], index: int, table: pa.Table) -> Iterator[pa.Table]:
+        while True:
+            try:
+                value = next(made)
+            except StopIteration:
+                return
+            except Exception as error:  # as above: it is the user's code that runs here
+                self._explain(error, index, table)
+                raise
+            yield self._block(value, index)
+
+    def _block(self, made: Any, index: int) -> pa.Table:
+        try:
+            return blocks.from_batch(made)
+        except ValueError as error:
+            raise ValueError(
+                f"{self.udf.name} returned for batch {index} what is no batch: {error}"
+            ) from None
+
+    def _explain(self, error: BaseException, index: int, table: pa.Table) -> None:
+        explain(error, f"raised by {self.udf.name} for batch {index}, of {table.num_rows} rows", table.schema)
+
+    def _side_by_side(self, call: Callable[[Any], Any], given: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Batches of an async function run side by side, their results come in order."""
+        loop = asyncio.new_event_loop()
+        try:
+            batches = list(self._batches(given))
+            results = loop.run_until_complete(_gather(call, [batch for _, batch in batches]))
+        finally:
+            loop.close()
+        for index, (result, (table, _)) in enumerate(zip(results, batches, strict=True)):
+            if isinstance(result, BaseException):
+                self._explain(result, index, table)
+                raise result
+            for made in result:
+                yield self._block(made, index)
+
+
+async def _gather(call: Callable[[Any], Any], batches: list[Any]) -> list[Any]:
+    async def one(batch: Any) -> list[Any]:
+        made = call(batch)
+        if hasattr(made, "__aiter__"):
+            return [value async for value in made]
+        return [await made]
+
+    found: list[Any] = await asyncio.gather(*(one(batch) for batch in batches), return_exceptions=True)
+    return found
+
+
+def _writable(batch: Any) -> Any:
+    if isinstance(batch, dict):
+        return {
+            name: values if values.flags.writeable else np.array(values) for name, values in batch.items()
+        }
+    if hasattr(batch, "copy") and not isinstance(batch, pa.Table):
+        return batch.copy()
+    return batch

@@ -1,0 +1,93 @@
+"""A function of a row: `map`, `flat_map` and `filter`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from skate.data import block as blocks
+from skate.data.steps.udf import Udf, explain
+
+ROWS_AT_ONCE = 4096
+
+
+class RowStep:
+    """Calls a function for each row."""
+
+    def __init__(self, kind: str, udf: Udf) -> None:
+        self.kind = kind
+        self.udf = udf
+
+    def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        call = self.udf.load()
+        if self.udf.is_async:
+            call = _awaited(call)
+        work = {"map": self._map, "flat_map": self._flat_map, "filter": self._filter}[self.kind]
+        for block in given:
+            if not block.num_rows:
+                if self.kind == "filter":
+                    yield block
+                continue
+            yield from work(call, block)
+
+    def _map(self, call: Callable[[Any], Any], block: pa.Table) -> Iterator[pa.Table]:
+        made: list[Mapping[str, Any]] = []
+        for index, row in enumerate(blocks.rows_of(block)):
+            value = self._call(call, row, index, block)
+            if not isinstance(value, Mapping):
+                raise ValueError(
+                    f"{self.udf.name} returned a {type(value).__name__} for row {index}, {value!r:.80}, but a row is a dict of "
+                    f"column name to value; return {{'item': value}}"
+                )
+            made.append(value)
+        yield blocks.from_rows(made)
+
+    def _flat_map(self, call: Callable[[Any], Any], block: pa.Table) -> Iterator[pa.Table]:
+        made: list[Mapping[str, Any]] = []
+        for index, row in enumerate(blocks.rows_of(block)):
+            values = self._call(call, row, index, block)
+            if isinstance(values, (Mapping, str, bytes)) or not isinstance(values, Iterable):
+                raise ValueError(
+                    f"{self.udf.name} returned a {type(values).__name__} for row {index}, {values!r:.80}, but flat_map wants a "
+                    f"list of rows; return [row] for one"
+                )
+            for value in values:
+                if not isinstance(value, Mapping):
+                    raise ValueError(
+                        f"{self.udf.name} returned a list with a {type(value).__name__} for row {index}, {value!r:.80}, but a "
+                        f"row is a dict of column name to value; return [{{'item': value}}, ...]"
+                    )
+                made.append(value)
+        if made:
+            yield blocks.from_rows(made)
+
+    def _filter(self, call: Callable[[Any], Any], block: pa.Table) -> Iterator[pa.Table]:
+        kept = [bool(self._call(call, row, index, block)) for index, row in enumerate(blocks.rows_of(block))]
+        yield block if all(kept) else block.filter(pa.array(kept, pa.bool_()))
+
+    def _call(self, call: Callable[[Any], Any], row: dict[str, Any], index: int, block: pa.Table) -> Any:
+        try:
+            return call(row)
+        except Exception as error:  # the user's function may raise anything; what it was given is added
+            explain(
+                error,
+                f"raised by {self.udf.name} for row {index} of a block of {block.num_rows}",
+                block.schema,
+            )
+            raise
+
+
+def _awaited(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A coroutine function as a plain one."""
+    loop = asyncio.new_event_loop()
+
+    async def collect(row: Any) -> Any:
+        made = call(row)
+        if hasattr(made, "__aiter__"):
+            return [value async for value in made]
+        return await made
+
+    return lambda row: loop.run_until_complete(collect(row))

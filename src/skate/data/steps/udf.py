@@ -1,0 +1,98 @@
+"""The user's function: loaded where it runs, called with its arguments, its errors told with what it was given."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import cloudpickle
+import pyarrow as pa
+
+#: Instances of callable classes in this process, by the class's pickled form: one for each actor.
+_instances: dict[bytes, Any] = {}
+
+
+class Udf:
+    """A function or a callable class with its arguments; pickled once, however many tasks it goes to."""
+
+    def __init__(
+        self,
+        fn: Callable[..., Any] | type,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        constructor_args: tuple[Any, ...] = (),
+        constructor_kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        self.is_class = isinstance(fn, type)
+        self.name = _name_of(fn)
+        self.is_async = _is_async(fn)
+        self._given = (fn, args, kwargs or {}, constructor_args, constructor_kwargs or {})
+        self._blob: bytes | None = None
+        self._call: Callable[[Any], Any] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "is_class": self.is_class,
+            "name": self.name,
+            "is_async": self.is_async,
+            "_blob": self.pickled(),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._call = None
+
+    def pickled(self) -> bytes:
+        """The function with its arguments, pickled. Raises TypeError naming what cannot be pickled."""
+        if self._blob is None:
+            try:
+                self._blob = cloudpickle.dumps(self._given, protocol=5)
+            except Exception as error:  # whatever a __reduce__ of the user's raises
+                raise TypeError(f"the function {self.name} cannot be sent to a worker: {error}") from error
+        return self._blob
+
+    def load(self) -> Callable[[Any], Any]:
+        """A function of one argument: what a task calls. A callable class is constructed once a process."""
+        if self._call is None:
+            # Unpickled even in the process that made it, so that a function sees its own copy of what it closes over, as
+            # it does in a worker.
+            fn, args, kwargs, constructor_args, constructor_kwargs = cloudpickle.loads(self.pickled())
+            if self.is_class:
+                key = self.pickled()
+                if key not in _instances:
+                    _instances[key] = fn(*constructor_args, **constructor_kwargs)
+                fn = _instances[key]
+            self._call = _bind(fn, args, kwargs)
+        return self._call
+
+    def __repr__(self) -> str:
+        return f"<Udf {self.name}>"
+
+
+def _bind(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[Any], Any]:
+    if not args and not kwargs:
+        return fn
+    return lambda value: fn(value, *args, **kwargs)
+
+
+def _name_of(fn: Any) -> str:
+    while hasattr(fn, "func"):  # functools.partial
+        fn = fn.func
+    name = getattr(fn, "__name__", None) or type(fn).__name__
+    return "<lambda>" if name == "<lambda>" else str(name)
+
+
+def _is_async(fn: Any) -> bool:
+    call = fn.__call__ if isinstance(fn, type) or not inspect.isroutine(fn) else fn
+    return inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
+
+
+def explain(error: BaseException, what: str, schema: pa.Schema | None) -> None:
+    """Add to an error what the function was given when it raised; tracebacks print it where Python can (3.11 on)."""
+    if not hasattr(error, "add_note"):
+        return
+    text = what
+    if schema is not None:
+        text += "; columns: " + ", ".join(f"{field.name}: {field.type}" for field in schema)
+    error.add_note(text)
