@@ -1,0 +1,1 @@
+"""Functions that begin a dataset, by where the rows come from."""
