@@ -3,7 +3,13 @@
     programs    what a scripted task or driver does, and programs drawn at random
     process     a scripted process: its refs and grants, as `skate.client.process` keeps them
     worker      a scripted worker: its queue and its answers, as `skate.worker.executor` gives them
-    cluster     one core, its processes, the channels between them, faults
+    cluster     one core, its processes, the channels between them
+    mishaps     what breaks at one node, as often as `faults` says
+    nodes       several nodes, each a `member`, and the channels between them
+    onlooker    what users would notice
+    runs        whole runs from one seed; `report` sums them up
+    recording   what one core was told, to tell it to another
+    scale       what the core costs as a cluster grows
 
 Nothing here waits, forks or reads a clock, and all chance comes from the `random.Random` that is passed in: the same seed
 gives the same run, message by message.

@@ -14,7 +14,8 @@ from skate.core import messages as m
 from skate.core.actors import DEAD
 from skate.core.lifetimes import owner_of
 from skate.core.node import SHELL, NodeCore
-from skate.simulation.faults import CALM, JUMPS, PAUSES, Faults
+from skate.simulation.faults import CALM, Faults
+from skate.simulation.mishaps import END, WARY_STEPS, Mishaps
 from skate.simulation.onlooker import Onlooker
 from skate.simulation.process import Process
 from skate.simulation.programs import CPU, Spec
@@ -23,20 +24,16 @@ from skate.simulation.worker import Worker
 if TYPE_CHECKING:
     import random
 
-END = -1  # the word behind the last message of a process: it is gone
 STEPS_MAX = 200_000
 QUIET_SECONDS = 5.0  # longer than anything that the core does after a while
-WARY_STEPS = 4  # steps after a fault, each of which is checked in full
 WONDER_EVERY = 4  # full checks
-ASKING = (m.SUBMIT, m.CALL, m.CREATE_ACTOR, m.PUT, m.ALLOCATE, m.REQUEST, m.FETCH)
-ANSWERING = (m.DONE, m.ITEM)
 
 
 class Stuck(AssertionError):
     """Everything waits and nothing can happen."""
 
 
-class Cluster:
+class Cluster(Mishaps):
     """One node, its processes and the channels between them."""
 
     number = 0  # among several nodes
@@ -286,111 +283,7 @@ class Cluster:
         self.apply()
         return wanted
 
-    # -- faults
-
-    def fault(self, kind: str) -> None:
-        """Something breaks: it is counted, and the next steps are looked at closely."""
-        self.onlooker.counts["fault " + kind] += 1
-        self._wary = WARY_STEPS
-
-    def break_something(self) -> None:
-        """Now and then, a fault."""
-        kind = self.faults.struck(self.rng)
-        if kind:
-            getattr(self, "break_" + kind)()
-
-    def break_worker(self) -> None:
-        """A worker is killed, whatever it does."""
-        workers = [p for p in self.processes.values() if p.is_worker and p.alive]
-        if workers:
-            self.fault("worker")
-            self.strike(workers[self.rng.randrange(len(workers))])
-
-    def break_driver(self) -> None:
-        """A driver is killed, but never the first."""
-        drivers = [p for p in self.processes.values() if not p.is_worker and p.alive]
-        if len(drivers) > 1:
-            self.fault("driver")
-            self.strike(drivers[self.rng.randrange(1, len(drivers))])
-
-    def first_driver(self) -> Process | None:
-        """The driver that lives to the end."""
-        return next((p for p in self.processes.values() if not p.is_worker), None)
-
-    def break_delay(self) -> None:
-        """A channel is held: what is in it comes later than what others say."""
-        processes = list(self.processes.values())
-        if processes:
-            self.fault("delay")
-            process = processes[self.rng.randrange(len(processes))]
-            until = self.now + self.rng.choice(PAUSES)
-            if self.rng.random() < 0.5:
-                process.held_in = until
-            else:
-                process.held_out = until
-            self.record("hold", process.cid)
-
-    def break_stop(self) -> None:
-        """A worker is stopped: it takes nothing and does nothing for a while."""
-        workers = [p for p in self.processes.values() if p.is_worker and p.alive]
-        if workers:
-            self.fault("stop")
-            worker = workers[self.rng.randrange(len(workers))]
-            worker.stopped = self.now + self.rng.choice(PAUSES)
-            self.record("stop", worker.cid)
-
-    def break_jump(self) -> None:
-        """The clock leaps ahead."""
-        self.fault("jump")
-        self.now += self.rng.choice(JUMPS)
-        self.record("jump")
-        self.tick()
-
-    def break_node(self) -> None:
-        """Nothing, as there is no other node."""
-
-    break_partition = break_node
-
-    def answering(self, worker: Worker) -> bool:
-        """A worker is about to answer for a task; False if it is killed before it does."""
-        if self.faults.work and self.rng.random() < self.faults.work:
-            self.fault("work")
-            self.strike(worker)
-            return False
-        return True
-
-    def answered(self, worker: Worker) -> None:
-        """A worker has answered: it may be killed before that is read, which must still count."""
-        if self.faults.reply and self.rng.random() < self.faults.reply:
-            self.fault("reply")
-            self.record("strike", worker.cid)
-            self._gone(worker)
-
-    def strike(self, process: Process) -> None:
-        """A process is killed: of what it has said last, some may be lost."""
-        self.record("strike", process.cid)
-        if process.cid in self.doomed:
-            self.doomed.remove(process.cid)
-        if not process.alive:
-            return
-        counts = self.onlooker.counts
-        outbox = process.outbox
-        while outbox and self.faults.request and self.rng.random() < self.faults.request:
-            word = outbox.pop()[0]
-            counts["lost requests"] += word in ASKING
-            counts["lost answers"] += word in ANSWERING
-        self._gone(process)
-
-    def left(self, process: Process) -> None:
-        """A process has nothing more to do and ends, all said."""
-        process.frame.clear()
-        self._gone(process)
-
-    def _gone(self, process: Process) -> None:
-        begun = process.begun if isinstance(process, Worker) else 0
-        self.onlooker.counts["lost results"] += sum(word[0] in (m.RESULT, m.STREAM) for word in process.inbox)
-        process.end()
-        process.outbox.append((END, begun))
+    # -- to an end
 
     def heal(self) -> None:
         """Nothing breaks any more, and what is held moves."""
@@ -407,8 +300,6 @@ class Cluster:
         if number in process.patience.waits:
             self.verdicts.append((process, number))
         return self.merciful
-
-    # -- to an end
 
     def settle(self) -> None:
         """Run until nothing can happen any more, however long the clocks must run for it."""

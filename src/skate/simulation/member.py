@@ -8,8 +8,9 @@ from skate.core import messages as m
 from skate.core.actors import DEAD
 from skate.core.node import NodeCore
 from skate.core.room import LINEAR_MAX
-from skate.simulation.cluster import WARY_STEPS, Cluster
+from skate.simulation.cluster import Cluster
 from skate.simulation.faults import JUMPS
+from skate.simulation.mishaps import WARY_STEPS
 from skate.simulation.process import JOB, Process
 from skate.simulation.programs import CPU
 

@@ -69,7 +69,7 @@ class Report:
         lines = "".join(f"{kind} {seed} {text}\n" for (kind, seed), text in sorted(self.digests.items()))
         return hashlib.blake2b(lines.encode(), digest_size=16).hexdigest()
 
-    def text(self, seconds: float) -> str:
+    def text(self, seconds: float, cpu_seconds: float) -> str:
         """The summary."""
         counts = self.counts
         faults = {name[6:]: number for name, number in counts.items() if name.startswith("fault ")}
@@ -88,7 +88,7 @@ class Report:
             f"faults         {broken:,}: {by_kind}",
             f"nodes lost     {self.nodes_lost:,}",
             f"deepest queue  {self.deepest_queue:,} tasks at one node",
-            f"seconds        {seconds:.1f}, {self.steps / seconds:,.0f} steps/s",
+            f"seconds        {seconds:.1f}, of CPU {cpu_seconds:.1f}; {self.steps / cpu_seconds:,.0f} steps/s of CPU",
             f"event logs     {self.digest}",
         ]
         return "\n".join([*map(str, self.failures), *lines])
