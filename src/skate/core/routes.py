@@ -144,7 +144,8 @@ class Routes:
         actor.restarts = life["restarts"]
         actor.holders[peer.cid] = 1
         if before is not None:
-            actor.holders.update({cid: count for cid, count in before.holders.items() if cid != peer.cid})
+            for cid, count in before.holders.items():  # the head may have had it in a result before
+                actor.holders[cid] = actor.holders.get(cid, 0) + count
             actor.pins, actor.grants = before.pins, before.grants
             actor.queue, actor.lanes = before.queue, before.lanes
             for call in (*actor.queue, *(call for lane in actor.lanes.values() for call in lane)):
