@@ -120,6 +120,7 @@ class ActorTable:
         """Raise AssertionError if an invariant is broken; `pins` are those that tasks, actors and values account for."""
         for (namespace, name), actor in self.names.items():
             assert actor.state != DEAD and (actor.namespace, actor.name) == (namespace, name), actor
+            assert not actor.leaving, f"{actor} is on its way out, but is found by its name"
         for actor_id, actor in self.actors.items():
             assert actor.pins == pins.get(actor_id, 0), (
                 f"{actor}: {actor.pins} pins, but {pins.get(actor_id, 0)} accounted for"

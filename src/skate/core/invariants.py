@@ -76,6 +76,13 @@ def check_actors(node: NodeCore) -> None:
     """Living actors are found by their names; those that nobody wants are on their way out."""
     head = node.peers.head is None
     for actor in node.actors.actors.values():
+        decided = (
+            actor.hosted or not actor.routed
+        )  # elsewhere only the end is known, not how often it was restarted
+        if actor.state == DEAD and decided and actor.death and actor.death[1].get("reason") == "WORKER_DIED":
+            assert 0 <= actor.restarts_max <= actor.restarts, (
+                f"{actor} has restarts left, but died with its process"
+            )
         if actor.state == DEAD or actor.leaving:
             continue
         if actor.name and head:

@@ -14,6 +14,7 @@ from skate.core import messages as m
 from skate.core.actors import DEAD
 from skate.core.lifetimes import owner_of
 from skate.core.node import SHELL, NodeCore
+from skate.simulation import accounts
 from skate.simulation.faults import CALM, Faults
 from skate.simulation.mishaps import END, WARY_STEPS, Mishaps
 from skate.simulation.onlooker import Onlooker
@@ -80,6 +81,10 @@ class Cluster(Mishaps):
     def head(self) -> Cluster:
         """The node that decides about actors."""
         return self
+
+    def everybody(self) -> list[Process]:
+        """The processes alive, of all nodes."""
+        return [process for process in self.processes.values() if process.alive]
 
     @property
     def specs(self) -> dict[bytes, Spec]:
@@ -168,7 +173,9 @@ class Cluster(Mishaps):
             self.core.disconnect(process.cid, self.now, message[1], "was killed")
         else:
             if message[0] == m.DONE:
-                self.onlooker.accepts(self, process, message[1])  # type: ignore[arg-type]
+                _, task_id, status, _, _, retriable = message
+                final = status == m.FAILED and not retriable
+                self.onlooker.accepts(self, process, task_id, final)  # type: ignore[arg-type]
             self.core.step(process.cid, message, self.now)
         self.apply()
 
@@ -191,6 +198,8 @@ class Cluster(Mishaps):
             return
         process = self.processes.get(cid)
         if process is not None and process.alive:
+            if process.is_worker:
+                self.onlooker.sends(self, process, message)  # type: ignore[arg-type]
             process.inbox.append(message)
 
     def _cut(self, effects: list[Any]) -> int:
@@ -222,6 +231,9 @@ class Cluster(Mishaps):
         self._checks += 1
         self.onlooker.deepest_queue = max(self.onlooker.deepest_queue, len(self.core.tasks))
         self.core.check()
+        for process in self.processes.values():
+            if process.alive:
+                accounts.check(self.core, process)
         if self._checks % WONDER_EVERY == 0:
             self.wonder()
 

@@ -89,6 +89,11 @@ class Node(Cluster):
         else:
             super().carry_out(cid, message)
 
+    def everybody(self) -> list[Process]:
+        """The processes alive, of all nodes."""
+        nodes = [node for node in self.world.nodes.values() if node.alive]
+        return [process for node in nodes for process in super(Node, node).everybody()]
+
     def cut_off(self, cid: int) -> bool:
         """The process that the next effect is for is killed before it gets it, or all of this node; False if so."""
         if self.number != HEAD and self.rng.random() < 0.3:

@@ -244,7 +244,8 @@ class World:
                 if wanted is None:
                     self.check_quiet()
                     return
-                self.now += max(wanted, 1e-3)
+                # Ever longer, for a core that only looks again and again whether something has changed.
+                self.now += max(wanted, self.now - since, 1e-3)
 
     def check_quiet(self) -> None:
         """Nothing is under way: what waits must wait for a reason."""

@@ -38,6 +38,9 @@ class Onlooker:
         self._hosts: dict[bytes, Worker] = {}  # of actors
         #: Attempts that a node may not have told of when it was lost, by task.
         self._untold: Counter[bytes] = Counter()
+        #: Those whose last answer was an error that is not to be tried again.
+        self._final: set[bytes] = set()
+        self._cancelled: set[bytes] = set()
         self._accepted: set[tuple[int, bytes, int]] = set()
         self._constructed: set[tuple[bytes, int, int]] = set()
         #: Of each call: actor, caller, its number in the caller's order.
@@ -67,10 +70,32 @@ class Onlooker:
     def saw(self, oid: bytes, kind: int, payload: Any) -> None:
         """A process gets the result of a call."""
         task_id = oid[:24]
+        if kind == m.ERROR:
+            self._deserved(task_id, *payload)
         if task_id in self.outcomes:
             while kind == m.ERROR and "init_error" in payload[1]:
                 payload = payload[1]["init_error"]
             self.outcomes[task_id] = payload[0] if kind == m.ERROR else "ok"
+
+    def _deserved(self, task_id: bytes, name: str, fields: dict[str, Any]) -> None:
+        """An error ends a call only when all attempts that it has are used up."""
+        if fields.get("through") or task_id not in self.specs or self.counts["nodes lost"]:
+            return
+        spec, count = self.specs[task_id], self.attempts.get(task_id, 0)
+        allowed = self._allowed(task_id)
+        if name == "RayTaskError":
+            if not fields["retriable"] or task_id in self._cancelled or spec.name != fields["function"]:
+                return
+        elif name not in ("WorkerCrashedError", "ActorUnavailableError"):
+            return
+        assert 0 <= allowed < count, f"{spec} ends with {name} after {count} attempts, with {allowed} retries"
+
+    def _allowed(self, task_id: bytes) -> int:
+        """How often a call may be tried again."""
+        if task_id in self._callers:
+            allowed: int = self.lives[self._callers[task_id][0]]["max_task_retries"]
+            return allowed
+        return self.specs[task_id].retries
 
     def result(self, ref: Any) -> str:
         """What a ref stands for, as a word: "pending", "ok" or the name of an error class."""
@@ -103,6 +128,7 @@ class Onlooker:
         assert allowed < 0 or count <= allowed + 1 + self._untold[task_id], (
             f"{spec} begins {count} times, with {allowed} retries"
         )
+        assert task_id not in self._final, f"{spec} begins again after an error that is not to be tried again"
         before = self._places.get(task_id)
         there = before is not None and not before.cluster.fenced and before.runs(task_id)
         assert not there, f"{spec} begins on {worker} while it runs on {before}"
@@ -144,18 +170,46 @@ class Onlooker:
         given_up = known is None or known.state == DEAD or known.leaving
         return worker.alive and not worker.leaving and worker.cid not in cluster.doomed and not given_up
 
-    def accepts(self, cluster: Cluster, worker: Worker, task_id: bytes) -> None:
-        """A node is about to take the answer of a worker for a task."""
+    def sends(self, cluster: Cluster, worker: Worker, message: tuple[Any, ...]) -> None:
+        """A node tells a worker something: to run a task, or to leave."""
+        known = cluster.core.scheduler.workers.get(worker.cid)
+        if known is None:
+            return
+        actor = known.actor
+        if message[0] == m.EXECUTE:
+            assert not known.leaving, f"{worker} is on its way out and gets another task"
+        elif message == (m.EXIT, "out of scope"):
+            assert not actor.wanted and not actor.detached, f"{actor} is ended, but somebody can call it"
+            assert not known.outstanding, f"{actor} is ended, but has not answered {known.outstanding}"
+            assert not actor.queue and not actor.lanes, f"{actor} is ended, but there are calls for it"
+            self.ends(cluster, actor.actor_id)
+
+    def ends(self, cluster: Cluster, actor_id: bytes) -> None:
+        """An actor is let go of: no process may hold it."""
+        for process in cluster.everybody():
+            weak = process.actors.get(actor_id)
+            hold = weak() if weak is not None else None
+            held = hold is not None and hold.grants and not process.cluster.fenced
+            assert not held, f"{self.specs[actor_id]} is ended, but {process} has a handle to it"
+
+    def accepts(self, cluster: Cluster, worker: Worker, task_id: bytes, final: bool = False) -> None:
+        """A node is about to take the answer of a worker for a task; `final` if it must not run again."""
         known = cluster.core.scheduler.workers.get(worker.cid)
         task = known.outstanding.get(task_id) if known is not None else None
         if task is None or task.kind == 1:  # what it constructs is counted where it begins
             return
+        if task.cancelled:
+            self._cancelled.add(task_id)
+        if final:
+            self._final.add(task_id)
         key = (cluster.number, task_id, task.attempt)
         assert key not in self._accepted, f"attempt {task.attempt} of {task} is accepted twice"
         self._accepted.add(key)
 
     def lost(self, cluster: Cluster) -> None:
         """A node is lost: of attempts there, others may not have heard."""
+        self.counts["nodes lost"] += 1
+        self._final.clear()
         for task_id, worker in self._places.items():
             if worker.cluster is cluster:
                 self._untold[task_id] += 1

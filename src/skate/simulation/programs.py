@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from skate.simulation.themes import THEMES
+
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
@@ -103,6 +105,7 @@ class Author:
         self.most_cpus = most_cpus
         self.gpus = gpus
         self.count = 0
+        self.theme = rng.choice(THEMES)
         # Every run has its own mix, with much of one thing and nothing of another.
         kinds = {
             self._submit: 10, self._call: 6, self._create: 2, self._put: 2, self._drop: 4, self._drop_actor: 1,
@@ -111,7 +114,11 @@ class Author:
         if failures:
             kinds |= {self._cancel: 2, self._kill: 0.5}
         self.kinds = list(kinds)
-        self.weights = [weight * rng.choice((0.1, 1, 1, 4)) for weight in kinds.values()]
+        stress = self.theme.kinds
+        self.weights = [
+            weight * rng.choice((0.1, 1, 1, 4)) * stress.get(kind.__name__, 1)
+            for kind, weight in kinds.items()
+        ]
 
     def driver_operation(self) -> Operation:
         """Something that a driver does next."""
@@ -173,7 +180,7 @@ class Author:
 
     def picks(self) -> tuple[int, ...]:
         """Numbers of refs to pass on."""
-        if self.rng.random() < 0.6:
+        if self.rng.random() >= self.theme.passing:
             return ()
         return tuple(self.number() for _ in range(self.rng.randrange(1, 3)))
 
@@ -184,14 +191,17 @@ class Author:
 
     def options(self) -> dict[str, Any]:
         """Options that tasks and calls share."""
-        rng = self.rng
-        streaming = rng.random() < 0.1
+        rng, theme = self.rng, self.theme
+        streaming = rng.random() < theme.streaming
+        # Nobody promises to read a stream to its end: where deadlocks are ruled out its generator must not wait for that.
+        waits = self.free and streaming and rng.random() < theme.backpressure
         return {
             "returns": 1 if streaming else rng.choice((1, 1, 1, 1, 0, 2)),
             "streaming": streaming,
-            "retries": rng.choice((0, 0, 1, 3)),
+            "retries": rng.choice(theme.retries),
             "micros": rng.choice(DURATIONS),
-            "large": rng.random() < 0.2,
+            "large": rng.random() < theme.large,
+            "backpressure": rng.choice((1, 2)) if waits else 0,
         }
 
     def task(self, depth: int) -> Spec:
@@ -219,18 +229,18 @@ class Author:
 
     def actor(self) -> tuple[Spec, dict[str, Any]]:
         """An actor class and how the actor is to live."""
-        rng = self.rng
+        rng, theme = self.rng, self.theme
         life = {
-            "actor_name": rng.choice("abc") if rng.random() < 0.3 and self.failures else "",
+            "actor_name": rng.choice("abc") if rng.random() < theme.named and self.failures else "",
             "namespace": "",
             "detached": False,
-            "max_restarts": rng.choice((0, 0, 1, -1)) if self.failures else 0,
+            "max_restarts": rng.choice(theme.restarts) if self.failures else 0,
             "max_task_retries": rng.choice((0, 1, -1)),
-            "concurrent": rng.random() < 0.25,
+            "concurrent": rng.random() < theme.concurrent,
             "handle": b"",
         }
         life["detached"] = bool(life["actor_name"]) and rng.random() < 0.3
-        request: dict[str, int] = {} if rng.random() < 0.7 or not self.free else {"CPU": CPU // 2}
+        request: dict[str, int] = {"CPU": CPU // 2} if self.free and rng.random() < theme.held_cpu else {}
         program = self.program(0, in_actor=True) if rng.random() < 0.3 else ()
         spec = Spec(self.name("actor"), program, request=request, concurrent=life["concurrent"])
         return spec, life
@@ -239,19 +249,20 @@ class Author:
         self, depth: int, *, in_actor: bool = False, streaming: bool = False
     ) -> tuple[Operation, ...]:
         """What a task does."""
-        rng = self.rng
+        rng, theme = self.rng, self.theme
         operations: list[Operation] = []
         for _ in range(rng.randrange(0, 4)):
             operations.append(self.task_operation(depth, in_actor))
             if streaming and rng.random() < 0.7:
                 operations.append(("item", rng.random() < 0.2, self.picks()))
-        if self.failures and rng.random() < 0.12:
-            operations.append(("fail", rng.random() < 0.7, rng.choice((1, 2, 5))))
-        if self.failures and rng.random() < 0.04:
-            operations.append(("crash", rng.choice((1, 2))))
-        if in_actor and self.failures and rng.random() < 0.03:
+        if self.failures and rng.random() < theme.fail:
+            fail = ("fail", rng.random() < 0.7, rng.choice((1, 2, 5)))
+            operations.insert(rng.randrange(len(operations) + 1), fail)
+        if self.failures and rng.random() < theme.crash:
+            operations.insert(rng.randrange(len(operations) + 1), ("crash", rng.choice((1, 2))))
+        if in_actor and self.failures and rng.random() < theme.leave:
             operations.append(("exit",))
-        if rng.random() < 0.3:
+        if rng.random() < theme.give:
             operations.append(("give", self.picks()))
         return tuple(operations)
 
@@ -266,11 +277,11 @@ class Author:
             child = self.task(depth - 1) if self.free or not in_actor else Spec(self.name("child"), retries=1)
             passed = self.free or not in_actor
             return ("submit", child, self.picks() if passed else (), self.picks() if passed else ())
-        if kind < 0.62 and (self.free or not in_actor):
+        if kind < 0.5 + self.theme.wait and (self.free or not in_actor):
             return ("get", self.number())
-        if kind < 0.7:
+        if kind < 0.58 + self.theme.wait:
             return ("put", rng.random() < 0.5, self.picks())
-        if kind < 0.8:
+        if kind < 0.68 + self.theme.wait:
             return ("drop", self.number())
         if kind < 0.87 and depth and self.free:
             return ("call", self.number(), self.call(depth - 1), self.picks(), self.picks())

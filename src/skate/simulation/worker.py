@@ -218,7 +218,7 @@ class Worker(Process):
         except StopIteration as stop:
             self.answer_for(running, m.OK, stop.value, False)
         except Failed as failed:
-            error = ("RayTaskError", {"function": running.spec.name})
+            error = ("RayTaskError", {"function": running.spec.name, "retriable": failed.retriable})
             self.answer_for(running, m.FAILED, error, failed.retriable)
         except Interrupted:
             self.answer_for(running, m.CANCELLED, (), False)
@@ -330,7 +330,14 @@ class Worker(Process):
         running.kept.clear()
         limit = running.spec.backpressure
         if limit:
-            yield lambda: index - self.acked.get(running.task_id, 0) < limit or self.leaving
+            acked = self.acked
+            yield (
+                lambda: (
+                    index - acked.get(running.task_id, 0) < limit
+                    or self.leaving
+                    or self.cluster.timed_out(self)
+                )
+            )
         yield None
 
     def task_give(self, running: Running, picks: tuple[int, ...]) -> Thread:
