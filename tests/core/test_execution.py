@@ -115,6 +115,21 @@ def test_a_stream_that_is_made_again_repeats_nothing():
     assert rig.heard(1, m.STREAM_END) == [(m.STREAM_END, task, 3)]
 
 
+def test_a_second_attempt_is_told_what_the_reader_of_its_stream_has_taken():
+    """It repeats items that the reader has, and would wait for the reader, who waits for new ones."""
+    rig = Rig()
+    task = rig.submit(streaming=True, retries=1)
+    worker = rig.worker_of(task)
+    rig.say(worker, m.ITEM, task, 1, m.INLINE, b"one", ())
+    rig.say(1, m.CONSUMED, task, 1)
+    assert rig.heard(worker, m.ACK) == [(m.ACK, task, 1)]
+    rig.lose(worker)
+    worker = rig.worker_of(task)
+    words = [message[0] for cid, message in rig.said if cid == worker]
+    assert words[-2:] == [m.EXECUTE, m.ACK]
+    assert rig.heard(worker, m.ACK) == [(m.ACK, task, 1)]
+
+
 # ---------------------------------------------------------------- cancellation
 
 

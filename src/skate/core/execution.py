@@ -145,6 +145,8 @@ class Execution:
         self.node.effects.append(
             (worker.cid, (word, task.task_id, task.template.key, task.args, deps, task.attempt))
         )
+        if task.consumed:  # of an earlier attempt: a generator that waits for its reader must know
+            self.node.emit(worker.cid, (m.ACK, task.task_id, task.consumed))
 
     def introduce(self, worker: Worker, key: bytes) -> None:
         """Send a worker the template and the function it does not have yet."""

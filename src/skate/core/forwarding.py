@@ -49,6 +49,8 @@ class Forwarding:
         if client is not None:
             fields["job"], fields["namespace"] = client.job, client.namespace
         fields["retries"] = task.retries
+        if task.consumed:
+            fields["consumed"] = task.consumed
         if task.kind == METHOD:
             fields["actor"] = task.actor.actor_id
         else:
@@ -192,6 +194,7 @@ class Forwarding:
         task = Task(task_id, kind, cid, node.templates[key], args, deps, held, parent)
         task.origin = fields
         task.attempt = fields["attempt"]
+        task.consumed = fields.get("consumed", 0)
         if kind == METHOD:
             node.tasks[task_id] = task
             node.calls.enter_call(task, fields["actor"])
