@@ -368,6 +368,7 @@ class ObjectLostError(RayError):
     """A value is lost and cannot be fetched. Attributes: object_ref_hex, owner_address, call_site."""
 
     _why = "every copy of it is gone (its node died)"
+    detail = ""
 
     def __init__(self, object_ref_hex: str, owner_address: bytes | None = None, call_site: str = "") -> None:
         self.object_ref_hex = object_ref_hex
@@ -375,7 +376,7 @@ class ObjectLostError(RayError):
         self.call_site = call_site
 
     def _reason(self) -> str:
-        return self._why
+        return f"{self._why} ({self.detail})" if self.detail else self._why
 
     def __str__(self) -> str:
         made = f" (made at {self.call_site})" if self.call_site else ""

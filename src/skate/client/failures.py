@@ -42,6 +42,14 @@ def to_exception(error: tuple[str, dict[str, Any]], site: Any, process: Process 
         return ValueError(_no_such_actor(fields))
     if name in ("ValueError", "TypeError", "RuntimeError"):
         return {"ValueError": ValueError, "TypeError": TypeError, "RuntimeError": RuntimeError}[name](text)
+    if name == "ObjectReconstructionFailedError":
+        return e.ObjectReconstructionFailedError(
+            fields["message"], fields["reason"], fields["reason_message"], call_site=where or ""
+        )
+    if name in ("ObjectLostError", "OwnerDiedError", "ObjectFreedError"):
+        lost: e.ObjectLostError = getattr(e, name)(fields["message"], call_site=where or "")
+        lost.detail = fields.get("detail", "")
+        return lost
     cls = getattr(e, name, None)
     if cls is None:
         return e.RaySystemError(f"{name}: {text}")

@@ -26,7 +26,7 @@ TRIES_MAX = 3
 class Away:
     """What ties the record of an object to other nodes."""
 
-    __slots__ = ("owner", "grants", "wanted", "place", "tries")
+    __slots__ = ("owner", "grants", "wanted", "place", "tries", "lost", "final")
 
     def __init__(self, owner: Peer | None = None) -> None:
         #: The node that counts its holders; None if that is this one.
@@ -36,6 +36,9 @@ class Away:
         #: Where the value of an object of ours is, by one grant.
         self.place: Peer | None = None
         self.tries = 0
+        self.lost: Peer | None = None  # the node that the value was lost with
+        #: Why it cannot be made again, once that is known: the reason as Ray names it, and a text.
+        self.final: tuple[str, str] | None = None
 
 
 class Abroad:
@@ -172,7 +175,11 @@ class Abroad:
                 self.used(record)
                 self.node.emit(away.owner.cid, (m.FETCH, record.oid))
             else:
-                self.node.objects.fail(record, "OwnerDiedError", message=record.oid.hex())
+                self._owner_died(record, away.owner)
+
+    def _owner_died(self, record: ObjectRecord, owner: Peer) -> None:
+        detail = f"that was node {owner.node_id.hex()}, which {owner.reason}; make it in a task that the driver starts"
+        self.node.objects.fail(record, "OwnerDiedError", message=record.oid.hex(), detail=detail)
 
     def bring(self, task: Task) -> bool:
         """Have the arguments sent here that are elsewhere; True if the task waits for some."""
@@ -276,10 +283,11 @@ class Abroad:
                 continue
             if away.place is peer:
                 away.place = None
+                away.lost = peer
             if away.owner is peer:
                 away.grants = 0
                 if record.kind == m.PENDING and record.writer is None:
-                    objects.fail(record, "OwnerDiedError", message=record.oid.hex())
+                    self._owner_died(record, peer)
                 objects.drop_if_unused(record)
 
     def check(self) -> None:

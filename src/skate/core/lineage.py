@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from skate.core.node import NodeCore
 
 KEPT_MAX = 10_000
+PUT = b"\xff" * 4  # how the ids of values begin that were put
 NOBODY = -3  # the client of a task that runs again: its results are only filled in
 
 
@@ -32,12 +33,17 @@ class Lineage:
 
     def keep(self, task: Task) -> None:
         """A task has ended well; remember it if it made what could be lost."""
-        if task.kind != PLAIN or task.retries == 0 or task.template.streaming or task.origin is not None:
+        if task.origin is not None:
             return
         records = self.node.objects.records
-        made = [records[oid] for oid in return_ids(task.task_id, task.template.returns) if oid in records]
+        template = task.template
+        count = task.items if template.streaming else template.returns
+        made = [records[oid] for oid in return_ids(task.task_id, count) if oid in records]
         made = [record for record in made if record.kind in (m.ARENA, m.REMOTE)]
         if not made:
+            return
+        if task.kind != PLAIN or task.retries == 0 or template.streaming:
+            self._explain(made, *why_not_kept(task))
             return
         for record in made:
             record.producer = task
@@ -49,7 +55,19 @@ class Lineage:
             else:
                 self.node.objects.pin(oid)
         if len(self.tasks) > KEPT_MAX:
-            self._forget(next(iter(self.tasks.values())))
+            oldest = next(iter(self.tasks.values()))
+            ids = return_ids(oldest.task_id, oldest.template.returns)
+            last = [records[oid] for oid in ids if oid in records and records[oid].producer is oldest]
+            text = f"only the last {KEPT_MAX} tasks with large results are remembered; keep such values by other means"
+            self._explain(last, "OBJECT_UNRECONSTRUCTABLE_LINEAGE_EVICTED", text)
+            self._forget(oldest)
+
+    @staticmethod
+    def _explain(made: list[ObjectRecord], reason: str, text: str) -> None:
+        """Note of values on other nodes why they could not be made again."""
+        for record in made:
+            if record.away is not None:
+                record.away.final = (reason, text)
 
     @staticmethod
     def _taken(task: Task) -> list[bytes]:
@@ -118,7 +136,7 @@ class Lineage:
         node = self.node
         task: Task | None = record.producer
         if task is None or task.task_id not in self.tasks or task.retries == 0:
-            node.objects.fail(record, "ObjectLostError", message=record.oid.hex())
+            self._fail(record, task)
             return
         if task.task_id in node.tasks:
             return
@@ -143,6 +161,30 @@ class Lineage:
         if not task.missing:
             node.execution.arguments_there(task)
 
+    def _fail(self, record: ObjectRecord, task: Task | None) -> None:
+        """A value is lost for good: say with which node, and why nobody makes it again."""
+        away = record.away
+        if record.oid[:4] == PUT:
+            reason, text = (
+                "OBJECT_UNRECONSTRUCTABLE_PUT",
+                "it came from put(), so there is no task to run again",
+            )
+        elif task is not None and task.retries == 0:
+            reason, text = why_not_kept(task)
+        elif away is not None and away.final is not None:
+            reason, text = away.final
+        else:
+            reason, text = "OBJECT_UNRECONSTRUCTABLE_REF_NOT_FOUND", "the task that made it is not remembered"
+        if away is not None and away.lost is not None:
+            text = f"it was on node {away.lost.node_id.hex()}, which {away.lost.reason}; {text}"
+        self.node.objects.fail(
+            record,
+            "ObjectReconstructionFailedError",
+            message=record.oid.hex(),
+            reason=reason,
+            reason_message=f"{text} (owner: node {self.node.node_id.hex()})",
+        )
+
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
         counted: dict[bytes, int] = {}
@@ -152,3 +194,29 @@ class Lineage:
                 if self._ours(oid):
                     counted[oid] = counted.get(oid, 0) + 1
         assert counted == self.needs, (counted, self.needs)
+
+
+def why_not_kept(task: Task) -> tuple[str, str]:
+    """Why the results of a task are not made again when they are lost: the reason as Ray names it, and what to do."""
+    template = task.template
+    name = template.name
+    if task.kind != PLAIN:
+        return (
+            "OBJECT_UNRECONSTRUCTABLE_RETRIES_DISABLED",
+            f"results of actors are not made again, and {name} is a method; put() its result where it is needed, or make "
+            "it in a task",
+        )
+    if template.streaming:
+        return (
+            "OBJECT_UNRECONSTRUCTABLE_RETRIES_DISABLED",
+            f"items of streams are not made again, and {name} is one; use num_returns=n if they must outlive their node",
+        )
+    if template.max_retries == 0:
+        return (
+            "OBJECT_UNRECONSTRUCTABLE_RETRIES_DISABLED",
+            f"its task {name} has max_retries=0; with more it would have run again",
+        )
+    return (
+        "OBJECT_UNRECONSTRUCTABLE_MAX_ATTEMPTS_EXCEEDED",
+        f"its task {name} has run as often as max_retries={template.max_retries} allows; raise it",
+    )
