@@ -136,3 +136,14 @@ def test_a_bounded_number_of_removed_groups_is_remembered():
         group_id = rig.group({"CPU": CPU})
         rig.ask("remove_group", group_id)
     assert len(rig.core.placement.groups) == REMOVED_MAX
+
+
+def test_what_is_forgotten_is_told_in_the_order_in_which_it_was_let_go():
+    rig = Rig()
+    names = [b"f%d" % number for number in range(20)]
+    for name in names:
+        task_id = submit(rig, define(rig, name))
+        worker = next(iter(rig.core.scheduler.workers))
+        rig.done(worker, task_id)
+    rig.say(1, m.FORGET, (*names, *(b"code of " + name for name in names)))
+    assert rig.heard(worker, m.FORGET)[-1][1] == (*names, *(b"code of " + name for name in names))

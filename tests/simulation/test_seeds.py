@@ -24,14 +24,6 @@ BLOCKS = 10
 DIGEST = re.compile(r"event logs +(\w+)")
 
 
-#: Known faults, to be mended first: in clusters a queued task is left behind after a crash (seed 349), a definition is forgotten
-#: while a forwarded task still needs it (seed 590), and some order follows that of hashes.
-BROKEN = pytest.mark.xfail(
-    reason="known faults of clusters and of determinism: seeds 349 and 590", strict=False
-)
-
-
-@BROKEN
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_seeds(block: int) -> None:
     seeds = range(SEEDS * block // BLOCKS, SEEDS * (block + 1) // BLOCKS)
@@ -60,7 +52,6 @@ def test_every_kind_of_fault_is_injected() -> None:
     assert all(counts[f"lost {what}"] for what in ("requests", "answers", "results"))
 
 
-@BROKEN
 def test_a_seed_gives_the_same_run_whatever_the_order_of_hashes() -> None:
     here = try_seeds(range(24), "all", OPERATIONS)
     assert try_seeds(range(24), "all", OPERATIONS).digests == here.digests
@@ -79,7 +70,6 @@ def test_how_often_a_run_is_checked_changes_nothing_in_it() -> None:
         assert run(7, check_every=1).digest.hexdigest() == run(7, check_every=50).digest.hexdigest()
 
 
-@BROKEN
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_recorded_simulation_replays_to_the_same_event_log(
@@ -99,17 +89,19 @@ def test_a_recorded_simulation_replays_to_the_same_event_log(
     monkeypatch.setattr(cluster, "NodeCore", recorded)
     monkeypatch.setattr(member, "NodeCore", recorded)
     log: list[str] = []
-    ran = KINDS[kind](seed, log, operations=30)
+    ran = KINDS[kind](seed, log, operations=OPERATIONS)
     monkeypatch.undo()
     assert sum(len(recording.inputs) for recording, _ in made) > 20
     for recording, fresh in made:
+        fresh.peers.where.linear_max = (
+            recording.core.peers.where.linear_max
+        )  # how it goes about it, which is drawn
         assert replay(recording.inputs, fresh) == recording.digest
     again: list[str] = []
-    assert KINDS[kind](seed, again, operations=30).digest.hexdigest() == ran.digest.hexdigest()
+    assert KINDS[kind](seed, again, operations=OPERATIONS).digest.hexdigest() == ran.digest.hexdigest()
     assert again == log
 
 
-@BROKEN
 def test_the_command_sums_up_and_shares_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seeds", "40", "--start", "4", "--ops", "20"]) == 0
     alone = capsys.readouterr().out

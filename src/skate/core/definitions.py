@@ -27,7 +27,8 @@ class Definitions:
         self.functions: dict[bytes, tuple[bytes, tuple[bytes, ...]]] = {}
         self.templates: dict[bytes, Template] = {}
         self._holders: dict[bytes, set[int]] = {}
-        self._loose: set[bytes] = set()
+        #: Those that nobody may name, in the order in which they were let go: no order here follows that of hashes.
+        self._loose: dict[bytes, None] = {}
 
     def function(self, cid: int, message: tuple[Any, ...]) -> None:
         """FUNCTION: a definition by value, and the refs in it."""
@@ -60,7 +61,7 @@ class Definitions:
 
     def _hold(self, cid: int, key: bytes) -> None:
         self._holders.setdefault(key, set()).add(cid)
-        self._loose.discard(key)
+        self._loose.pop(key, None)
 
     def _let_go(self, cid: int, key: bytes) -> None:
         holders = self._holders.get(key)
@@ -68,7 +69,7 @@ class Definitions:
             holders.discard(cid)
             if not holders:
                 del self._holders[key]
-                self._loose.add(key)
+                self._loose[key] = None
 
     def sweep(self) -> None:
         """Drop what nobody names and nothing uses; workers drop it as well."""
@@ -79,20 +80,22 @@ class Definitions:
             task.template.key for tasks in (node.tasks, node.abroad.lineage.tasks) for task in tasks.values()
         }
         used |= {actor.template.key for actor in node.actors.actors.values() if actor.state != DEAD}
-        gone = {key for key in self._loose if key in self.templates and key not in used}
+        gone = [key for key in self._loose if key in self.templates and key not in used]
         for key in gone:
             del self.templates[key]
         called = {template.function for template in self.templates.values()}
-        for key in self._loose & self.functions.keys() - called:
-            gone.add(key)
+        code = [key for key in self._loose if key in self.functions and key not in called]
+        for key in code:
             for oid in self.functions.pop(key)[1]:
                 node.objects.unpin(oid)
-        self._loose -= gone
+        gone += code
+        for key in gone:
+            self._loose.pop(key, None)
         for worker in node.scheduler.workers.values():
-            known = worker.known & gone
+            known = tuple(key for key in gone if key in worker.known)
             if known:
-                worker.known -= known
-                node.emit(worker.cid, (m.FORGET, tuple(known)))
+                worker.known.difference_update(known)
+                node.emit(worker.cid, (m.FORGET, known))
         node.scheduler.forget_classes({id(template.sched_class) for template in self.templates.values()})
 
     def check(self) -> None:

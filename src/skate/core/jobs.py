@@ -134,7 +134,7 @@ class Jobs:
         living = {worker.env_key.partition("/")[0] for worker in node.scheduler.workers.values()}
         living.update(task.template.job for task in node.tasks.values())
         living.update(a.template.job for a in node.actors.actors.values() if a.state != DEAD)
-        for job in self.ended - living:
+        for job in sorted(self.ended - living):
             self.ended.discard(job)
             del self.jobs[job]
             self._forget(job)

@@ -78,7 +78,7 @@ class World:
             for other in (HEAD, *self.members):
                 node.meet(other, self.nodes[other].info())
             for other in self.members:
-                self.down[other].append((HEAD, other, ("joined", number, node.info())))
+                self._post_down(HEAD, other, ("joined", number, node.info()))
             self.members.append(number)
             self.nodes[HEAD].meet(number, node.info())
             node.apply()
@@ -108,7 +108,9 @@ class World:
         for _ in range(frames):
             up.pop()
         up.append((node.number, HEAD, ("end",)))
-        self.down[node.number].clear()
+        down = self.down[node.number]
+        for _ in range(self.rng.randrange(len(down) + 1) if node.alive else len(down)):
+            down.pop()
         if self.rng.random() < self.faults.restart:
             self.onlooker.counts["fault restart"] += 1
             self.add(node.cpus, node.site)
@@ -138,10 +140,14 @@ class World:
 
     def post(self, source: int, to: int, frame: tuple[Any, ...]) -> None:
         """Queue a frame."""
-        if source != HEAD:
-            if source not in self.fenced:
-                self.up[source].append((source, to, frame))
-        elif to in self.members:
+        if source == HEAD:
+            self._post_down(source, to, frame)
+        elif source not in self.fenced:
+            self.up[source].append((source, to, frame))
+
+    def _post_down(self, source: int, to: int, frame: tuple[Any, ...]) -> None:
+        # Behind the frames that a node lost when it was given up nothing follows: a channel has no holes.
+        if to in self.members and to not in self.fenced:
             self.down[to].append((source, to, frame))
 
     def carry_up(self, number: int) -> None:
@@ -153,13 +159,13 @@ class World:
             self.members.remove(number)
             del self.up[number]
             for other in self.members:
-                self.down[other].append((HEAD, other, ("left", number)))
+                self._post_down(HEAD, other, ("left", number))
             self.nodes[HEAD].lose(number)
             self.nodes[HEAD].apply()
         elif to == HEAD:
             self.nodes[HEAD].hear(source, frame)
-        elif to in self.members:
-            self.down[to].append((source, to, frame))
+        else:
+            self._post_down(source, to, frame)
 
     def carry_down(self, number: int) -> None:
         """A node takes a frame."""

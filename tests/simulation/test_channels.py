@@ -1,0 +1,36 @@
+"""Channels between nodes keep the order of what was written, and have no holes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from skate.simulation.nodes import World
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_node_that_was_given_up_hears_the_first_of_what_was_under_way_and_nothing_after(seed: int) -> None:
+    world = World(random.Random(seed), [1, 1, 1])
+    down = world.down[1]
+    down.clear()
+    said = [("message", number) for number in range(5)]
+    for frame in said[:3]:
+        world.post(0, 1, frame)
+    node = world.nodes[1]
+    node.fenced = True
+    world.fenced[1] = 1.0
+    world.lose(node, 0)
+    kept = len(down)
+    world.post(0, 1, said[3])
+    world.post(2, 1, said[4])
+    while world.up[2]:
+        world.carry_up(2)
+    assert [frame for _, _, frame in down] == said[:kept]
+
+
+def test_a_node_that_was_killed_hears_nothing() -> None:
+    world = World(random.Random(1), [1, 1, 1])
+    world.post(0, 1, ("message", 1))
+    world.kill(world.nodes[1])
+    assert not world.down[1]
