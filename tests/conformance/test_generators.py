@@ -323,6 +323,23 @@ def test_core_29_backpressure_holds_the_generator_back(tally):
     assert [ray.get(ref) for ref in stream] == list(range(6))
 
 
+def test_core_29_generator_held_back_that_is_tried_again_goes_on_where_its_reader_is(gate):
+    crashed = gate("crashed")
+
+    @ray.remote(_generator_backpressure_num_objects=2, max_retries=1)
+    def eager():
+        for i in range(6):
+            if i == 3 and not crashed.is_open():
+                crashed.open()
+                os._exit(1)
+            yield i
+
+    stream = eager.remote()
+    # The reader has taken three when the second attempt begins, and takes no more until there is a fourth.
+    assert [ray.get(next(stream)) for _ in range(3)] == [0, 1, 2]
+    assert [ray.get(ref, timeout=60) for ref in stream] == [3, 4, 5]
+
+
 def test_core_29_without_backpressure_the_generator_runs_to_its_end(tally):
     made = tally("made")
 

@@ -212,7 +212,9 @@ def test_value_of_a_lost_node_is_made_again_with_what_it_was_made_of(retries: in
     nodes.settle()
     driver.todo.append(("get", 0))
     nodes.settle()
-    assert nodes.onlooker.result(driver.frame.refs[0]) == ("ok" if retries else "ObjectLostError")
+    assert nodes.onlooker.result(driver.frame.refs[0]) == (
+        "ok" if retries else "ObjectReconstructionFailedError"
+    )
     assert sorted(nodes.onlooker.attempts.values()) == ([2, 2] if retries else [1, 1])
     nodes.drain(patient=True)
 
@@ -245,11 +247,11 @@ def test_task_tried_again_does_not_run_with_an_argument_that_was_lost_meanwhile(
     nodes.settle()
     driver.todo.append(("get", 0))
     nodes.settle()
-    assert nodes.onlooker.result(driver.frame.refs[0]) == "ObjectLostError"
+    assert nodes.onlooker.result(driver.frame.refs[0]) == "ObjectReconstructionFailedError"
     nodes.kill(nodes.nodes[2])
     nodes.gates.add("open")
     nodes.settle()
-    assert outcome(nodes, second) == "ObjectLostError"
+    assert outcome(nodes, second) == "ObjectReconstructionFailedError"
     nodes.drain(patient=True)
 
 
@@ -338,3 +340,92 @@ def test_a_node_that_joins_takes_what_waited_for_it() -> None:
     assert outcome(nodes, again) == "ok"
     nodes.gates.add("open")
     nodes.drain(patient=True)
+
+
+ITEM = ("item", True, ())
+
+
+def lost_and_asked_for(spec: Spec, *more: Any, life: dict[str, Any] | None = None) -> tuple[World, Any]:
+    """A driver whose values were on a node that is lost, and who asks for the first of them."""
+    nodes = world(1, 1, 1)
+    driver = nodes.nodes[0].driver()
+    strategy = ("node", nodes.nodes[1].node_id, True)
+    if life is None:
+        spec.strategy = strategy
+        driver.todo.append(("submit", spec))
+    else:
+        driver.todo += [("create", Spec("actor", request={}, strategy=strategy), life), ("call", 0, spec)]
+    driver.todo += more
+    nodes.settle()
+    assert driver.frame.refs[0].kind == m.REMOTE
+    nodes.kill(nodes.nodes[1])
+    nodes.settle()
+    driver.todo.append(("get", 0))
+    nodes.settle()
+    return nodes, driver
+
+
+def outcomes_of_refs(nodes: World, driver: Any) -> list[str]:
+    return [nodes.onlooker.result(ref) for ref in driver.frame.refs]
+
+
+def test_a_stream_runs_again_from_its_start_for_what_was_lost_of_it() -> None:
+    program = (ITEM, ITEM, ITEM)
+    spec = Spec("stream", program, streaming=True, large=True, retries=1, backpressure=1)
+    nodes, driver = lost_and_asked_for(spec, ("next", 0), ("next", 0), ("next", 0))
+    driver.todo += [("get", 1), ("get", 2)]
+    nodes.settle()
+    assert outcomes_of_refs(nodes, driver) == ["ok"] * 3
+    assert list(nodes.onlooker.attempts.values()) == [2]
+    nodes.drain(patient=True)
+
+
+def test_a_stream_without_retries_is_not_run_again() -> None:
+    spec = Spec("stream", (ITEM,), streaming=True, large=True)
+    nodes, driver = lost_and_asked_for(spec, ("next", 0))
+    assert outcomes_of_refs(nodes, driver) == ["ObjectReconstructionFailedError"]
+    nodes.drain(patient=True)
+
+
+def test_what_is_lost_of_a_stream_that_still_runs_is_made_again_by_its_next_attempt() -> None:
+    program = (ITEM, ("gate", "open"), ITEM)
+    spec = Spec("stream", program, streaming=True, large=True, retries=1)
+    nodes, driver = lost_and_asked_for(spec, ("next", 0))
+    nodes.gates.add("open")
+    driver.todo += [("next", 0), ("get", 1)]
+    nodes.settle()
+    assert outcomes_of_refs(nodes, driver) == ["ok"] * 2
+    nodes.drain(patient=True)
+
+
+@pytest.mark.parametrize(
+    ("restarts", "retries", "result", "attempts"),
+    [
+        (1, 1, "ok", 2),
+        (0, 1, "ActorDiedError", 1),
+        (1, 0, "ObjectReconstructionFailedError", 1),
+    ],
+)
+def test_a_call_is_made_again_by_an_actor_that_lives(
+    restarts: int, retries: int, result: str, attempts: int
+) -> None:
+    life = {"max_restarts": restarts, "max_task_retries": retries, "concurrent": False}
+    spec = method("make", large=True)
+    nodes, driver = lost_and_asked_for(spec, life=life)
+    assert outcomes_of_refs(nodes, driver) == [result]
+    [task_id] = [task_id for task_id, each in nodes.specs.items() if each is spec]
+    assert nodes.onlooker.attempts[task_id] == attempts
+    nodes.drain(patient=True)
+
+
+def test_a_node_says_which_resource_is_missing_where_it_could_be() -> None:
+    node = core(1)
+    node.connect(1, "job", "", True)
+    fields = {"name": "f", "function": b"f", "request": {"CPU": CPU, "at1": 10}}
+    node.step(1, (m.FUNCTION, b"f", b"code", ()), 0.0)
+    node.step(1, (m.TEMPLATE, b"key", fields), 0.0)
+    node.peers.alive[50].total = {"CPU": CPU, "at1": 10}
+    node.peers.alive[50].available = {"CPU": 0, "at1": 10}
+    task_id = bytes(8) + HERE[:8] + b"\1\0\0\0job0"
+    node.step(1, (m.SUBMIT, task_id, b"key", b"", (), (), b""), 0.0)
+    assert "no CPU: 1 asked for, 0 of 1 free on node" in node.reasons.of(task_id)

@@ -123,6 +123,15 @@ class Abroad:
             node.emit(client, (m.STREAM, task.task_id, index, m.REMOTE, size, held, 1))
         objects.drop_if_unused(record)
 
+    def made_again(self, oid: bytes, peer: Peer, size: int, held: tuple[bytes, ...]) -> None:
+        """A large value that was lost is there again, with a peer, which counts one grant for us."""
+        record = self.node.objects.records[oid]
+        if record.away is None:
+            record.away = Away()
+        record.away.place = peer
+        self._fill_remote(record, size, held)
+        self.node.objects.drop_if_unused(record)
+
     def _fill_remote(self, record: ObjectRecord, size: int, held: tuple[bytes, ...]) -> None:
         record.kind = m.REMOTE
         record.payload = record.size = size
@@ -267,7 +276,8 @@ class Abroad:
             away.place = None
             self.lineage.rebuild(record)
         elif away.tries > TRIES_MAX:
-            self.node.objects.fail(record, "ObjectLostError", message=record.oid.hex())
+            lost = f"asked {TRIES_MAX} times, its owner, node {away.owner.node_id.hex()}, named only places that are gone"
+            self.node.objects.fail(record, "ObjectLostError", message=record.oid.hex(), detail=lost)
         else:
             away.wanted = False
             self.want(record)
@@ -284,6 +294,7 @@ class Abroad:
             if away.place is peer:
                 away.place = None
                 away.lost = peer
+                self.lineage.interrupted(record)
             if away.owner is peer:
                 away.grants = 0
                 if record.kind == m.PENDING and record.writer is None:

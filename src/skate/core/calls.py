@@ -157,15 +157,27 @@ class Calls:
         task.actor = actor
         if task.deps or task.held:
             node.execution.take_arguments(task)
+        if actor is not None:
+            task.retries = retries_of(task)
+            if task.attempt and task.origin is not None:
+                task.retries = task.origin["retries"]
+        self._line_up(task, actor, actor_id)
+
+    def again(self, task: Task) -> None:
+        """A call whose results were lost is made once more, if its actor lives."""
+        actor_id: bytes = task.actor.actor_id
+        actor = self.node.actors.actors.get(actor_id)
+        if actor is None and self.node.peers.active:
+            actor = self.node.routes.entry(actor_id)
+        if actor is not None:
+            task.actor = actor
+        self._line_up(task, actor, actor_id)
+
+    def _line_up(self, task: Task, actor: Actor | None, actor_id: bytes) -> None:
         if actor is None or actor.state == DEAD:
             error = actor.death if actor is not None and actor.death else unknown_actor(actor_id)
-            node.execution.fail(task, error)
-            return
-        retries = task.template.fields.get("max_task_retries")
-        task.retries = actor.task_retries if retries is None else retries
-        if task.attempt and task.origin is not None:
-            task.retries = task.origin["retries"]
-        if task.missing or (actor.in_order and task.client in actor.lanes):
+            self.node.execution.fail(task, error)
+        elif task.missing or (actor.in_order and task.client in actor.lanes):
             actor.lanes.setdefault(actor.lane_of(task), deque()).append(task)
         else:
             self._ready(actor, task)
@@ -353,9 +365,8 @@ class Calls:
     def resume_elsewhere(self, actor: Actor, calls: list[Task], reason: str) -> None:
         """The actor starts again on another node: calls that were under way are tried again if they may be."""
         for task in reversed(calls):
-            said = task.template.fields.get("max_task_retries")
             if not task.attempt:
-                task.retries = actor.task_retries if said is None else said
+                task.retries = retries_of(task)
             if task.cancelled:
                 self.node.execution.fail(task, cancelled_error(task))
             elif task.retries:
@@ -400,6 +411,13 @@ class Calls:
             self.node.forwarding.answered(actor.creation)
             self.node.routes.report(actor)
         self.node.scheduler.dispatch_all()
+
+
+def retries_of(task: Task) -> int:
+    """How often a call may be tried again, by what its method says, or else its actor."""
+    said: int | None = task.template.fields.get("max_task_retries")
+    retries: int = task.actor.task_retries if said is None else said
+    return retries
 
 
 def unknown_actor(actor_id: bytes) -> ErrorValue:

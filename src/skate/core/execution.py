@@ -268,12 +268,20 @@ class Execution:
             return
         task = worker.outstanding.get(task_id)
         worker.progress = self.node.now
+        oid = task_id + index.to_bytes(4, "little")
         if task is not None and index > task.items:
             task.items = index
-            oid = task_id + index.to_bytes(4, "little")
             self.give(task, oid, kind, payload, held, index)
+        elif self.node.objects.wanted(oid):  # it was lost, and is made again
+            self.refill(oid, kind, payload, held)
         elif kind == m.ARENA:  # made once more by a second attempt
-            self._unwritten(cid, task_id + index.to_bytes(4, "little"))
+            self._unwritten(cid, oid)
+
+    def refill(self, oid: bytes, kind: int, payload: Any, held: tuple[bytes, ...]) -> None:
+        """Give an object that had a value, of which its caller was told, a value again."""
+        record = self.node.objects.records[oid]
+        self.node.objects.fill(record, kind, payload, held)
+        self.node.objects.drop_if_unused(record)
 
     def _unwritten(self, cid: int, oid: bytes) -> None:
         """What a worker has written into the arena is not wanted after all."""
@@ -302,6 +310,8 @@ class Execution:
         self.node.inventory.failed(task, error)
         held = error[1].get("held", ())
         if task.template.streaming:
+            if self.node.peers.active:
+                self.node.abroad.lineage.unmade(task, error)
             task.items += 1
             oid = task.task_id + task.items.to_bytes(4, "little")
             self.give(task, oid, m.ERROR, error, held, task.items)

@@ -141,7 +141,10 @@ class Forwarding:
         task = self.node.tasks.get(task_id)
         oid = task_id + index.to_bytes(4, "little")
         if task is None or index <= task.items:
-            self._give_back(cid, oid, held, kept)
+            if task is not None and self.node.objects.wanted(oid):
+                self._take_again(task.node, oid, kind, payload, held, kept)
+            else:
+                self._give_back(cid, oid, held, kept)
             return
         task.items = index
         self._take(cid, oid, kind, payload, held, kept, index)
@@ -177,6 +180,16 @@ class Forwarding:
             self._give_back(cid, oid, held, kept)
         if index is None:
             task.given = {oid} if task.given is None else task.given | {oid}
+
+    def _take_again(
+        self, peer: Peer, oid: bytes, kind: int, payload: Any, held: tuple[bytes, ...], kept: int
+    ) -> None:
+        """An item of a stream that was lost has been made again."""
+        if kind == m.ARENA:
+            self.node.abroad.made_again(oid, peer, payload[1], held)
+        else:
+            self.node.execution.refill(oid, kind, payload, held)
+            self._give_back(peer.cid, oid, held, kept)
 
     def _give_back(self, cid: int, oid: bytes, held: tuple[bytes, ...], kept: int) -> None:
         for each in (oid,) if kept else held:

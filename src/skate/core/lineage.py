@@ -1,23 +1,29 @@
 """Lineage: which task made a value, so that it can be made again when its node is lost.
 
-Only plain tasks can run again, and only those whose results are large: small ones are with their owner. What such a task took
-is kept as a name, not as a value: if nobody else needs that value it is let go, and made again in its turn.
+Only what made large results need run again: small ones are with their owner. A call of an actor is made again if it may be
+retried and the actor lives; a stream is run from its start, and gives what was lost of it. What such a task took is kept as
+a name, not as a value: if nobody else needs that value it is let go, and made again in its turn.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
+from skate.core.calls import retries_of
 from skate.core.objects import ObjectRecord
-from skate.core.tasks import PLAIN, WAITING, Task, return_ids
+from skate.core.tasks import METHOD, WAITING, Task, return_ids
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
 
+ErrorValue = tuple[str, dict[str, Any]]
+
 KEPT_MAX = 10_000
+FAILED = "ObjectReconstructionFailedError"
 PUT = b"\xff" * 4  # how the ids of values begin that were put
 NOBODY = -3  # the client of a task that runs again: its results are only filled in
+EVERYTHING = 1 << 60  # has been read of a stream that runs again, so that it waits for no reader
 
 
 class Lineage:
@@ -36,13 +42,17 @@ class Lineage:
         if task.origin is not None:
             return
         records = self.node.objects.records
-        template = task.template
-        count = task.items if template.streaming else template.returns
-        made = [records[oid] for oid in return_ids(task.task_id, count) if oid in records]
+        if task.template.streaming:
+            self.unmade(task, not_made_again(task))
+        made = [records[oid] for oid in made_by(task) if oid in records]
         made = [record for record in made if record.kind in (m.ARENA, m.REMOTE)]
         if not made:
             return
-        if task.kind != PLAIN or task.retries == 0 or template.streaming:
+        if (
+            task.kind == METHOD and not task.attempt
+        ):  # the actor's own was not known here when the call was made
+            task.retries = retries_of(task)
+        if task.retries == 0:
             self._explain(made, *why_not_kept(task))
             return
         for record in made:
@@ -56,8 +66,9 @@ class Lineage:
                 self.node.objects.pin(oid)
         if len(self.tasks) > KEPT_MAX:
             oldest = next(iter(self.tasks.values()))
-            ids = return_ids(oldest.task_id, oldest.template.returns)
-            last = [records[oid] for oid in ids if oid in records and records[oid].producer is oldest]
+            last = [
+                records[oid] for oid in made_by(oldest) if oid in records and records[oid].producer is oldest
+            ]
             text = f"only the last {KEPT_MAX} tasks with large results are remembered; keep such values by other means"
             self._explain(last, "OBJECT_UNRECONSTRUCTABLE_LINEAGE_EVICTED", text)
             self._forget(oldest)
@@ -83,8 +94,10 @@ class Lineage:
     def retain(self, record: ObjectRecord) -> bool:
         """An object that nobody uses is about to go: True if its record stays, without a large value, for a kept task."""
         objects = self.node.objects
-        if record.oid not in self.needs or record.kind == m.PENDING or objects.get(record.oid) is not record:
+        if record.oid not in self.needs or objects.get(record.oid) is not record:
             return False
+        if record.kind == m.PENDING:  # it is kept for its name; unless nobody is about to make it
+            return record.oid[:24] in self.node.tasks
         if record.kind not in (m.ARENA, m.REMOTE):
             return True
         if record.kind == m.ARENA:
@@ -140,7 +153,7 @@ class Lineage:
             return
         if task.task_id in node.tasks:
             return
-        for oid in return_ids(task.task_id, task.template.returns):
+        for oid in made_by(task):
             other = node.objects.get(oid)
             if other is not None and other.producer is task:
                 other.producer = None
@@ -155,11 +168,37 @@ class Lineage:
         task.state = WAITING
         task.node = task.worker = None
         task.client = NOBODY
+        task.consumed = EVERYTHING
         node.tasks[task.task_id] = task
         node.execution.take_arguments(task)
         self._forget(task)
-        if not task.missing:
+        if task.kind == METHOD:
+            node.calls.again(task)
+        elif not task.missing:
             node.execution.arguments_there(task)
+
+    def unmade(self, task: Task, error: ErrorValue) -> None:
+        """A stream has ended: what was lost of it and was not made again gets an error for its value."""
+        objects = self.node.objects
+        for oid in made_by(task):
+            record = objects.get(oid)
+            if record is not None and record.kind == m.PENDING and record.writer is None:
+                objects.fill(record, m.ERROR, error, ())
+                objects.drop_if_unused(record)
+
+    def interrupted(self, record: ObjectRecord) -> None:
+        """A value is lost whose task has not ended, but is tried again: it will be made once more."""
+        task = self.node.tasks.get(record.oid[:24])
+        if task is None or task.origin is not None or record.kind != m.REMOTE:
+            return
+        if (
+            task.given is not None and len(task.given) == task.template.returns
+        ):  # it had ended, but for the word of it
+            return
+        record.kind = m.PENDING
+        record.payload = None
+        if task.given is not None:
+            task.given.discard(record.oid)
 
     def _fail(self, record: ObjectRecord, task: Task | None) -> None:
         """A value is lost for good: say with which node, and why nobody makes it again."""
@@ -177,13 +216,9 @@ class Lineage:
             reason, text = "OBJECT_UNRECONSTRUCTABLE_REF_NOT_FOUND", "the task that made it is not remembered"
         if away is not None and away.lost is not None:
             text = f"it was on node {away.lost.node_id.hex()}, which {away.lost.reason}; {text}"
-        self.node.objects.fail(
-            record,
-            "ObjectReconstructionFailedError",
-            message=record.oid.hex(),
-            reason=reason,
-            reason_message=f"{text} (owner: node {self.node.node_id.hex()})",
-        )
+        text = f"{text} (owner: node {self.node.node_id.hex()})"
+        fields = {"message": record.oid.hex(), "reason": reason, "reason_message": text}
+        self.node.objects.fail(record, FAILED, **fields)
 
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
@@ -196,27 +231,26 @@ class Lineage:
         assert counted == self.needs, (counted, self.needs)
 
 
+def made_by(task: Task) -> list[bytes]:
+    """The ids of the values that a task has made, if all went well."""
+    return return_ids(task.task_id, task.items if task.template.streaming else task.template.returns)
+
+
+def not_made_again(task: Task) -> ErrorValue:
+    """The error of a value that a stream gave the first time only."""
+    name = task.template.name
+    text = f"{name} gave fewer values when it ran again than the {task.items} before; have it give the same ones each time"
+    fields = {"reason": "OBJECT_UNRECONSTRUCTABLE_REF_NOT_FOUND", "reason_message": text}
+    return (FAILED, {**fields, "message": task.task_id.hex()})
+
+
 def why_not_kept(task: Task) -> tuple[str, str]:
     """Why the results of a task are not made again when they are lost: the reason as Ray names it, and what to do."""
-    template = task.template
-    name = template.name
-    if task.kind != PLAIN:
-        return (
-            "OBJECT_UNRECONSTRUCTABLE_RETRIES_DISABLED",
-            f"results of actors are not made again, and {name} is a method; put() its result where it is needed, or make "
-            "it in a task",
-        )
-    if template.streaming:
-        return (
-            "OBJECT_UNRECONSTRUCTABLE_RETRIES_DISABLED",
-            f"items of streams are not made again, and {name} is one; use num_returns=n if they must outlive their node",
-        )
-    if template.max_retries == 0:
-        return (
-            "OBJECT_UNRECONSTRUCTABLE_RETRIES_DISABLED",
-            f"its task {name} has max_retries=0; with more it would have run again",
-        )
-    return (
-        "OBJECT_UNRECONSTRUCTABLE_MAX_ATTEMPTS_EXCEEDED",
-        f"its task {name} has run as often as max_retries={template.max_retries} allows; raise it",
-    )
+    name, limit, option = task.template.name, task.template.max_retries, "max_retries"
+    if task.kind == METHOD:
+        limit, option = retries_of(task), "max_task_retries"
+    if limit == 0:
+        text = f"its {'method' if task.kind == METHOD else 'task'} {name} has {option}=0; with more it would have run again"
+        return ("OBJECT_UNRECONSTRUCTABLE_RETRIES_DISABLED", text)
+    text = f"its task {name} has run as often as {option}={limit} allows; raise it"
+    return ("OBJECT_UNRECONSTRUCTABLE_MAX_ATTEMPTS_EXCEEDED", text)

@@ -140,6 +140,15 @@ class ObjectTable:
         record.holders.pop(cid, None)
         self.drop_if_unused(record)
 
+    def wanted(self, oid: bytes) -> bool:
+        """True if somebody waits for, holds or pins an object without a value: what was lost and is made again."""
+        record = self.records.get(oid)
+        return (
+            record is not None
+            and record.kind == PENDING
+            and bool(record.holders or record.pins > 0 or record.waiters or record.fetchers)
+        )
+
     def pin(self, oid: bytes) -> None:
         """Keep an object (or, by a shorter id, an actor) for a task or for a value that contains it."""
         if len(oid) != 28:

@@ -195,7 +195,7 @@ class Reasons:
             return f"on node {task.node.node_id.hex()[:8]}"
         group = node.scheduler.class_of(task)
         if group in node.peers.waiting:
-            return "no node has room for it now: " + self._shortage(node.capacity, task.template.request)
+            return "no node has room for it now: " + self._shortage_of_all(task.template.placement)
         strategy = group.strategy
         if strategy is not None and strategy[0] == "bundle":
             placed = node.placement.groups.get(strategy[1])
@@ -211,6 +211,24 @@ class Reasons:
             ]
             return f"in {name}: {self._shortage(pools[0], group.request)}" if pools else f"in {name}"
         return self._shortage(node.capacity, group.request)
+
+    def _shortage_of_all(self, request: dict[str, int]) -> str:
+        """What is missing on the node that could run it if all of that was free."""
+        able = [peer for peer in self.node.peers.alive.values() if covers(peer.total, request)]
+        if covers(self.node.capacity.total, request) or not able:
+            return self._shortage(self.node.capacity, request)
+        first = able[0]
+        short = [name for name, units in request.items() if first.available.get(name, 0) < units]
+        if not short:
+            return f"it is about to be sent to node {first.node_id.hex()[:8]}"
+        name = short[0]
+        amounts = [
+            human_amount(max(0, units.get(name, 0))) for units in (request, first.available, first.total)
+        ]
+        others = f" and {len(able) - 1} more" if len(able) > 1 else ""
+        return "no {}: {} asked for, {} of {} free on node {}{}".format(
+            name, *amounts, first.node_id.hex()[:8], others
+        )
 
     def _shortage(self, pool: Capacity, request: dict[str, int]) -> str:
         for name, units in request.items():
@@ -281,6 +299,11 @@ class Reasons:
             for name, units in bundle.items():
                 whole[name] = whole.get(name, 0) + units
         return self._shortage(self.node.capacity, whole)
+
+
+def covers(total: dict[str, int], request: dict[str, int]) -> bool:
+    """Whether a request fits into what there is in all."""
+    return all(total.get(name, 0) >= units for name, units in request.items())
 
 
 def ordinal(number: int) -> str:
