@@ -103,6 +103,11 @@ def check_room(node: NodeCore) -> None:
     for group_id, index in scheduler.pools:
         known = node.placement.groups[group_id]
         assert known.state != "REMOVED", f"bundle {index} of {known} is open"
+    for placed in node.placement.groups.values():
+        waits = placed.ready or placed.ready_at
+        assert not waits or placed.state in ("PENDING", "RESCHEDULING"), (
+            f"what waits for {placed} was not told"
+        )
     if not node.peers.active:
         check_groups(node)
 

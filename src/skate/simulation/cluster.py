@@ -14,7 +14,7 @@ from skate.core import messages as m
 from skate.core.actors import DEAD
 from skate.core.lifetimes import owner_of
 from skate.core.node import SHELL, NodeCore
-from skate.simulation import accounts
+from skate.simulation import accounts, quiet
 from skate.simulation.faults import CALM, Faults
 from skate.simulation.mishaps import END, WARY_STEPS, Mishaps
 from skate.simulation.onlooker import Onlooker
@@ -172,10 +172,7 @@ class Cluster(Mishaps):
             self._wary = WARY_STEPS
             self.core.disconnect(process.cid, self.now, message[1], "was killed")
         else:
-            if message[0] == m.DONE:
-                _, task_id, status, _, _, retriable = message
-                final = status == m.FAILED and not retriable
-                self.onlooker.accepts(self, process, task_id, final)  # type: ignore[arg-type]
+            self.onlooker.takes(self, process, message)
             self.core.step(process.cid, message, self.now)
         self.apply()
 
@@ -334,6 +331,7 @@ class Cluster(Mishaps):
         """
         self.heal()
         self.settle()
+        quiet.check(self.everybody())
         drivers = [process for process in self.processes.values() if not process.is_worker]
         self.close(drivers[0], every_actor=False)
         if not patient:

@@ -85,6 +85,7 @@ class Node(Cluster):
     def carry_out(self, cid: int, message: tuple[Any, ...]) -> None:
         """One thing that the core wants done."""
         if cid in self.peers:
+            self.onlooker.passes(self.number, self.peers[cid], message)
             self.world.post(self.number, self.peers[cid], ("message", message))
         else:
             super().carry_out(cid, message)

@@ -14,6 +14,7 @@ from skate.core import invariants
 from skate.core import messages as m
 from skate.core.actors import DEAD
 from skate.core.lifetimes import owner_of
+from skate.simulation import quiet
 from skate.simulation.cluster import Cluster
 from skate.simulation.faults import CALM, PAUSES, Faults
 from skate.simulation.member import HEAD, Node
@@ -258,6 +259,7 @@ class World:
         for node in self.nodes.values():
             if node.alive:
                 invariants.check_quiet(node.core)
+        quiet.check(self.nodes[HEAD].everybody())
 
     def drain(self, patient: bool) -> None:
         """Nothing breaks any more, every program runs out, everything is let go and must be gone then."""

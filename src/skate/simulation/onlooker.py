@@ -41,6 +41,9 @@ class Onlooker:
         #: Those whose last answer was an error that is not to be tried again.
         self._final: set[bytes] = set()
         self._cancelled: set[bytes] = set()
+        #: Actors that were to end for good, and how often they had been restarted by then.
+        self._over: dict[bytes, int] = {}
+        self._forwarded: Counter[tuple[int, int, bytes]] = Counter()
         self._accepted: set[tuple[int, bytes, int]] = set()
         self._constructed: set[tuple[bytes, int, int]] = set()
         #: Of each call: actor, caller, its number in the caller's order.
@@ -148,6 +151,8 @@ class Onlooker:
 
     def _constructs(self, worker: Worker, running: Running) -> None:
         actor_id, restart = running.task_id, running.attempt
+        over = actor_id in self._over and restart > self._over[actor_id] and not self.counts["nodes lost"]
+        assert not over, f"{running.spec} is restarted, though it was to end for good"
         before = self._hosts.get(actor_id)
         assert before is None or before.cluster.fenced or not before.alive, (
             f"{running.spec} is in {before} and in {worker}"
@@ -176,13 +181,14 @@ class Onlooker:
         if known is None:
             return
         actor = known.actor
-        if message[0] == m.EXECUTE:
+        if message[0] in (m.EXECUTE, m.CONSTRUCT, m.INVOKE):
             assert not known.leaving, f"{worker} is on its way out and gets another task"
         elif message == (m.EXIT, "out of scope"):
             assert not actor.wanted and not actor.detached, f"{actor} is ended, but somebody can call it"
             assert not known.outstanding, f"{actor} is ended, but has not answered {known.outstanding}"
             assert not actor.queue and not actor.lanes, f"{actor} is ended, but there are calls for it"
             self.ends(cluster, actor.actor_id)
+            self._over[actor.actor_id] = actor.restarts
 
     def ends(self, cluster: Cluster, actor_id: bytes) -> None:
         """An actor is let go of: no process may hold it."""
@@ -191,6 +197,30 @@ class Onlooker:
             hold = weak() if weak is not None else None
             held = hold is not None and hold.grants and not process.cluster.fenced
             assert not held, f"{self.specs[actor_id]} is ended, but {process} has a handle to it"
+
+    def passes(self, source: int, to: int, message: tuple[Any, ...]) -> None:
+        """A node tells another something."""
+        if message[0] == m.FORWARD:
+            self._forwarded[source, to, message[2]] += 1
+        elif message[0] == m.FINISHED:
+            self._forwarded[to, source, message[1]] -= 1
+            told = self._forwarded[to, source, message[1]] >= 0
+            assert told, f"node {source} tells node {to} twice that {self.specs[message[1]]} has ended"
+
+    def takes(self, cluster: Cluster, process: Process, message: tuple[Any, ...]) -> None:
+        """A node is about to take a message of a process."""
+        word = message[0]
+        if word == m.DONE:
+            _, task_id, status, _, _, retriable = message
+            self.accepts(cluster, process, task_id, status == m.FAILED and not retriable)  # type: ignore[arg-type]
+        elif word == m.EXITING:
+            known = cluster.core.scheduler.workers.get(process.cid)
+            if known is not None and known.actor is not None:
+                self._over[known.actor.actor_id] = known.actor.restarts
+        elif word == m.KILL and message[2]:
+            actor = cluster.core.actors.actors.get(message[1])
+            if actor is not None and actor.state != DEAD and cluster.core.routes.is_here(actor):
+                self._over[actor.actor_id] = actor.restarts
 
     def accepts(self, cluster: Cluster, worker: Worker, task_id: bytes, final: bool = False) -> None:
         """A node is about to take the answer of a worker for a task; `final` if it must not run again."""

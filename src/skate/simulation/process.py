@@ -18,6 +18,7 @@ from skate.simulation.refs import Frame, Hold, Ref, Stream
 
 if TYPE_CHECKING:
     from skate.simulation.cluster import Cluster
+    from skate.simulation.worker import Running
 
 Thread = Generator[Callable[[], bool] | None, None, Any]
 
@@ -89,6 +90,10 @@ class Process:
     def hear(self, message: tuple[Any, ...]) -> None:
         """Take one message of the node."""
         self.handlers[message[0]](message)
+
+    def at_work(self) -> list[Running]:
+        """The tasks that it runs."""
+        return []
 
     def end(self) -> None:
         """The process is gone: nothing is said from now on."""
@@ -237,6 +242,11 @@ class Process:
         thread: Thread = getattr(self, "do_" + word)(frame, parent, *arguments)
         result = yield from thread
         return result
+
+    def do_several(self, frame: Frame, parent: bytes, operations: tuple[Operation, ...]) -> Thread:
+        """Do one thing after the other."""
+        for operation in operations:
+            yield from self.perform(operation, frame, parent)
 
     def next_task_id(self) -> bytes:
         """A new task id."""

@@ -109,7 +109,7 @@ class Author:
         # Every run has its own mix, with much of one thing and nothing of another.
         kinds = {
             self._submit: 10, self._call: 6, self._create: 2, self._put: 2, self._drop: 4, self._drop_actor: 1,
-            self._look: 1, self._name: 0.5, self.group_operation: 2,
+            self._look: 1, self._name: 0.5, self.group_operation: 2, self._burst: 0.2,
         }  # fmt: skip
         if failures:
             kinds |= {self._cancel: 2, self._kill: 0.5}
@@ -127,6 +127,17 @@ class Author:
 
     def _submit(self) -> Operation:
         return ("submit", self.task(2), self.picks(), self.picks())
+
+    def _burst(self) -> Operation:
+        """Many short tasks of one scheduling class at once, more than there are CPUs for."""
+        first = self.task(1)
+        rest = [self.task(1) for _ in range(self.rng.randrange(3, 12))]
+        for spec in rest:
+            spec.request, spec.strategy, spec.environment = first.request, first.strategy, first.environment
+            spec.max_calls = first.max_calls
+        for spec in (first, *rest):
+            spec.micros = DURATIONS[0]
+        return ("several", tuple(("submit", spec, self.picks(), self.picks()) for spec in (first, *rest)))
 
     def _call(self) -> Operation:
         return ("call", self.number(), self.call(2), self.picks(), self.picks())

@@ -30,7 +30,7 @@ class Theme:
 MIXED = Theme()
 STREAMS = Theme(
     streaming=0.7, large=0.4, fail=0.3, crash=0.15, retries=(1, 3, 3, -1), backpressure=0.4,
-    kinds={"_look": 6, "_drop": 0.5, "_call": 0.5},
+    kinds={"_look": 6, "_drop": 2, "_call": 0.5},
 )  # fmt: skip
 ACTORS = Theme(
     crash=0.12, leave=0.08, restarts=(1, 3, -1), named=0.5, wait=0.2, held_cpu=0.5, retries=(0, 1, 3), concurrent=0.15,
@@ -46,5 +46,15 @@ FAILING = Theme(
 )  # fmt: skip
 GROUPS = Theme(held_cpu=0.6, wait=0.2, kinds={"group_operation": 12, "_submit": 0.5})
 
+BURSTS = Theme(passing=0.6, wait=0.4, fail=0.05, kinds={"_burst": 20, "_cancel": 4, "_submit": 0.5})
+CALLS = Theme(
+    passing=0.8, named=0.1, held_cpu=0.2, concurrent=0.1,
+    kinds={"_call": 6, "_create": 1.5, "_drop_actor": 4, "_cancel": 5, "_kill": 0.3},
+)  # fmt: skip
+WAITERS = Theme(
+    passing=0.9, wait=0.6, concurrent=0.9, held_cpu=0.9, fail=0.03, crash=0.01, leave=0.0,
+    kinds={"_call": 6, "_create": 1, "_kill": 0.3, "_drop": 0.3},
+)  # fmt: skip
+
 #: Those of a run, one of which is drawn.
-THEMES = (MIXED, MIXED, MIXED, STREAMS, ACTORS, SHARING, FAILING, GROUPS)
+THEMES = (MIXED, MIXED, STREAMS, ACTORS, SHARING, FAILING, GROUPS, BURSTS, CALLS, WAITERS)

@@ -154,6 +154,10 @@ class Worker(Process):
         """True while it runs something, or is an actor."""
         return self.alive and (self.running is not None or bool(self.side) or bool(self.actor_id))
 
+    def at_work(self) -> list[Running]:
+        """The tasks that it runs."""
+        return [*([self.running] if self.running is not None else ()), *self.side.values()]
+
     def runs(self, task_id: bytes) -> bool:
         """Whether it is at this task."""
         return self.alive and (

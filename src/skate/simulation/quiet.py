@@ -1,0 +1,24 @@
+"""What must hold when nothing is under way any more: whoever still waits has been told all there is to tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skate.simulation.process import Process
+
+
+def check(processes: Iterable[Process]) -> None:
+    """Raise AssertionError if a generator waits for a reader who has gone on."""
+    everybody = list(processes)
+    taken = {task_id: stream.taken for each in everybody for task_id, stream in each.streams.items()}
+    for worker in everybody:
+        for running in worker.at_work():
+            known = worker.acked.get(running.task_id, 0)  # type: ignore[attr-defined]
+            waits = running.spec.backpressure and running.task_id in taken
+            if waits and not worker.cluster.fenced:
+                assert known >= taken[running.task_id], (
+                    f"{running.spec} on {worker} waits for its reader, who has taken {taken[running.task_id]} items; it was "
+                    f"told of {known}"
+                )
