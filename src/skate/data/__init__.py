@@ -9,13 +9,21 @@ import importlib
 from typing import Any
 
 #: Public names by the module that has them.
+# fmt: off
 _HOMES = {
-    "skate.data.dataset": ("Dataset",),
-    "skate.data.context": ("DataContext", "ExecutionOptions", "ExecutionResources"),
+    "skate.data.compute": ("ActorPoolStrategy", "ComputeStrategy", "TaskPoolStrategy"),
+    "skate.data.context": (
+        "DataContext", "DatasetContext", "ExecutionOptions", "ExecutionResources", "MixStoppingCondition", "NodeIdStr",
+        "RandomSeedConfig",
+    ),
+    "skate.data.dataset": ("Dataset", "MaterializedDataset"),
+    "skate.data.dataset.schema": ("Schema",),
+    "skate.data.iterating.iterator": ("DataIterator", "DatasetIterator"),
     "skate.data.reading.memory": ("range", "from_items"),
     "skate.data.source.datasink": ("Datasink",),
     "skate.data.source.datasource": ("Datasource", "ReadTask"),
 }
+# fmt: on
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = sorted(_HOME_OF)

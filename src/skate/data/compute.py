@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,3 +95,79 @@ class ActorPoolStrategy(ComputeStrategy):
 
     def __repr__(self) -> str:
         return f"ActorPoolStrategy(min_size={self.min_size}, max_size={self.max_size})"
+
+
+def requested(
+    fn: Any,
+    compute: ComputeStrategy | None = None,
+    concurrency: Any = None,
+    remote_args: dict[str, Any] | None = None,
+    remote_args_fn: Callable[[], dict[str, Any]] | None = None,
+) -> Compute:
+    """How an operation runs by what its caller asked for: callable classes in actors, functions in tasks.
+
+    Raises ValueError for what does not fit the function or itself, TypeError for values of a wrong type.
+    """
+    is_class = isinstance(fn, type)
+    if compute is not None and not isinstance(compute, ComputeStrategy):
+        raise ValueError(f"compute is a TaskPoolStrategy or an ActorPoolStrategy, not {compute!r}")
+    if concurrency is not None:
+        if compute is None:
+            compute = _by_concurrency(fn, is_class, concurrency)
+        _say_deprecated()
+    name = getattr(fn, "__name__", type(fn).__name__)
+    if isinstance(compute, TaskPoolStrategy) and is_class:
+        raise ValueError(
+            f"{name} is a class, so it is constructed in actors, but compute is {compute!r}; give an ActorPoolStrategy or nothing"
+        )
+    if isinstance(compute, ActorPoolStrategy) and not is_class:
+        raise ValueError(
+            f"{name} is a function, which runs in tasks, but compute is {compute!r}; give a TaskPoolStrategy or a class"
+        )
+    asked = {key: value for key, value in (remote_args or {}).items() if value is not None}
+    if is_class and compute is None:
+        compute = ActorPoolStrategy()
+    if not isinstance(compute, ActorPoolStrategy):
+        size = compute.size if isinstance(compute, TaskPoolStrategy) else None
+        return Compute(tasks=size, remote_args=asked, remote_args_fn=remote_args_fn)
+    most = UNBOUNDED if compute.max_size == float("inf") else int(compute.max_size)
+    return Compute(
+        actors=(compute.min_size, most, compute.initial_size),
+        in_flight_per_actor=compute.max_tasks_in_flight_per_actor,
+        calls_per_actor=compute.max_concurrent_calls_per_actor or 1,
+        remote_args=asked,
+        remote_args_fn=remote_args_fn,
+    )
+
+
+#: How many actors a pool without an upper bound may have: as many as the session has room for.
+UNBOUNDED = 1 << 30
+
+
+def _by_concurrency(fn: Any, is_class: bool, concurrency: Any) -> ComputeStrategy:
+    if isinstance(concurrency, int) and not isinstance(concurrency, bool):
+        if concurrency < 1:
+            raise ValueError(f"concurrency is 1 or more, not {concurrency}")
+        return ActorPoolStrategy(size=concurrency) if is_class else TaskPoolStrategy(concurrency)
+    numbers = isinstance(concurrency, tuple) and all(isinstance(each, int) for each in concurrency)
+    if not numbers or len(concurrency) not in (2, 3):
+        raise ValueError(
+            f"concurrency is a number, (fewest, most) or (fewest, most, at first), not {concurrency!r}"
+        )
+    if not is_class:
+        raise ValueError(
+            f"concurrency={concurrency!r} bounds a pool of actors, but {fn!r} is a function; say how many tasks at once"
+        )
+    first = concurrency[2] if len(concurrency) == 3 else None
+    return ActorPoolStrategy(min_size=concurrency[0], max_size=concurrency[1], initial_size=first)
+
+
+def _say_deprecated() -> None:
+    from skate.util.debug import log_once  # only those who use the old name pay for it
+
+    if log_once("skate.data.concurrency"):
+        import logging  # as above
+
+        logging.getLogger("skate.data").warning(
+            "concurrency= is the older way; say compute=TaskPoolStrategy(n) or compute=ActorPoolStrategy(size=n)"
+        )

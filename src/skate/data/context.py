@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import enum
 import os
 import threading
 from collections.abc import Iterator
@@ -114,6 +115,30 @@ class ExecutionOptions:
 
     def __repr__(self) -> str:
         return f"ExecutionOptions(resource_limits={self.resource_limits!r}, preserve_order={self.preserve_order})"
+
+
+class MixStoppingCondition(enum.Enum):
+    """When a mix of datasets ends: with its shortest dataset, or with the longest, the others left out once they have ended."""
+
+    STOP_ON_SHORTEST = "stop_on_shortest"
+    STOP_ON_LONGEST_DROP = "stop_on_longest_drop"
+
+
+#: How nodes are named.
+NodeIdStr = str
+
+
+@dataclass(frozen=True)
+class RandomSeedConfig:
+    """Where an operation's random numbers begin.
+
+    Attributes: seed (None for other numbers each time), reseed_after_execution and use_timestamp_as_default (taken for
+    compatibility; a seed gives the same numbers each time).
+    """
+
+    seed: int | None = None
+    reseed_after_execution: bool = True
+    use_timestamp_as_default: bool = False
 
 
 @dataclass

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from skate.data.dataset.base import DatasetBase
 from skate.data.dataset.columns import Columns
 from skate.data.dataset.consuming import Consuming
+from skate.data.dataset.describing import Describing
 from skate.data.dataset.shuffling import Shuffling
 from skate.data.dataset.splitting import Splitting
 from skate.data.dataset.transforms import Transforms
 from skate.data.dataset.writing import Writing
 
 
-class Dataset(Transforms, Columns, Shuffling, Consuming, Splitting, Writing):
+class Dataset(Transforms, Columns, Shuffling, Consuming, Splitting, Writing, Describing):
     """Rows in blocks, as a plan that runs when something is asked for."""
 
 
-__all__ = ["Dataset"]
+class MaterializedDataset(Dataset):
+    """A dataset whose blocks are there and held."""
+
+    def num_blocks(self) -> int:
+        """The number of blocks."""
+        plan: object = self._plan
+        return len(plan.bundles)  # type: ignore[attr-defined]
+
+
+DatasetBase._lazy = Dataset
+DatasetBase._materialized = MaterializedDataset
+
+__all__ = ["Dataset", "MaterializedDataset"]

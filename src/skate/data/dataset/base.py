@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from skate.data.context import DataContext
 from skate.data.execution.bundle import Bundle
 from skate.data.execution.executor import Executor
 from skate.data.execution.physical import Physical
-from skate.data.plan.operators import Operator
+from skate.data.plan.operators import FromBlocks, Operator
 
 if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
+    from skate.data.dataset import Dataset, MaterializedDataset
 
 
 class DatasetBase:
     """A plan with the settings it runs under. Nothing runs before something is asked for."""
 
+    #: The classes of what operations give; set where they are made of their parts.
+    _lazy: ClassVar[Any]
+    _materialized: ClassVar[Any]
+
     def __init__(self, plan: Operator, context: DataContext | None = None, name: str | None = None) -> None:
         self._plan = plan
         self._context = context or DataContext.get_current().copy()
         self._name = name
+        self._id = uuid.uuid4().hex
         self._last_run: Executor | None = None
 
     def _with(self, operator: Operator) -> Dataset:
         """A dataset whose plan ends with an operator, under the settings of this one."""
-        made: Any = type(self)
-        found: Dataset = made(operator, self._context, self._name)
+        found: Dataset = self._lazy(operator, self._context, self._name)
+        return found
+
+    def _held(self, bundles: list[Bundle], label: str = "Materialized") -> MaterializedDataset:
+        """A dataset of blocks that are there."""
+        found: MaterializedDataset = self._materialized(
+            FromBlocks((), tuple(bundles), label), self._context, self._name
+        )
+        found._last_run = self._last_run
         return found
 
     def _run(self) -> Iterator[Bundle]:
@@ -38,3 +51,6 @@ class DatasetBase:
     def _tables(self) -> Iterator[Any]:
         """The blocks of the plan as tables."""
         return (bundle.table() for bundle in self._run())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_last_run": None}

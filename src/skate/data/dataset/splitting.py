@@ -2,8 +2,199 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
 from skate.data.dataset.base import DatasetBase
+from skate.data.execution.bundle import Bundle
+from skate.data.iterating.splitting import streaming_split
+from skate.data.plan import operators as logical
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset, MaterializedDataset
+    from skate.data.iterating.iterator import DataIterator
 
 
 class Splitting(DatasetBase):
     """Parts of a dataset as datasets or iterators."""
+
+    def split(
+        self, n: int, *, equal: bool = False, locality_hints: Sequence[Any] | None = None
+    ) -> list[MaterializedDataset]:
+        """Run the dataset and deal its rows out to `n` datasets, in order.
+
+        With `equal` all have as many rows and up to n - 1 rows are left out; otherwise the last may have fewer. `locality_hints`
+        (one actor for each part) are taken for compatibility. Raises ValueError for `n` below 1.
+        """
+        if n < 1:
+            raise ValueError(f"a dataset is split into 1 part or more, not {n}")
+        if locality_hints is not None and len(locality_hints) != n:
+            raise ValueError(
+                f"locality_hints has {len(locality_hints)} entries for {n} parts; give one for each"
+            )
+        bundles = list(self._run())
+        rows = sum(bundle.rows for bundle in bundles)
+        each = rows // n if equal else -(-rows // n)
+        ends = [min(rows, each * (i + 1)) for i in range(n)]
+        return self._cut(bundles, ends)
+
+    def split_at_indices(self, indices: Sequence[int]) -> list[MaterializedDataset]:
+        """Run the dataset and cut it before the rows of these numbers: one part more than there are numbers.
+
+        Raises ValueError unless the numbers ascend and none is below 0.
+        """
+        if not indices:
+            raise ValueError("split_at_indices wants one row number or more")
+        if any(low > high for low, high in pairwise(indices)):
+            raise ValueError(f"the row numbers of split_at_indices ascend, but these do not: {list(indices)}")
+        if indices[0] < 0:
+            raise ValueError(f"row numbers are 0 or more, not {indices[0]}")
+        bundles = list(self._run())
+        rows = sum(bundle.rows for bundle in bundles)
+        return self._cut(bundles, [*(min(rows, index) for index in indices), rows])
+
+    def split_proportionately(self, proportions: Sequence[float]) -> list[MaterializedDataset]:
+        """Run the dataset and cut it into parts of these shares of the rows, and one of the rest.
+
+        Raises ValueError unless the shares are above 0 and less than 1 together.
+        """
+        if not proportions:
+            raise ValueError("split_proportionately wants one share or more")
+        if any(share <= 0 for share in proportions):
+            raise ValueError(f"the shares of split_proportionately are above 0, not {list(proportions)}")
+        if sum(proportions) >= 1:
+            raise ValueError(
+                f"the shares of split_proportionately are less than 1 in all, but {list(proportions)} make {sum(proportions):g}; "
+                f"the last part is the rest"
+            )
+        held = self.materialize()  # type: ignore[attr-defined]
+        rows = sum(bundle.rows for bundle in held._plan.bundles)
+        indices: list[int] = []
+        total = 0.0
+        for share in proportions:
+            total += share
+            indices.append(int(rows * total))
+        # Every part has a row while there are rows enough: cuts that fall together are moved apart from the end.
+        for at in range(len(indices) - 1, -1, -1):
+            limit = indices[at + 1] if at + 1 < len(indices) else rows
+            indices[at] = max(min(indices[at], limit - 1), 0)
+        found: list[MaterializedDataset] = held.split_at_indices(indices)
+        return found
+
+    def train_test_split(
+        self,
+        test_size: float,
+        *,
+        shuffle: bool = False,
+        seed: int | None = None,
+        stratify: str | None = None,
+    ) -> tuple[MaterializedDataset, MaterializedDataset]:
+        """Two datasets, one to train on and one to test with.
+
+        Args:
+            test_size: the part of the rows to test with, between 0 and 1, or their number.
+            shuffle: shuffle the rows before, with `seed`.
+            stratify: a column: each of its values has the same share in both parts.
+        """
+        whole: Any = self
+        if shuffle:
+            whole = whole.random_shuffle(seed=seed)
+        if stratify is not None:
+            return _stratified(whole, test_size, stratify)
+        held = whole.materialize()
+        rows = held.count()
+        train, test = held.split_at_indices([rows - _test_rows(test_size, rows)])
+        return train, test
+
+    def streaming_train_test_split(
+        self,
+        test_size: float,
+        *,
+        split_type: str = "random",
+        hash_column: str | None = None,
+        seed: int | None = None,
+        **ray_remote_kwargs: Any,
+    ) -> tuple[Dataset, Dataset]:
+        """Two datasets that are computed as they are read: each row is dealt out at random, or by the hash of a column.
+
+        Raises ValueError unless 0 < test_size < 1, for another split_type, and unless "hash" has a column.
+        """
+        from skate.data.iterating.dealing import DealStep, fresh_seed  # few split in this way
+
+        if not 0 < test_size < 1:
+            raise ValueError(f"test_size of a streaming split is between 0 and 1, not {test_size}")
+        if split_type not in ("random", "hash"):
+            raise ValueError(f"split_type is 'random' or 'hash', not {split_type!r}")
+        if (split_type == "hash") != (hash_column is not None):
+            raise ValueError("hash_column is for split_type='hash', which needs one")
+        chosen = fresh_seed() if seed is None else seed
+        parts = []
+        for part in ("train", "test"):
+            step = DealStep(part, test_size, hash_column, chosen)
+            parts.append(self._with(logical.Steps((self._plan,), (step,), f"Split({part})")))
+        return parts[0], parts[1]
+
+    def streaming_split(
+        self, n: int, *, equal: bool = False, locality_hints: Sequence[Any] | None = None
+    ) -> list[DataIterator]:
+        """`n` iterators that share the rows of one run; they are to be consumed together, as often as wanted.
+
+        Args:
+            equal: give all of them as many rows, and leave up to n - 1 rows out.
+            locality_hints: the node of each consumer; taken for compatibility.
+
+        Each time all have begun to iterate again the dataset is run again. The iterators can be passed to actors.
+        """
+        if n < 1:
+            raise ValueError(f"a dataset is split into 1 part or more, not {n}")
+        whole: Any = self
+        return streaming_split(whole, n, equal)
+
+    def _cut(self, bundles: Sequence[Bundle], ends: Sequence[int]) -> list[MaterializedDataset]:
+        """Datasets of the rows up to each of these numbers."""
+        parts: list[list[Bundle]] = [[] for _ in ends]
+        number = at = 0
+        for bundle in bundles:
+            taken = 0
+            while taken < bundle.rows and number < len(ends):
+                rows = min(bundle.rows - taken, ends[number] - at)
+                if rows:
+                    parts[number].append(bundle if rows == bundle.rows else bundle.slice(taken, rows))
+                taken += rows
+                at += rows
+                if at == ends[number] and taken < bundle.rows:
+                    number += 1
+            while number < len(ends) and at == ends[number] and bundle is not bundles[-1]:
+                number += 1
+        schema = next((bundle.schema for bundle in bundles if bundle.schema is not None), None)
+        for part in parts:
+            if not part and schema is not None:
+                part.append(Bundle.of(schema.empty_table()))
+        return [self._held(part, "Split") for part in parts]
+
+
+def _test_rows(test_size: float, rows: int) -> int:
+    """How many rows are to test with. Raises ValueError for sizes out of range, TypeError for other types."""
+    if isinstance(test_size, bool) or not isinstance(test_size, (int, float)):
+        raise TypeError(f"test_size is a share or a number of rows, not {test_size!r}")
+    if isinstance(test_size, float):
+        if not 0 < test_size < 1:
+            raise ValueError(
+                f"test_size as a share is between 0 and 1, not {test_size}; for a number of rows give an int"
+            )
+        return rows - int(rows * (1 - test_size))
+    if not 0 < test_size < rows:
+        raise ValueError(
+            f"test_size as a number of rows is above 0 and below the {rows} of the dataset, not {test_size}"
+        )
+    return test_size
+
+
+def _stratified(whole: Any, test_size: float, column: str) -> tuple[Any, Any]:
+    from skate.data.iterating.dealing import stratified_rows  # few split in this way
+
+    if isinstance(test_size, int) or not 0 < test_size < 1:
+        raise ValueError(f"test_size of a stratified split is a share between 0 and 1, not {test_size}")
+    train, test = stratified_rows(list(whole._tables()), test_size, column)
+    return whole._held([Bundle.of(train)], "Split"), whole._held([Bundle.of(test)], "Split")

@@ -2,8 +2,308 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from skate.data.compute import ComputeStrategy, requested
+from skate.data.context import RandomSeedConfig
 from skate.data.dataset.base import DatasetBase
+from skate.data.plan import operators as logical
+from skate.data.steps.udf import Udf
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
+_FORMATS = ("default", "numpy", "pandas", "pyarrow", "cudf", None)
+#: Options of a map's tasks that go to `remote` under their own names.
+_OPTIONS = (
+    "num_cpus", "num_gpus", "memory", "label_selector", "fallback_strategy", "max_calls", "resources",
+    "accelerator_type", "runtime_env",
+)  # fmt: skip
 
 
 class Transforms(DatasetBase):
     """Rows and batches through functions; several datasets together."""
+
+    def map(
+        self,
+        fn: Callable[..., dict[str, Any]] | type,
+        *,
+        compute: ComputeStrategy | None = None,
+        fn_args: Iterable[Any] | None = None,
+        fn_kwargs: dict[str, Any] | None = None,
+        fn_constructor_args: Iterable[Any] | None = None,
+        fn_constructor_kwargs: dict[str, Any] | None = None,
+        num_cpus: float | None = None,
+        num_gpus: float | None = None,
+        memory: float | None = None,
+        concurrency: Any = None,
+        label_selector: dict[str, str] | None = None,
+        fallback_strategy: list[dict[str, Any]] | None = None,
+        max_calls: int | None = None,
+        resources: dict[str, float] | None = None,
+        accelerator_type: str | None = None,
+        runtime_env: dict[str, Any] | None = None,
+        ray_remote_args_fn: Callable[[], dict[str, Any]] | None = None,
+        **ray_remote_args: Any,
+    ) -> Dataset:
+        """Each row replaced by what a function makes of it.
+
+        Args:
+            fn: takes a row, a dict of column name to value, and returns one; a class is constructed once in each actor of a
+                pool and called for each row. Coroutine functions are awaited.
+            compute: a TaskPoolStrategy for functions, an ActorPoolStrategy for classes.
+            fn_args, fn_kwargs: passed to each call behind the row.
+            fn_constructor_args, fn_constructor_kwargs: passed to the constructor of a class.
+            num_cpus, num_gpus, memory, resources, ...: what each task or actor asks for, as in `remote`.
+            concurrency: the older way to say compute.
+            ray_remote_args_fn: gives options of `remote` anew for each task or actor.
+        """
+        given = locals()
+        return self._mapped("map", given)
+
+    def flat_map(
+        self,
+        fn: Callable[..., Any] | type,
+        *,
+        compute: ComputeStrategy | None = None,
+        fn_args: Iterable[Any] | None = None,
+        fn_kwargs: dict[str, Any] | None = None,
+        fn_constructor_args: Iterable[Any] | None = None,
+        fn_constructor_kwargs: dict[str, Any] | None = None,
+        num_cpus: float | None = None,
+        num_gpus: float | None = None,
+        memory: float | None = None,
+        concurrency: Any = None,
+        label_selector: dict[str, str] | None = None,
+        fallback_strategy: list[dict[str, Any]] | None = None,
+        max_calls: int | None = None,
+        resources: dict[str, float] | None = None,
+        accelerator_type: str | None = None,
+        runtime_env: dict[str, Any] | None = None,
+        ray_remote_args_fn: Callable[[], dict[str, Any]] | None = None,
+        **ray_remote_args: Any,
+    ) -> Dataset:
+        """Each row replaced by any number of rows: a list or generator of dicts. Arguments as for `map`."""
+        given = locals()
+        return self._mapped("flat_map", given)
+
+    def filter(
+        self,
+        fn: Callable[..., Any] | type | None = None,
+        expr: Any = None,
+        *,
+        compute: ComputeStrategy | None = None,
+        fn_args: Iterable[Any] | None = None,
+        fn_kwargs: dict[str, Any] | None = None,
+        fn_constructor_args: Iterable[Any] | None = None,
+        fn_constructor_kwargs: dict[str, Any] | None = None,
+        num_cpus: float | None = None,
+        num_gpus: float | None = None,
+        memory: float | None = None,
+        concurrency: Any = None,
+        label_selector: dict[str, str] | None = None,
+        fallback_strategy: list[dict[str, Any]] | None = None,
+        max_calls: int | None = None,
+        resources: dict[str, float] | None = None,
+        accelerator_type: str | None = None,
+        runtime_env: dict[str, Any] | None = None,
+        ray_remote_args_fn: Callable[[], dict[str, Any]] | None = None,
+        **ray_remote_args: Any,
+    ) -> Dataset:
+        """The rows for which a function or an expression is true; null is not true.
+
+        `expr` is an expression of `skate.data.expressions`, or one as a string: "age > 30 and name == 'x'". Arguments as for
+        `map`. Raises ValueError unless exactly one of `fn` and `expr` is given.
+        """
+        given = locals()
+        if (fn is None) == (expr is None):
+            raise ValueError(
+                "filter wants either a function or expr=, and got " + ("both" if fn else "neither")
+            )
+        if expr is None:
+            return self._mapped("filter", given)
+        if isinstance(expr, str):
+            expr = importlib.import_module("skate.data.expressions.parsing").parse(expr)
+        options = _remote_args(given)
+        return self._with(
+            logical.Filter(
+                (self._plan,), expr, requested(None, compute, concurrency, options, ray_remote_args_fn)
+            )
+        )
+
+    def map_batches(
+        self,
+        fn: Callable[..., Any] | type,
+        *,
+        batch_size: int | str | None = None,
+        compute: ComputeStrategy | None = None,
+        batch_format: str | None = "default",
+        zero_copy_batch: bool = True,
+        fn_args: Iterable[Any] | None = None,
+        fn_kwargs: dict[str, Any] | None = None,
+        fn_constructor_args: Iterable[Any] | None = None,
+        fn_constructor_kwargs: dict[str, Any] | None = None,
+        num_cpus: float | None = None,
+        num_gpus: float | None = None,
+        memory: float | None = None,
+        concurrency: Any = None,
+        udf_modifying_row_count: bool = True,
+        label_selector: dict[str, str] | None = None,
+        fallback_strategy: list[dict[str, Any]] | None = None,
+        max_calls: int | None = None,
+        resources: dict[str, float] | None = None,
+        accelerator_type: str | None = None,
+        runtime_env: dict[str, Any] | None = None,
+        ray_remote_args_fn: Callable[[], dict[str, Any]] | None = None,
+        **ray_remote_args: Any,
+    ) -> Dataset:
+        """Each batch replaced by what a function makes of it, or by the batches that it yields.
+
+        Args:
+            fn: takes a batch and returns one (dict of arrays, DataFrame or Table), or is a generator or coroutine function.
+                A class is constructed once in each actor of a pool.
+            batch_size: rows of a batch, the last one maybe fewer; None or "auto" for whole blocks, of any number of rows.
+            batch_format: "default" or "numpy" for a dict of arrays, "pandas", "pyarrow", None for the block as it is.
+            zero_copy_batch: arrays may be read-only views of the block; False for copies that can be written to.
+            udf_modifying_row_count: False if as many rows come out as go in, so that limits and counts can use it.
+
+        Other arguments as for `map`. Raises ValueError for an unknown format and for GPUs without a batch size.
+        """
+        given = locals()
+        size = _checked_batches(batch_size, batch_format, num_gpus)
+        udf, compute_asked = _asked(given)
+        return self._with(
+            logical.MapBatches(
+                (self._plan,),
+                udf,
+                size,
+                batch_format,
+                zero_copy_batch,
+                not udf_modifying_row_count,
+                compute_asked,
+            )
+        )
+
+    def _mapped(self, kind: str, given: dict[str, Any]) -> Dataset:
+        udf, compute = _asked(given)
+        return self._with(logical.MapRows((self._plan,), kind, udf, compute))
+
+    # -- fewer rows, other orders
+
+    def limit(self, limit: int) -> Dataset:
+        """The first `limit` rows."""
+        if isinstance(limit, bool) or not hasattr(limit, "__index__"):
+            raise TypeError(f"limit is a number of rows, not {limit!r}")
+        return self._with(logical.Limit((self._plan,), max(0, limit.__index__())))
+
+    def random_sample(self, fraction: float, *, seed: int | RandomSeedConfig | None = None) -> Dataset:
+        """Each row with probability `fraction`, so about that part of the rows. Raises ValueError unless 0 <= fraction <= 1."""
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"fraction is between 0 and 1, not {fraction}")
+        return self._with(logical.Sample((self._plan,), fraction, seed_of(seed)))
+
+    def randomize_block_order(self, *, seed: int | RandomSeedConfig | None = None) -> Dataset:
+        """The blocks in random order, their rows as they were. Cheaper than `random_shuffle`, and less random."""
+        return self._with(logical.RandomizeBlockOrder((self._plan,), seed_of(seed)))
+
+    # -- several datasets
+
+    def union(self, *other: Dataset) -> Dataset:
+        """The rows of this dataset, then those of the others."""
+        return self._with(logical.Union((self._plan, *_plans("union", other))))
+
+    def zip(self, *other: Dataset) -> Dataset:
+        """The columns of this and the other datasets side by side, row by row; a name that is taken gets "_1", "_2", ...
+
+        Raises ValueError, when it runs, unless all have as many rows.
+        """
+        if not other:
+            return self._with(self._plan)
+        return self._with(logical.Zip((self._plan, *_plans("zip", other))))
+
+    def mix(
+        self,
+        *other: Dataset,
+        weights: Sequence[float] | None = None,
+        stopping_condition: Any = None,
+    ) -> Dataset:
+        """Blocks of this and the other datasets in turn, so that rows come in proportion to `weights`.
+
+        Args:
+            weights: one number above 0 for each dataset, this one first; equal ones if None.
+            stopping_condition: a MixStoppingCondition: end with the shortest dataset, or go on with those that have rows left.
+        """
+        plans = (self._plan, *_plans("mix", other))
+        numbers = tuple(weights) if weights is not None else (1.0,) * len(plans)
+        if len(numbers) != len(plans) or any(number <= 0 for number in numbers):
+            raise ValueError(
+                f"weights are {len(plans)} numbers above 0, one for each dataset, not {list(numbers)}"
+            )
+        shortest = getattr(stopping_condition, "value", stopping_condition) == "stop_on_shortest"
+        return self._with(logical.Mix(plans, numbers, shortest))
+
+
+def seed_of(seed: int | RandomSeedConfig | None) -> int | None:
+    """The number that a seed stands for."""
+    return seed.seed if isinstance(seed, RandomSeedConfig) else seed
+
+
+def checked_batch_size(size: Any) -> int | None:
+    """A number of rows, or None. Raises ValueError for numbers below 1, TypeError for other types."""
+    if size is None:
+        return None
+    if isinstance(size, bool) or not hasattr(size, "__index__"):
+        raise TypeError(f"batch_size is a number of rows or None, not {size!r}")
+    if size.__index__() < 1:
+        raise ValueError(f"batch_size is 1 or more, or None for whole blocks, not {size}")
+    number: int = size.__index__()
+    return number
+
+
+def _checked_batches(size: Any, batch_format: Any, num_gpus: float | None) -> int | None:
+    """Rows of a batch, None for blocks. Raises ValueError for what no batch can be, and for GPUs that get whole blocks."""
+    if batch_format not in _FORMATS:
+        raise ValueError(f"batch_format is one of {', '.join(map(repr, _FORMATS))}, not {batch_format!r}")
+    if batch_format == "cudf":
+        raise ValueError("batch_format='cudf' wants GPU data frames, which are not supported; use 'pyarrow'")
+    rows = checked_batch_size(None if size in ("auto", "default") else size)
+    if rows is None and num_gpus:
+        raise ValueError(
+            f"num_gpus={num_gpus:g} without a batch_size; give as many rows as the GPU's memory has room for"
+        )
+    return rows
+
+
+def _plans(word: str, others: Sequence[Any]) -> list[logical.Operator]:
+    for each in others:
+        if not isinstance(each, DatasetBase):
+            raise TypeError(f"{word} wants datasets, not a {type(each).__name__}: {each!r:.80}")
+    return [each._plan for each in others]
+
+
+def _remote_args(given: dict[str, Any]) -> dict[str, Any]:
+    known = {name: given[name] for name in _OPTIONS}
+    return {**known, **given["ray_remote_args"]}
+
+
+def _asked(given: dict[str, Any]) -> tuple[Udf, Any]:
+    """The function and how it runs, by the arguments of an operation. Raises as `requested` does."""
+    fn = given["fn"]
+    if not callable(fn):
+        raise ValueError(f"fn is a function or a class with __call__, not a {type(fn).__name__}: {fn!r:.80}")
+    constructor_args = tuple(given["fn_constructor_args"] or ())
+    constructor_kwargs = dict(given["fn_constructor_kwargs"] or {})
+    if isinstance(fn, type):
+        if not any("__call__" in vars(each) for each in fn.__mro__):
+            raise ValueError(f"{fn.__name__} has no __call__; define one that takes a row or a batch")
+    elif constructor_args or constructor_kwargs:
+        raise ValueError(
+            "fn_constructor_args and fn_constructor_kwargs are for classes, but fn is a function; use fn_args and fn_kwargs"
+        )
+    udf = Udf(fn, tuple(given["fn_args"] or ()), given["fn_kwargs"], constructor_args, constructor_kwargs)
+    compute = requested(
+        fn, given["compute"], given["concurrency"], _remote_args(given), given["ray_remote_args_fn"]
+    )
+    return udf, compute

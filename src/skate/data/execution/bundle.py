@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from skate.data import block as blocks
+from skate.data.source.datasource import BlockMetadata
 
 if TYPE_CHECKING:
     from skate import ObjectRef
 
 
 class Bundle:
-    """A block, in this process or as a ref to one, with what is known of it."""
+    """A block, in this process or as a ref to one, or a run of its rows; with what is known of it.
 
-    __slots__ = ("block", "rows", "bytes", "schema", "files")
+    Attributes: block, rows, bytes, schema, files (that it was read from), at (the row of the block at which a run of its rows
+    begins, None for all of them).
+    """
+
+    __slots__ = ("block", "rows", "bytes", "schema", "files", "at")
 
     def __init__(
         self,
@@ -24,12 +30,18 @@ class Bundle:
         size: int,
         schema: pa.Schema | None,
         files: tuple[str, ...] = (),
+        at: int | None = None,
     ) -> None:
         self.block = block
         self.rows = rows
         self.bytes = size
         self.schema = schema
         self.files = files
+        self.at = at
+
+    def __reduce__(self) -> Any:
+        block = blocks.compact(self.block) if isinstance(self.block, pa.Table) else self.block
+        return Bundle, (block, self.rows, self.bytes, self.schema, self.files, self.at)
 
     @classmethod
     def of(cls, table: pa.Table) -> Bundle:
@@ -41,21 +53,81 @@ class Bundle:
         """True if the block is in this process."""
         return isinstance(self.block, pa.Table)
 
+    def slice(self, at: int, rows: int) -> Bundle:
+        """A run of its rows, from row `at` on; nothing is copied."""
+        if isinstance(self.block, pa.Table):
+            return Bundle.of(self.block.slice(at, rows))
+        size = self.bytes * rows // max(1, self.rows)
+        return Bundle(self.block, rows, size, self.schema, self.files, (self.at or 0) + at)
+
     def table(self) -> pa.Table:
-        """The block itself; waits for it if it is a ref."""
+        """The rows; waits for the block if it is a ref."""
         if isinstance(self.block, pa.Table):
             return self.block
         import skate  # what runs in this process alone needs no session
 
-        return skate.get(self.block)
+        table: pa.Table = skate.get(self.block)
+        return table if self.at is None else table.slice(self.at, self.rows)
 
-    def ref(self) -> Any:
-        """A ref to the block, made if there is none."""
+    def parts(self) -> tuple[Any, int | None, int]:
+        """What another process needs: a block or a ref, the row at which it begins (None for all), and how many rows."""
+        return self.block, self.at, self.rows
+
+    def stored(self) -> ObjectRef[pa.Table]:
+        """A ref to the block that its rows are in, made if there is none; see `at`."""
         if isinstance(self.block, pa.Table):
             import skate  # as above
 
             self.block = skate.put(blocks.compact(self.block))
         return self.block
 
+    def ref(self) -> ObjectRef[pa.Table]:
+        """A ref to a block of these rows and no others."""
+        if self.at is not None:
+            self.block = self.table()
+            self.at = None
+        return self.stored()
+
     def __repr__(self) -> str:
         return f"<Bundle {self.rows} rows, {self.bytes} bytes, {'here' if self.here else 'ref'}>"
+
+
+class RefBundle:
+    """Refs to blocks with what is known of each, as `iter_internal_ref_bundles` gives them.
+
+    Attributes: blocks (pairs of a ref and a BlockMetadata), schema, owns_blocks.
+    """
+
+    def __init__(
+        self, blocks: Sequence[tuple[ObjectRef[pa.Table], BlockMetadata]], schema: pa.Schema | None = None
+    ) -> None:
+        self.blocks = tuple(blocks)
+        self.schema = schema
+        self.owns_blocks = False
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> RefBundle:
+        """One block."""
+        known = BlockMetadata(bundle.rows, bundle.bytes, list(bundle.files))
+        return cls([(bundle.ref(), known)], bundle.schema)
+
+    @property
+    def block_refs(self) -> list[ObjectRef[pa.Table]]:
+        """The refs."""
+        return [ref for ref, _ in self.blocks]
+
+    @property
+    def metadata(self) -> list[BlockMetadata]:
+        """What is known of each block."""
+        return [known for _, known in self.blocks]
+
+    def num_rows(self) -> int | None:
+        """Rows of all blocks, None if not known."""
+        return sum(known.num_rows or 0 for known in self.metadata)
+
+    def size_bytes(self) -> int:
+        """Bytes of all blocks."""
+        return sum(known.size_bytes or 0 for known in self.metadata)
+
+    def __repr__(self) -> str:
+        return f"RefBundle({len(self.blocks)} blocks, {self.num_rows()} rows, {self.size_bytes()} bytes)"

@@ -52,6 +52,7 @@ class Executor:
         self.started = time.perf_counter()
         self.seconds = 0.0
         self.errors = 0
+        self.cancelled = False
         self._ended: set[int] = set()
         self._limits: policy.Limits | None = None
 
@@ -63,13 +64,17 @@ class Executor:
                 self._move()
                 while last.outputs.ready:
                     yield last.outputs.pop()
-                if last.finished:
+                if last.finished or self.cancelled:
                     return
                 if not self._start_some():
                     self._wait()
         finally:
             self.seconds = time.perf_counter() - self.started
             self.close()
+
+    def cancel(self) -> None:
+        """End the run from another thread, at its next step."""
+        self.cancelled = True
 
     def close(self) -> None:
         """End what is under way."""

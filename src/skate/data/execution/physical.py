@@ -19,6 +19,7 @@ from skate.data.steps.writing import WriteStep
 
 _FUSED = (
     logical.MapRows, logical.MapBatches, logical.Filter, logical.Project, logical.Sample, logical.Write,
+    logical.Steps,
 )  # fmt: skip
 
 
@@ -91,7 +92,7 @@ class Physical:
         rows = 0
         for each in nodes:
             if not isinstance(each, logical.Read):
-                steps.append(self._step(each))
+                steps += each.steps if isinstance(each, logical.Steps) else [self._step(each)]
                 if isinstance(each, logical.MapBatches) and each.batch_size:
                     rows = max(rows, each.batch_size)
         if not isinstance(nodes[-1], logical.Write):

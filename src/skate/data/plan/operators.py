@@ -144,6 +144,18 @@ class Sample(Operator):
 
 
 @dataclass(frozen=True, eq=False)
+class Steps(Operator):
+    """Steps that are there already, as `skate.data.steps` has them: each takes an iterator of blocks and gives one."""
+
+    steps: tuple[Any, ...] = ()
+    label: str = "Steps"
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+
+@dataclass(frozen=True, eq=False)
 class Limit(Operator):
     """The first rows."""
 

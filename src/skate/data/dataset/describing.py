@@ -1,0 +1,79 @@
+"""What a dataset says of itself: its plan, its name, what its last run took."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+
+from skate.data.context import DataContext
+from skate.data.dataset.base import DatasetBase
+from skate.data.plan import explaining
+from skate.data.plan import operators as logical
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
+
+class Describing(DatasetBase):
+    """What a dataset says of itself: its plan, its name, what its last run took."""
+
+    @property
+    def context(self) -> DataContext:
+        """The settings that it runs under."""
+        return self._context
+
+    @property
+    def name(self) -> str | None:
+        """The name given by `set_name`."""
+        return self._name
+
+    def set_name(self, name: str | None) -> None:
+        """Name it for plans, progress and statistics; None for no name."""
+        self._name = name
+
+    def get_dataset_id(self) -> str:
+        """An id that no other dataset has."""
+        return f"{self._name or 'dataset'}_{self._id}"
+
+    @staticmethod
+    def copy(ds: Dataset, _deep_copy: bool = False, _as: type | None = None) -> Dataset:
+        """A dataset with the same plan and settings."""
+        context = ds._context.copy() if _deep_copy else ds._context
+        made: Any = (_as or type(ds))(ds._plan, context, ds._name)
+        found: Dataset = made
+        return found
+
+    def explain(self) -> None:
+        """Print the plan as it is written, as it is optimized, and as it would run."""
+        print("-------- Logical plan --------")
+        print(explaining.tree(self._plan))
+
+    def stats(self) -> str:
+        """What the last run took, by operator, as text; empty if it has not run."""
+        return ""
+
+    # -- plans as bytes
+
+    def has_serializable_lineage(self) -> bool:
+        """True if the plan can be sent elsewhere: nothing in it is a block of this session."""
+        return not any(isinstance(each, logical.FromBlocks) for each in self._plan.walk())
+
+    def serialize_lineage(self) -> bytes:
+        """The plan as bytes, for `deserialize_lineage` in any session. Raises ValueError if it holds blocks of this session."""
+        if not self.has_serializable_lineage():
+            raise ValueError(
+                "the plan begins with blocks of this session, which no other session has; write the dataset and read it there"
+            )
+        blob: bytes = cloudpickle.dumps(copy.copy(self), protocol=5)
+        return blob
+
+    @staticmethod
+    def deserialize_lineage(serialized_ds: bytes) -> Dataset:
+        """The dataset of a plan that `serialize_lineage` gave."""
+        found: Dataset = cloudpickle.loads(serialized_ds)
+        return found
+
+    def __repr__(self) -> str:
+        return explaining.shown(self._plan, self._name, type(self).__name__)

@@ -1,0 +1,44 @@
+"""The columns of a dataset: names and types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+
+class Schema:
+    """Names and types of columns.
+
+    Args:
+        base_schema: the Arrow schema.
+        data_context: taken for compatibility.
+    """
+
+    def __init__(self, base_schema: pa.Schema, *, data_context: Any = None) -> None:
+        if not isinstance(base_schema, pa.Schema):
+            raise TypeError(f"base_schema is a pyarrow.Schema, not {type(base_schema).__name__}")
+        self.base_schema = base_schema
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.base_schema.names)
+
+    @property
+    def types(self) -> list[Any]:
+        """The Arrow types of the columns."""
+        return list(self.base_schema.types)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and self.base_schema.equals(other.base_schema)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.names))
+
+    def __repr__(self) -> str:
+        cells = [("Column", "Type")] + [(field.name, str(field.type)) for field in self.base_schema]
+        left = max(len(name) for name, _ in cells)
+        right = max(len(kind) for _, kind in cells)
+        cells.insert(1, ("-" * left, "-" * right))
+        return "\n".join(f"{name:<{left}}  {kind}".rstrip() for name, kind in cells)

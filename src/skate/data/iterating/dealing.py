@@ -1,0 +1,63 @@
+"""Which rows go to which of two parts."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skate.data import block as blocks
+from skate.data.block import columns
+from skate.data.steps import place
+from skate.data.steps.columns import known
+
+_TURNS = 1 << 32
+
+
+class DealStep:
+    """Keeps the rows of one part; the same seed gives two parts that share no row and leave none out."""
+
+    def __init__(self, part: str, test_size: float, column: str | None, seed: int) -> None:
+        self.part = part
+        self.test_size = test_size
+        self.column = column
+        self.seed = seed
+
+    def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        draw = np.random.default_rng([self.seed, place.here().number])
+        for table in given:
+            if self.column is None:
+                points = draw.random(table.num_rows)
+            else:
+                points = _points(table.column(known(table, self.column)), self.seed)
+            test = points < self.test_size
+            yield table.filter(pa.array(test if self.part == "test" else ~test))
+
+
+def _points(column: pa.ChunkedArray, seed: int) -> np.ndarray:
+    """A number in [0, 1) for each value, the same wherever it is computed."""
+    values = columns.to_values(column)
+    return np.array([zlib.crc32(repr(value).encode(), seed & 0xFFFFFFFF) / _TURNS for value in values])
+
+
+def fresh_seed() -> int:
+    """A seed for when none was given."""
+    return random.SystemRandom().randrange(1 << 31)
+
+
+def stratified_rows(tables: Sequence[pa.Table], test_size: float, column: str) -> tuple[pa.Table, pa.Table]:
+    """Rows to train and rows to test with, so that each value of a column has the same share in both, in their order."""
+    whole = blocks.concat(tables)
+    values: list[Any] = columns.to_values(whole.column(known(whole, column)))
+    of_value: dict[Any, list[int]] = {}
+    for at, value in enumerate(values):
+        of_value.setdefault(value, []).append(at)
+    test = np.zeros(whole.num_rows, bool)
+    for rows in of_value.values():
+        keep = int(len(rows) * (1 - test_size))
+        test[rows[keep:]] = True
+    return whole.filter(pa.array(~test)), whole.filter(pa.array(test))

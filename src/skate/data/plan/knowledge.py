@@ -1,0 +1,82 @@
+"""What is known of a plan's result before it runs: rows, columns, files, blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.data.plan import operators as logical
+
+#: Steps that leave the columns as they are.
+_SAME_COLUMNS = (
+    logical.Filter,
+    logical.Sample,
+    logical.Limit,
+    logical.Rebatch,
+    logical.RandomizeBlockOrder,
+    logical.Union,
+)
+#: Steps that leave the number of rows as it is.
+_SAME_COUNT = (logical.Project, logical.Rebatch, logical.RandomizeBlockOrder)
+
+
+def rows_of(plan: logical.Operator) -> int | None:
+    """The number of rows, or None if only running the plan tells."""
+    if isinstance(plan, logical.FromBlocks):
+        return sum(int(bundle.rows) for bundle in plan.bundles)
+    if isinstance(plan, logical.Read):
+        if plan.predicate is not None:
+            return None
+        rows: int | None = plan.datasource.known_rows()
+        return rows if plan.limit is None or rows is None else min(rows, plan.limit)
+    counts = [rows_of(each) for each in plan.inputs]
+    if any(count is None for count in counts):
+        return None
+    known: list[int] = [count for count in counts if count is not None]
+    if isinstance(plan, logical.Limit):
+        return min(known[0], max(0, plan.rows))
+    if isinstance(plan, logical.Union):
+        return sum(known)
+    same = (
+        isinstance(plan, _SAME_COUNT)
+        or (isinstance(plan, logical.MapRows) and plan.kind == "map")
+        or (isinstance(plan, logical.MapBatches) and plan.keeps_count)
+        or (isinstance(plan, logical.Exchange) and getattr(plan.kernel, "keeps_count", False))
+        or (isinstance(plan, logical.Zip) and len(set(known)) == 1)
+    )
+    return known[0] if same else None
+
+
+def schema_of(plan: logical.Operator) -> Any:
+    """The Arrow schema, or None if only running the plan tells."""
+    if isinstance(plan, logical.FromBlocks):
+        schemas = [bundle.schema for bundle in plan.bundles if bundle.schema is not None]
+        return next((schema for schema in schemas if len(schema)), schemas[0] if schemas else None)
+    if isinstance(plan, logical.Read):
+        schema = plan.datasource.known_schema()
+        return None if schema is None or plan.columns is not None else schema
+    if isinstance(plan, _SAME_COLUMNS):
+        return schema_of(plan.inputs[0])
+    if isinstance(plan, logical.Exchange) and getattr(plan.kernel, "keeps_columns", False):
+        return schema_of(plan.inputs[0])
+    return None
+
+
+def before_columns_change(plan: logical.Operator) -> logical.Operator:
+    """The nearest step whose columns are those of the plan: what is run to learn them, without sorting all rows."""
+    while (isinstance(plan, _SAME_COLUMNS) and not isinstance(plan, logical.Limit)) or (
+        isinstance(plan, logical.Exchange) and getattr(plan.kernel, "keeps_columns", False)
+    ):
+        plan = plan.inputs[0]
+    return plan
+
+
+def files_of(plan: logical.Operator) -> list[str]:
+    """The files that are read, each once, in order."""
+    found: dict[str, None] = {}
+    for operator in plan.walk():
+        if isinstance(operator, logical.Read):
+            found.update(dict.fromkeys(operator.datasource.input_files()))
+        elif isinstance(operator, logical.FromBlocks):
+            for bundle in operator.bundles:
+                found.update(dict.fromkeys(bundle.files))
+    return list(found)
