@@ -1,16 +1,18 @@
 """The contract between an operation that needs all rows and the engine.
 
-The engine calls, for each block of each input, `split`, in a task of its own; then, for each partition, `merge` with the parts of
-all blocks, in the order of the blocks. An operation that must see the data first (a sort, for its boundaries) has `sample`,
-called for each block before any is split, and `prepare`, called once with all samples. When there is little data there is one
-partition: `split` is not called, and `merge` gets the blocks as they are.
+Blocks come in, each through the kernel's `steps`, which run in the task that makes the block. When there is little data, or only
+one partition is wanted, `merge` gets the blocks as they are. Otherwise neighbouring blocks are put together until they are worth
+a task, `split` takes each lot apart into partitions, and `merge` is called for each partition with its parts, in the order of
+the blocks. A kernel that must see the data first (a sort, for its boundaries) has `sample`, called for each block before any is
+split, and `prepare`, called once with all samples. A kernel that only cuts what is there anew (`cuts`) is never asked to split.
 
-All methods but `prepare` run in workers, so a kernel is pickled; all are pure functions of their arguments.
+All methods but `prepare` and `check` run in workers, so a kernel is pickled; all but `prepare` are pure functions of their
+arguments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -27,19 +29,40 @@ class Kernel:
     samples = False
     #: How many partitions are sensible at most; None if any number is.
     partitions_max: int | None = None
+    #: Whether each partition is a run of the rows as they are, so that nothing need be split; see `reach`.
+    cuts = False
+    #: The input whose parts of one partition may be merged some at a time, each time with all parts of the others; None if
+    #: a partition must be merged whole. A partition that is much larger than others is divided so.
+    divides: int | None = None
+
+    def columns(self, source: int) -> tuple[str, ...] | None:
+        """The columns of an input that are looked at at all; None if all are."""
+        return None
+
+    def steps(self, source: int) -> Sequence[Any]:
+        """Steps that the blocks of an input go through where they are made: what need not be moved is left behind there."""
+        return ()
+
+    def check(self, schemas: Sequence[pa.Schema]) -> None:
+        """Raise ValueError or TypeError if inputs of such schemas cannot be worked on; called once they are known."""
 
     def sample(self, block: pa.Table) -> Any:
         """What `prepare` must know of a block."""
         raise NotImplementedError
 
-    def prepare(self, samples: Sequence[Any], partitions: int, rows: Sequence[int]) -> Any:
-        """What `split` and `merge` must know: boundaries, offsets, seeds; `rows` counts those of each block, in order."""
+    def prepare(self, samples: Sequence[Any], partitions: int, rows: Sequence[Sequence[int]]) -> Any:
+        """What `split` and `merge` must know: boundaries, offsets, seeds. `rows` counts those of each block, by input."""
         return None
 
-    def split(self, block: pa.Table, source: int, index: int, plan: Any, partitions: int) -> list[pa.Table]:
-        """The parts of a block by partition: block number `index` of input number `source`."""
+    def split(self, block: pa.Table, source: int, start: int, plan: Any, partitions: int) -> list[pa.Table]:
+        """The parts of a block by partition; its first row is row number `start` of input number `source`."""
         raise NotImplementedError
 
-    def merge(self, parts: Sequence[Sequence[pa.Table]], partition: int, plan: Any) -> Iterator[pa.Table]:
-        """The blocks of one partition, from its parts by input."""
+    def merge(self, parts: Sequence[Sequence[pa.Table]], partition: int, plan: Any) -> Iterable[pa.Table]:
+        """The blocks of one partition, at least one, from its parts by input. Each input has at least one part."""
         raise NotImplementedError
+
+    def reach(self, partition: int, plan: Any) -> tuple[int, int]:
+        """Of a kernel that cuts: the first row of a partition, and the row behind its last."""
+        raise NotImplementedError
+

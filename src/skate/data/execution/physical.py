@@ -8,7 +8,8 @@ from typing import Any
 from skate.data.compute import Compute
 from skate.data.context import DataContext, available_cpus
 from skate.data.execution.executor import Topology
-from skate.data.execution.operators import ChainRunning, ExchangeRunning, LimitRunning, Running, UnionRunning
+from skate.data.execution.exchanging import ExchangeRunning
+from skate.data.execution.operators import ChainRunning, LimitRunning, Running, UnionRunning
 from skate.data.execution.several import FromBlocksRunning, MixRunning, OrderRunning, ZipRunning
 from skate.data.plan import operators as logical
 from skate.data.steps.batches import BatchStep
@@ -66,7 +67,7 @@ class Physical:
             return ChainRunning(node.name, [RebatchStep(node.rows)], rows_at_least=node.rows)
         if isinstance(node, logical.Exchange):
             return ExchangeRunning(
-                node.name, node.kernel, node.partitions, context.target_partition_size, node.compute
+                node.name, node.kernel, node.partitions, context, node.compute
             )
         raise TypeError(f"no operator runs {node!r}")
 

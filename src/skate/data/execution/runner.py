@@ -67,17 +67,12 @@ class LocalRunner:
         elif work.kind == "sample":
             yield (operator.kernel.sample(work.bundles[0].table()),)
         elif work.kind == "split":
-            source, index = work.extra
-            parts = operator.kernel.split(
-                work.bundles[0].table(), source, index, operator.plan, operator.partitions
-            )
+            tables = [bundle.table() for bundle in work.bundles]
+            parts = works.parts_of(operator.kernel, tables, work.extra, operator.plan, operator.partitions)
             yield ([Bundle.of(part) for part in parts],)
         else:
-            grouped, at = [], 0
-            for count in work.extra:
-                grouped.append([bundle.table() for bundle in work.bundles[at : at + count]])
-                at += count
-            for table in operator.kernel.merge(grouped, work.sequence, operator.plan):
+            tables = [bundle.table() for bundle in work.bundles]
+            for table in works.merged(operator.kernel, tables, work.extra, operator.plan):
                 yield Bundle.of(table)
 
     def close(self) -> None:
@@ -137,13 +132,13 @@ class RemoteRunner:
         elif work.kind == "split":
             count = operator.partitions
             made = self._remote("split", num_returns=count + 1, **options).remote(
-                key, holder, refs[0], work.extra, operator.plan, count
+                key, holder, work.extra, operator.plan, count, *refs
             )
             self._single[made[0]] = work
             self._blocks[made[0]] = made[1:]
         else:
             stream = self._remote("merge", num_returns="streaming", **options).remote(
-                key, holder, work.extra, work.sequence, operator.plan, *refs
+                key, holder, work.extra, operator.plan, *refs
             )
             self._streams[stream] = (work, time.monotonic())
 

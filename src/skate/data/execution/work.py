@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from skate.data import block as blocks
+from skate.data.exchange.parts import joined
 
 Step = Callable[[Iterable[pa.Table]], Iterator[pa.Table]]
 
@@ -82,32 +83,43 @@ def sample(key: str, holder: list[Any], block: pa.Table) -> Any:
     return received(key, holder).sample(block)
 
 
-def split(
-    key: str, holder: list[Any], block: pa.Table, where: tuple[int, int], plan: Any, partitions: int
-) -> list[Any]:
-    """A task: how large the parts of a block are, and the parts."""
-    source, index = where
-    parts = received(key, holder).split(block, source, index, plan, partitions)
+def split(key: str, holder: list[Any], where: Any, plan: Any, partitions: int, *given: pa.Table) -> list[Any]:
+    """A task: how large the parts of some blocks are, and the parts."""
+    parts = parts_of(received(key, holder), given, where, plan, partitions)
     kept = [blocks.compact(part) for part in parts]
     return [[(part.num_rows, blocks.size_of(part)) for part in kept], *kept]
 
 
-def merge(
-    key: str, holder: list[Any], counts: list[int], where: int, plan: Any, *parts: pa.Table
-) -> Iterator[Any]:
-    """A task: the blocks of one partition, each with what is known of it; `counts` says how many parts each input has."""
+def merge(key: str, holder: list[Any], extra: Any, plan: Any, *parts: pa.Table) -> Iterator[Any]:
+    """A task: the blocks of one partition, each with what is known of it."""
     kernel = received(key, holder)
-    grouped: list[list[pa.Table]] = []
-    at = 0
-    for count in counts:
-        grouped.append(list(parts[at : at + count]))
-        at += count
     started = time.perf_counter()
-    for table in kernel.merge(grouped, where, plan):
+    for table in merged(kernel, parts, extra, plan):
         kept = blocks.compact(table)
         yield kept
         yield Meta(kept.num_rows, blocks.size_of(kept), kept.schema, time.perf_counter() - started)
         started = time.perf_counter()
+
+
+def parts_of(kernel: Any, given: Sequence[pa.Table], where: Any, plan: Any, partitions: int) -> list[pa.Table]:
+    """Neighbouring blocks of an exchange by partition; `where` is their input, their first row and their number."""
+    source, start, _ = where
+    found: list[pa.Table] = kernel.split(joined(given), source, start, plan, partitions)
+    return found
+
+
+def merged(kernel: Any, parts: Sequence[pa.Table], extra: Any, plan: Any) -> Iterable[pa.Table]:
+    """What a kernel makes of a partition: `extra` is its number, how many parts each input has, and the rows wanted of each."""
+    partition, counts, cuts = extra
+    if cuts is not None:
+        parts = [part.slice(at, rows) for part, (at, rows) in zip(parts, cuts, strict=True)]
+    grouped: list[Sequence[pa.Table]] = []
+    at = 0
+    for count in counts:
+        grouped.append(parts[at : at + count])
+        at += count
+    found: Iterable[pa.Table] = kernel.merge(grouped, partition, plan)
+    return found
 
 
 class MapActor:

@@ -1,0 +1,108 @@
+"""Rows with equal keys in one partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from skate.data.block import concat
+from skate.data.exchange.groups import starts_of
+from skate.data.exchange.hashing import partition_of
+from skate.data.exchange.kernel import Kernel
+from skate.data.exchange.keys import key_columns
+from skate.data.exchange.parts import BLOCK_BYTES, deal, joined, solid
+from skate.data.exchange.sort import Order, check_keys
+from skate.data.steps.batches import BatchStep
+
+
+class KeyedKernel(Kernel):
+    """Each partition is one block, sorted by its keys if that is wanted; or, `grouped`, several blocks of whole groups.
+
+    `pieces` is how many blocks of groups are wanted of all rows together, so that there is work for all CPUs.
+    """
+
+    def __init__(
+        self, keys: Sequence[str], sort: bool, grouped: bool = False, pieces: int = 1, name: str = "Repartition"
+    ) -> None:
+        self.name = name
+        self.keys = tuple(keys)
+        self.sort = sort or grouped
+        self.grouped = grouped
+        self.pieces = pieces
+        if not self.keys:
+            self.partitions_max = 1
+
+    def check(self, schemas: Sequence[pa.Schema]) -> None:
+        check_keys(schemas[0], self.keys)
+
+    def prepare(self, samples: Sequence[object], partitions: int, rows: Sequence[Sequence[int]]) -> int:
+        """How many rows a block of groups should have."""
+        return -(-sum(rows[0]) // self.pieces)
+
+    def split(
+        self, block: pa.Table, source: int, start: int, plan: object, partitions: int
+    ) -> list[pa.Table]:
+        return deal(block, partition_of(block, self.keys, partitions), partitions)
+
+    def merge(self, parts: Sequence[Sequence[pa.Table]], partition: int, plan: int) -> Iterator[pa.Table]:
+        table = joined(parts[0])
+        if not table.num_rows:
+            yield table
+            return
+        order = None
+        if self.sort and self.keys:
+            order = Order(self.keys, (False,) * len(self.keys)).indices(table)
+        whole = solid(table)
+        if not self.grouped:
+            yield whole if order is None else whole.take(order)
+            return
+        rows = max(1, min(plan, int(table.num_rows * BLOCK_BYTES / max(1, table.nbytes))))
+        keys = key_columns(whole, self.keys)
+        starts = starts_of([key.take(order) for key in keys])
+        for low, high in _runs(starts, table.num_rows, rows):
+            yield whole.slice(low, high - low) if order is None else whole.take(order.slice(low, high - low))
+
+
+def _runs(starts: np.ndarray, total: int, rows: int) -> Iterator[tuple[int, int]]:
+    """Whole groups together until they have so many rows."""
+    low = 0
+    while low < total:
+        at = int(np.searchsorted(starts, low + rows))
+        high = int(starts[at]) if at < len(starts) else total
+        yield low, high
+        low = high
+
+
+class GroupStep:
+    """Calls a function of a batch for each group, of blocks of whole groups sorted by their keys."""
+
+    def __init__(self, keys: Sequence[str], batches: BatchStep) -> None:
+        self.keys = tuple(keys)
+        self.batches = batches
+        self.udf = batches.udf
+
+    def __call__(self, given: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        return self._joined(self.batches(self._groups(given)))
+
+    def _groups(self, given: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        for table in given:
+            if not table.num_rows:
+                continue
+            starts = starts_of(key_columns(table, self.keys)).tolist()
+            for low, high in zip(starts, [*starts[1:], table.num_rows], strict=True):
+                yield table.slice(low, high - low)
+
+    def _joined(self, made: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """What groups give, together until it is worth a block: thousands of groups give thousands of little tables."""
+        waiting: list[pa.Table] = []
+        size = 0
+        for table in made:
+            waiting.append(table)
+            size += table.nbytes
+            if size >= BLOCK_BYTES:
+                yield concat(waiting)
+                waiting, size = [], 0
+        if waiting:
+            yield concat(waiting)

@@ -1,0 +1,50 @@
+"""Columns that rows are grouped, sorted or joined by: found by name, and of types that can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skate.data.block import objects, tensors
+from skate.data.steps.columns import known
+
+
+def key_columns(table: pa.Table, keys: Sequence[str]) -> list[pa.ChunkedArray]:
+    """The key columns of a block. Raises ValueError for unknown names, TypeError for types that cannot be keys."""
+    return [comparable(table.column(known(table, key)), key) for key in keys]
+
+
+def comparable(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """A key column as Arrow can compare it. Raises TypeError naming the column if its values have no order or equality there."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return column.cast(kind.value_type)
+    check_type(kind, name)
+    if pa.types.is_floating(kind) and not pa.types.is_float16(kind):
+        return pc.add(column, pa.scalar(0, kind))  # -0.0 becomes 0.0, which it is equal to
+    return column
+
+
+def check_type(kind: pa.DataType, name: str) -> None:
+    """Raise TypeError if values of a type cannot be keys."""
+    nested = pa.types.is_nested(kind)
+    if nested or tensors.is_tensor(kind) or objects.is_object(kind):
+        raise TypeError(
+            f"column {name!r} holds values of type {kind}, which cannot be sorted, grouped or joined by; "
+            f"make a column of numbers, strings or times of it first"
+        )
+
+
+def as_names(keys: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
+    """One name or several as a tuple. Raises ValueError for what are no names, and for a name given twice."""
+    if keys is None:
+        return ()
+    names = (keys,) if isinstance(keys, str) else tuple(keys)
+    for name in names:
+        if not isinstance(name, str):
+            raise ValueError(f"{what} is the name of a column or a list of names, not {keys!r}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"{what} names a column twice: {list(names)}")
+    return names

@@ -1,0 +1,34 @@
+"""The same rows in the same order, cut into another number of blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from skate.data.exchange.kernel import Kernel
+from skate.data.exchange.parts import joined
+
+
+class RangesKernel(Kernel):
+    """So many blocks of equal length; the first ones have a row more where it does not come out even."""
+
+    name = "Repartition"
+    cuts = True
+
+    def prepare(
+        self, samples: Sequence[object], partitions: int, rows: Sequence[Sequence[int]]
+    ) -> tuple[int, int]:
+        """How many rows there are, and how many partitions."""
+        return sum(rows[0]), partitions
+
+    def reach(self, partition: int, plan: tuple[int, int]) -> tuple[int, int]:
+        """The rows of a partition."""
+        total, partitions = plan
+        each, more = divmod(total, partitions)
+        first = partition * each + min(partition, more)
+        return first, first + each + (partition < more)
+
+    def merge(self, parts: Sequence[Sequence[pa.Table]], partition: int, plan: object) -> Iterator[pa.Table]:
+        """The pieces of the partition as one block."""
+        yield joined(parts[0])

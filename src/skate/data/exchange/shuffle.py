@@ -1,0 +1,60 @@
+"""Rows in random order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from skate.data.exchange.kernel import Kernel
+from skate.data.exchange.parts import deal, in_order, joined, rows_at, solid
+from skate.data.exchange.hashing import place_type
+from skate.data.exchange.seeds import Seeds
+
+_SPLITTING, _MERGING = 0, 1
+
+
+class ShuffleKernel(Kernel):
+    """Every order of all rows is as likely as any other.
+
+    Each row goes to a partition drawn for it alone, and each partition is put into a random order: the partitions one after the
+    other are then a random order of all rows. With `even`, the partitions have as many rows each, which is worth more to who
+    repartitions than that last bit of chance.
+    """
+
+    def __init__(self, seeds: Seeds, even: bool = False, whole: bool = False, name: str = "RandomShuffle") -> None:
+        self.name = name
+        self.seeds = seeds
+        self.even = even
+        self.whole = whole
+
+    def prepare(
+        self, samples: Sequence[object], partitions: int, rows: Sequence[Sequence[int]]
+    ) -> tuple[int, ...]:
+        """The seed of this run."""
+        return self.seeds.draw()
+
+    def split(
+        self, block: pa.Table, source: int, start: int, plan: tuple[int, ...], partitions: int
+    ) -> list[pa.Table]:
+        """A partition drawn for each row."""
+        random = np.random.default_rng((*plan, _SPLITTING, start))
+        kind = place_type(partitions)
+        if self.even:
+            dealt = (np.arange(start, start + block.num_rows) % partitions).astype(kind)
+            places = random.permuted(dealt)
+        else:
+            places = random.integers(0, partitions, block.num_rows, kind)
+        return deal(block, places, partitions)
+
+    def merge(
+        self, parts: Sequence[Sequence[pa.Table]], partition: int, plan: tuple[int, ...]
+    ) -> Iterator[pa.Table]:
+        """The rows of the partition in random order."""
+        table = joined(parts[0])
+        order = np.random.default_rng((*plan, _MERGING, partition)).permutation(table.num_rows)
+        if self.whole:
+            yield rows_at(solid(table), order)
+        else:
+            yield from in_order(table, order)
