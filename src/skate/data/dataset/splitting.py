@@ -174,7 +174,7 @@ class Splitting(DatasetBase):
         return [self._held(part, "Split") for part in parts]
 
 
-def _test_rows(test_size: float, rows: int) -> int:
+def _test_rows(test_size: Any, rows: int) -> int:
     """How many rows are to test with. Raises ValueError for sizes out of range, TypeError for other types."""
     if isinstance(test_size, bool) or not isinstance(test_size, (int, float)):
         raise TypeError(f"test_size is a share or a number of rows, not {test_size!r}")
