@@ -30,10 +30,12 @@ LONG_FUNCTIONS: dict[str, int] = {}
 MANY_PARAMETERS: dict[str, int] = {
     "src/skate/client/driver.py::init": 24,
     "src/skate/core/task_error.py::RayTaskError.__init__": 9,
+    "src/skate/data/dataset/shuffling.py::Shuffling.join": 10,
     "src/skate/data/dataset/transforms.py::Transforms.filter": 18,
     "src/skate/data/dataset/transforms.py::Transforms.flat_map": 17,
     "src/skate/data/dataset/transforms.py::Transforms.map": 17,
     "src/skate/data/dataset/transforms.py::Transforms.map_batches": 21,
+    "src/skate/data/grouped_data.py::GroupedData.map_groups": 13,
     "src/skate/exceptions.py::ActorDeath.__init__": 11,
     "src/skate/job_config.py::JobConfig.__init__": 9,
     "src/skate/runtime_env/env.py::RuntimeEnv.__init__": 14,

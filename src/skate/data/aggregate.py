@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from skate.data.block import rows_of
 from skate.data.exchange.groups import Groups
 from skate.data.exchange.lists import Collected, Distinct, DistinctCount, ListValues, Quantiles
 from skate.data.exchange.measures import AbsoluteMax, Counted, Measure, Moments, Plain, Share
@@ -26,7 +27,7 @@ class AggregateFn:
     """An aggregation made of functions.
 
     Args:
-        init: gives the state of a group that has no rows yet; called with its key, None without keys.
+        init: gives the state of a group that has no rows yet; called with its key, a tuple unless there is one.
         merge: puts two states together.
         name: the column of the results.
         accumulate_row: gives the next state from a state and a row (a dict).
@@ -68,7 +69,7 @@ class AggregateFn:
 
     def zero(self) -> Any:
         """The state of no rows, where there are no keys."""
-        return self.init(None)
+        return self.init(())
 
     def state_of(self, key: Any, block: pa.Table) -> Any:
         """The state of a group from its rows in a block."""
@@ -91,8 +92,6 @@ def _by_row(accumulate: Callable[[Any, dict[str, Any]], Any] | None) -> Callable
     assert accumulate is not None
 
     def accumulate_block(state: Any, block: pa.Table) -> Any:
-        from skate.data.block import rows_of
-
         for row in rows_of(block):
             state = accumulate(state, row)
         return state

@@ -2,8 +2,280 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from skate.data.aggregate import AggregateFn, Max, Mean, Min, Std, Sum, Unique
+from skate.data.block import rows_of
+from skate.data.compute import Compute
+from skate.data.context import RandomSeedConfig
 from skate.data.dataset.base import DatasetBase
+from skate.data.exchange.aggregate import AggregateKernel
+from skate.data.exchange.join import TYPES, JoinKernel, Side
+from skate.data.exchange.keyed import KeyedKernel
+from skate.data.exchange.keys import as_names
+from skate.data.exchange.ranges import RangesKernel
+from skate.data.exchange.seeds import Seeds
+from skate.data.exchange.shuffle import ShuffleKernel
+from skate.data.exchange.sort import Order, SortKernel
+from skate.data.grouped_data import GroupedData, named_apart
+from skate.data.plan import knowledge
+from skate.data.plan import operators as logical
+from skate.data.steps.columns import known
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
 
 
 class Shuffling(DatasetBase):
     """What needs rows of several blocks together: sort, shuffle, group, join, repartition."""
+
+    def repartition(
+        self,
+        num_blocks: int | None = None,
+        target_num_rows_per_block: int | None = None,
+        *,
+        strict: bool = False,
+        shuffle: bool = False,
+        keys: list[str] | None = None,
+        sort: bool = False,
+    ) -> Dataset:
+        """The same rows in another number of blocks.
+
+        Args:
+            num_blocks: how many blocks.
+            target_num_rows_per_block: or how many rows a block; needs not wait for all rows.
+            strict: with `target_num_rows_per_block`, accepted; blocks have just so many rows in any case.
+            shuffle: also put the rows in random order.
+            keys: columns; rows with equal values in them come into one block.
+            sort: sort each block by `keys`, or by all columns.
+
+        Raises ValueError unless there is just one of `num_blocks` and `target_num_rows_per_block`.
+        """
+        if (num_blocks is None) == (target_num_rows_per_block is None):
+            raise ValueError(
+                f"repartition wants either num_blocks or target_num_rows_per_block, but has num_blocks={num_blocks} and "
+                f"target_num_rows_per_block={target_num_rows_per_block}"
+            )
+        if target_num_rows_per_block is not None:
+            if shuffle or keys:
+                asked = "shuffle" if shuffle else "keys"
+                raise ValueError(f"target_num_rows_per_block cannot be had with {asked}; give num_blocks")
+            if target_num_rows_per_block < 1:
+                raise ValueError(f"target_num_rows_per_block is 1 or more, not {target_num_rows_per_block}")
+            return self._with(logical.Rebatch((self._plan,), target_num_rows_per_block, strict))
+        assert num_blocks is not None
+        if num_blocks < 0:
+            raise ValueError(f"num_blocks is 0 or more, not {num_blocks}")
+        if not num_blocks:
+            return self._with(logical.Limit((self._plan,), 0))
+        return self._exchanged(self._repartitioning(shuffle, keys, sort), num_blocks)
+
+    def _repartitioning(self, shuffle: bool, keys: list[str] | None, sort: bool) -> Any:
+        if keys:
+            return KeyedKernel(self._known_keys(keys, "keys"), sort)
+        if sort:
+            return RangesKernel(sort=True)
+        if shuffle:
+            return ShuffleKernel(Seeds(None), even=True, whole=True, name="Repartition")
+        return RangesKernel()
+
+    def random_shuffle(
+        self,
+        *,
+        seed: int | RandomSeedConfig | None = None,
+        num_blocks: int | None = None,
+        **ray_remote_args: Any,
+    ) -> Dataset:
+        """All rows in random order, every order being as likely.
+
+        Args:
+            seed: the same seed gives the same order of the same blocks; None gives another one in each run.
+            num_blocks: refused with DeprecationWarning, as Ray does; use `repartition`.
+            ray_remote_args: options of the tasks, as in `remote`.
+        """
+        if num_blocks is not None:
+            raise DeprecationWarning(
+                f"random_shuffle has no num_blocks (here {num_blocks}); say repartition({num_blocks}, shuffle=True)"
+            )
+        return self._exchanged(ShuffleKernel(Seeds(seed)), remote_args=ray_remote_args)
+
+    def sort(
+        self,
+        key: str | list[str],
+        descending: bool | list[bool] = False,
+        boundaries: list[Any] | None = None,
+    ) -> Dataset:
+        """The rows in order of one or several columns; rows with equal keys stay in the order they had.
+
+        NaN comes after all numbers and null at the very end, whichever way the order goes.
+
+        Args:
+            key: a column or a list of them, the first one deciding first.
+            descending: whether the order goes down; a list says so by column.
+            boundaries: for a single key, values at which blocks begin: one block more than there are values.
+
+        Raises ValueError for unknown columns, TypeError for columns whose values have no order.
+        """
+        if key is None or not key:
+            raise ValueError(f"sort wants the name of a column or a list of names, not {key!r}")
+        keys = self._known_keys(key, "key")
+        if isinstance(descending, bool):
+            downs = (descending,) * len(keys)
+        else:
+            downs = tuple(descending)
+        if len(downs) != len(keys):
+            raise ValueError(
+                f"descending has {len(downs)} values for {len(keys)} columns ({', '.join(keys)}); give one, or one a column"
+            )
+        if boundaries is None:
+            return self._exchanged(SortKernel(Order(keys, downs)))
+        if len(keys) > 1:
+            raise ValueError(f"boundaries go with a single key, not with {', '.join(keys)}")
+        return self._exchanged(SortKernel(Order(keys, downs), boundaries), len(boundaries) + 1)
+
+    def groupby(self, key: str | list[str] | None, num_partitions: int | None = None) -> GroupedData:
+        """The rows in groups with equal values in one or several columns; None makes one group of all.
+
+        Args:
+            key: a column, a list of them, or None.
+            num_partitions: accepted; how many partitions there are follows from how much data there is.
+
+        Raises ValueError for unknown columns and for `num_partitions` below 1.
+        """
+        if num_partitions is not None and num_partitions < 1:
+            raise ValueError(f"num_partitions is 1 or more, not {num_partitions}")
+        dataset: Any = self
+        return GroupedData(dataset, self._known_keys(key, "key"), num_partitions)
+
+    def join(
+        self,
+        ds: Dataset,
+        join_type: str,
+        num_partitions: int,
+        on: Sequence[str] = ("id",),
+        right_on: Sequence[str] | None = None,
+        left_suffix: str | None = None,
+        right_suffix: str | None = None,
+        *,
+        partition_size_hint: int | None = None,
+        aggregator_ray_remote_args: dict[str, Any] | None = None,
+        validate_schemas: bool = False,
+    ) -> Dataset:
+        """Rows of this dataset beside the rows of another that have the same key. A null key equals nothing.
+
+        Args:
+            ds: the other dataset, on the right.
+            join_type: "inner", "left_outer", "right_outer", "full_outer", "left_semi", "right_semi", "left_anti" or "right_anti".
+            num_partitions: accepted; how many partitions there are follows from how much data there is.
+            on: the key columns, a tuple or list.
+            right_on: those of the other dataset if they are called otherwise; keys come out under the names of the left side,
+                in a right join under those of the right.
+            left_suffix, right_suffix: put behind names that both sides have, other than keys.
+            partition_size_hint: accepted.
+            aggregator_ray_remote_args: options of the tasks that join, as in `remote`.
+            validate_schemas: look at the schemas now, even if a part of the datasets must run for that.
+
+        Raises ValueError for an unknown type of join, unknown columns and names that both sides have, TypeError for keys of types
+        that cannot be equal: now if the schemas are known, else when it runs.
+        """
+        if join_type not in TYPES:
+            raise ValueError(f"join_type is one of {', '.join(map(repr, TYPES))}, not {join_type!r}")
+        names = []
+        for what, given in (("on", on), ("right_on", on if right_on is None else right_on)):
+            if not isinstance(given, (tuple, list)) or not given:
+                raise ValueError(f"{what} is a tuple or list of column names, not {given!r}")
+            names.append(as_names(given, what))
+        if len(names[0]) != len(names[1]):
+            raise ValueError(
+                f"on and right_on name as many columns each, but are {list(names[0])} and {list(names[1])}"
+            )
+        if num_partitions is not None and num_partitions < 1:
+            raise ValueError(f"num_partitions is 1 or more, not {num_partitions}")
+        kernel = JoinKernel(join_type, Side(names[0], left_suffix or ""), Side(names[1], right_suffix or ""))
+        schemas = [knowledge.schema_of(each._plan) for each in (self, ds)]
+        if validate_schemas:
+            schemas = [_schema(each) for each in (self, ds)]
+        if all(schema is not None for schema in schemas):
+            kernel.check(schemas)
+        compute = Compute(remote_args=aggregator_ray_remote_args or {})
+        return self._with(logical.Exchange((self._plan, ds._plan), kernel, None, compute))
+
+    # -- what runs at once
+
+    def aggregate(self, *aggs: AggregateFn) -> dict[str, Any]:
+        """What aggregations make of all rows: a dict of their names to their results. Runs the dataset."""
+        if not aggs:
+            raise ValueError("aggregate wants at least one aggregation, as Sum('x') of skate.data.aggregate")
+        kernel = AggregateKernel((), named_apart(aggs))
+        rows = [row for table in self._exchanged(kernel)._tables() for row in rows_of(table)]
+        return rows[0]
+
+    def unique(self, column: str, ignore_nulls: bool = False) -> list[Any]:
+        """The different values of a column, in the order in which they first come. Runs the dataset."""
+        name = self._known_keys(column, "column")[0]
+        found = self.aggregate(Unique(name, ignore_nulls=ignore_nulls, alias_name="unique"))["unique"]
+        return list(found)
+
+    def sum(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
+        """The sum of a column; of several, or of all, a dict of "sum(name)" to each. Runs the dataset."""
+        return self._aggregated(Sum, on, ignore_nulls=ignore_nulls)
+
+    def min(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
+        """The smallest value of a column; of several, or of all, a dict of "min(name)" to each. Runs the dataset."""
+        return self._aggregated(Min, on, ignore_nulls=ignore_nulls)
+
+    def max(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
+        """The largest value of a column; of several, or of all, a dict of "max(name)" to each. Runs the dataset."""
+        return self._aggregated(Max, on, ignore_nulls=ignore_nulls)
+
+    def mean(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
+        """The mean of a column; of several, or of all, a dict of "mean(name)" to each. Runs the dataset."""
+        return self._aggregated(Mean, on, ignore_nulls=ignore_nulls)
+
+    def std(self, on: str | list[str] | None = None, ddof: int = 1, ignore_nulls: bool = True) -> Any:
+        """The standard deviation of a column, with `ddof` degrees of freedom less; of several, or of all, a dict of "std(name)".
+
+        Runs the dataset.
+        """
+        return self._aggregated(Std, on, ddof=ddof, ignore_nulls=ignore_nulls)
+
+    # -- the parts of it
+
+    def _aggregated(self, kind: Any, on: str | list[str] | None, **options: Any) -> Any:
+        if on is None:
+            schema = _schema(self)
+            columns = tuple(schema.names) if schema is not None else ()
+        else:
+            columns = self._known_keys(on, "on")
+        if not columns:
+            if on is not None:
+                raise ValueError(f"on is the name of a column or a list of names, not {on!r}")
+            return None  # a dataset that never had a row
+        found = self.aggregate(*(kind(column, **options) for column in columns))
+        return next(iter(found.values())) if len(found) == 1 else found
+
+    def _exchanged(
+        self, kernel: Any, partitions: int | None = None, remote_args: dict[str, Any] | None = None
+    ) -> Dataset:
+        schema = knowledge.schema_of(self._plan)
+        if schema is not None:
+            kernel.check([schema])
+        compute = Compute(remote_args=remote_args or {})
+        return self._with(logical.Exchange((self._plan,), kernel, partitions, compute))
+
+    def _known_keys(self, keys: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
+        """Names of columns. Raises ValueError for those that are not there, if it is known which are."""
+        names = as_names(keys, what)
+        schema = knowledge.schema_of(self._plan)
+        if schema is not None and len(schema):
+            empty = schema.empty_table()
+            for name in names:
+                known(empty, name)
+        return names
+
+
+def _schema(dataset: Any) -> Any:
+    """The Arrow schema of a dataset, if need be by running a part of it; None if it has no columns."""
+    found = dataset.schema()
+    return None if found is None else found.base_schema

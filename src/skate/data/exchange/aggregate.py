@@ -20,6 +20,8 @@ from skate.data.steps.columns import known
 
 #: States are put together in the task that made them once they have so many rows.
 _STATES = 1 << 18
+#: What Arrow says of types that its functions are not made for.
+_REFUSED = (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError)
 
 
 class AggregateKernel(Kernel):
@@ -72,13 +74,16 @@ class AggregateKernel(Kernel):
                 return None
             asked.append((number, measure, asks))
         columns: list[Any] = []
-        for (_, measure, asks), each in zip(asked, self.aggregations, strict=True):
-            with explained(each, table):
+        try:
+            for (_, measure, asks), each in zip(asked, self.aggregations, strict=True):
                 column = column_of(each, table)
-                columns += [pa.nulls(table.num_rows) if column is None else measure.asked_of(column)] * len(asks)
-        flat = [ask for _, _, asks in asked for ask in asks]
-        with explained(self.aggregations[0] if len(asked) == 1 else None, table):
+                columns += [pa.nulls(table.num_rows) if column is None else measure.asked_of(column)] * len(
+                    asks
+                )
+            flat = [ask for _, _, asks in asked for ask in asks]
             found, keys = grouped(key_columns(table, self.keys), columns, flat)
+        except _REFUSED:  # asked one by one, it shows which column it is
+            return None
         made: dict[str, Any] = dict(zip(self.keys, keys, strict=True))
         at = 0
         for number, measure, asks in asked:
@@ -156,8 +161,8 @@ def explained(aggregation: Any, table: pa.Table) -> Iterator[None]:
     """Have Arrow's refusal of a column's type say which aggregation and which column it is about."""
     try:
         yield
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        if aggregation is None or aggregation.on is None:
+    except _REFUSED as error:
+        if aggregation.on is None:
             raise
         raise TypeError(
             f"{aggregation.name} cannot be computed: column {aggregation.on!r} holds values of type "

@@ -64,7 +64,7 @@ def _between(values: np.ndarray, limits: np.ndarray, descending: bool) -> tuple[
 
 def _past_ties(low: np.ndarray, high: np.ndarray, rows: np.ndarray, limit_rows: np.ndarray) -> np.ndarray:
     """Among boundaries of equal key, the numbers of the rows decide."""
-    places = low.copy()
+    places: np.ndarray = low.copy()
     tied = np.flatnonzero(high > low)
     for begin in np.unique(low[tied]):
         mine = tied[low[tied] == begin]

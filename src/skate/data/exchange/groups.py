@@ -45,14 +45,14 @@ class Groups:
         return order, np.concatenate([[0], ends])
 
     def each(self, table: pa.Table) -> Iterator[tuple[Any, pa.Table]]:
-        """The key of each group (a value, a tuple of several, or None without keys) and its rows."""
+        """The key of each group (a value, or a tuple of any other number of them) and its rows."""
         order, starts = self.order()
         sorted_rows = table if self.count == 1 else solid(table).take(pa.array(order))
         values = [column.to_pylist() for column in self.keys.columns]
         for at in range(self.count):
             key = tuple(column[at] for column in values)
             rows = sorted_rows.slice(int(starts[at]), int(starts[at + 1] - starts[at]))
-            yield (key if len(key) > 1 else key[0] if key else None), rows
+            yield (key[0] if len(key) == 1 else key), rows
 
     def picked(self, rows: np.ndarray) -> Groups:
         """The same groups of other rows: those with these numbers, each as often as it is named."""

@@ -30,7 +30,8 @@ def partition_of(table: pa.Table, keys: Sequence[str], partitions: int) -> np.nd
     hashes = hash_rows(key_columns(table, keys))
     # The upper half of the hash times the number of partitions: no division, and no bias to speak of.
     places = ((hashes >> _HALF) * np.uint64(partitions)) >> _HALF
-    return places.astype(place_type(partitions))
+    small: np.ndarray = places.astype(place_type(partitions))
+    return small
 
 
 def place_type(partitions: int) -> type[np.unsignedinteger]:
@@ -102,13 +103,14 @@ def _numbers(array: pa.Array) -> np.ndarray:
     values = _plain(array)
     if values.dtype.kind != "f":
         wide = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64, copy=False)
-        return wide.view(np.uint64)
+        integers: np.ndarray = wide.view(np.uint64)
+        return integers
     values = values.astype(np.float64, copy=False)
     whole = np.floor(values) == values
     whole &= np.abs(values) < 2.0**63
     words = np.where(values != values, _NAN, values.view(np.uint64))
-    integers = np.where(whole, values, 0.0).astype(np.int64).view(np.uint64)
-    return np.where(whole, integers, words)
+    rounded = np.where(whole, values, 0.0).astype(np.int64).view(np.uint64)
+    return np.where(whole, rounded, words)
 
 
 def _plain(array: pa.Array) -> np.ndarray:
@@ -128,7 +130,8 @@ def _times(array: pa.Array) -> np.ndarray:
     factor = 86_400_000_000 if days else _MICROSECONDS[unit]
     # Far dates wrap around: a hash does not mind.
     scaled = values * np.int64(factor) if factor > 0 else values // np.int64(-factor)
-    return scaled.view(np.uint64)
+    words: np.ndarray = scaled.view(np.uint64)
+    return words
 
 
 def _hash_text(array: pa.Array) -> np.ndarray:
@@ -177,4 +180,5 @@ def _mixed(words: np.ndarray) -> np.ndarray:
     mixed ^= mixed >> _SHIFT
     mixed *= _STEP
     mixed ^= mixed >> _HALF
-    return mixed
+    found: np.ndarray = mixed
+    return found

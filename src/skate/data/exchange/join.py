@@ -125,7 +125,10 @@ class JoinKernel(Kernel):
     def merge(self, parts: Sequence[Sequence[pa.Table]], partition: int, plan: object) -> Iterator[pa.Table]:
         left, right = (joined(each) for each in parts)
         if not left.num_columns or not right.num_columns:  # an input that never had a row
-            left, right = (_with_keys(t, s, o) for t, s, o in ((left, self.sides[0], right), (right, self.sides[1], left)))
+            left, right = (
+                _with_keys(t, s, o)
+                for t, s, o in ((left, self.sides[0], right), (right, self.sides[1], left))
+            )
             if not left.num_columns:
                 yield pa.table({})
                 return
@@ -157,7 +160,9 @@ class JoinKernel(Kernel):
             inputs = [
                 acero.Declaration(
                     "table_source",
-                    acero.TableSourceNodeOptions(each.given.slice(at, rows) if each is divided else each.given),
+                    acero.TableSourceNodeOptions(
+                        each.given.slice(at, rows) if each is divided else each.given
+                    ),
                 )
                 for each in (left, right)
             ]

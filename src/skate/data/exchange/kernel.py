@@ -35,6 +35,10 @@ class Kernel:
     #: a partition must be merged whole. A partition that is much larger than others is divided so.
     divides: int | None = None
 
+    #: Whether what comes out has the columns, and as many rows, as what goes in.
+    keeps_columns = False
+    keeps_count = False
+
     def columns(self, source: int) -> tuple[str, ...] | None:
         """The columns of an input that are looked at at all; None if all are."""
         return None
@@ -65,4 +69,3 @@ class Kernel:
     def reach(self, partition: int, plan: Any) -> tuple[int, int]:
         """Of a kernel that cuts: the first row of a partition, and the row behind its last."""
         raise NotImplementedError
-

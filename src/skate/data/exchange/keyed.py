@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from skate.data.block import concat
+from skate.data.context import available_cpus
 from skate.data.exchange.groups import starts_of
 from skate.data.exchange.hashing import partition_of
 from skate.data.exchange.kernel import Kernel
@@ -16,21 +17,22 @@ from skate.data.exchange.parts import BLOCK_BYTES, deal, joined, solid
 from skate.data.exchange.sort import Order, check_keys
 from skate.data.steps.batches import BatchStep
 
+#: Blocks of groups for each CPU.
+_PIECES = 4
+
 
 class KeyedKernel(Kernel):
-    """Each partition is one block, sorted by its keys if that is wanted; or, `grouped`, several blocks of whole groups.
+    """Each partition is one block, sorted by its keys if that is wanted; or, `grouped`, several blocks of whole groups."""
 
-    `pieces` is how many blocks of groups are wanted of all rows together, so that there is work for all CPUs.
-    """
+    keeps_columns = keeps_count = True
 
     def __init__(
-        self, keys: Sequence[str], sort: bool, grouped: bool = False, pieces: int = 1, name: str = "Repartition"
+        self, keys: Sequence[str], sort: bool, grouped: bool = False, name: str = "Repartition"
     ) -> None:
         self.name = name
         self.keys = tuple(keys)
         self.sort = sort or grouped
         self.grouped = grouped
-        self.pieces = pieces
         if not self.keys:
             self.partitions_max = 1
 
@@ -38,8 +40,8 @@ class KeyedKernel(Kernel):
         check_keys(schemas[0], self.keys)
 
     def prepare(self, samples: Sequence[object], partitions: int, rows: Sequence[Sequence[int]]) -> int:
-        """How many rows a block of groups should have."""
-        return -(-sum(rows[0]) // self.pieces)
+        """How many rows a block of groups should have, so that there is work for all CPUs."""
+        return -(-sum(rows[0]) // (_PIECES * available_cpus())) if self.grouped else 0
 
     def split(
         self, block: pa.Table, source: int, start: int, plan: object, partitions: int

@@ -209,5 +209,7 @@ class Share(Measure):
 def _floats(column: Any) -> np.ndarray:
     """Numbers of a state; 0 where there is none."""
     filled = column.cast(pa.float64()).fill_null(0.0)
-    numbers: np.ndarray = filled.to_numpy(zero_copy_only=False) if isinstance(filled, pa.Array) else filled.to_numpy()
+    numbers: np.ndarray = (
+        filled.to_numpy(zero_copy_only=False) if isinstance(filled, pa.Array) else filled.to_numpy()
+    )
     return numbers

@@ -57,7 +57,8 @@ def in_order(table: pa.Table, order: np.ndarray | pa.Array) -> Iterator[pa.Table
 def rows_in_block(table: pa.Table) -> int:
     """How many rows of such a table make a block of a sensible size."""
     pieces = max(1, round(size_of(table) / BLOCK_BYTES))
-    return max(1, -(-table.num_rows // pieces))
+    rows: int = max(1, -(-table.num_rows // pieces))
+    return rows
 
 
 def joined(parts: Sequence[pa.Table]) -> pa.Table:

@@ -8,13 +8,18 @@ import pyarrow as pa
 
 from skate.data.exchange.kernel import Kernel
 from skate.data.exchange.parts import joined
+from skate.data.exchange.sort import Order
 
 
 class RangesKernel(Kernel):
     """So many blocks of equal length; the first ones have a row more where it does not come out even."""
 
+    keeps_columns = keeps_count = True
     name = "Repartition"
     cuts = True
+
+    def __init__(self, sort: bool = False) -> None:
+        self.sort = sort  # each block by all its columns
 
     def prepare(
         self, samples: Sequence[object], partitions: int, rows: Sequence[Sequence[int]]
@@ -31,4 +36,8 @@ class RangesKernel(Kernel):
 
     def merge(self, parts: Sequence[Sequence[pa.Table]], partition: int, plan: object) -> Iterator[pa.Table]:
         """The pieces of the partition as one block."""
-        yield joined(parts[0])
+        table = joined(parts[0])
+        if self.sort and table.num_rows:
+            names = tuple(table.column_names)
+            table = table.take(Order(names, (False,) * len(names)).indices(table))
+        yield table

@@ -3,26 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
 
-
-@dataclass
-class RandomSeedConfig:
-    """How an operation that draws random numbers is seeded.
-
-    Args:
-        seed: a whole number, or None for other numbers in each run.
-        reseed_after_execution: whether each run of the same dataset draws other numbers (of a series that `seed` determines).
-        use_timestamp_as_default: accepted; without a seed, nobody can tell how one was found.
-    """
-
-    seed: int | None = None
-    reseed_after_execution: bool = True
-    use_timestamp_as_default: bool = False
-
-    def __post_init__(self) -> None:
-        if self.seed is not None and not isinstance(self.seed, int):
-            raise ValueError(f"seed is a whole number or None, not {self.seed!r}")
+from skate.data.context import RandomSeedConfig
 
 
 class Seeds:

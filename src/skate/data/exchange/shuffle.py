@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from skate.data.exchange.hashing import place_type
 from skate.data.exchange.kernel import Kernel
 from skate.data.exchange.parts import deal, in_order, joined, rows_at, solid
-from skate.data.exchange.hashing import place_type
 from skate.data.exchange.seeds import Seeds
 
 _SPLITTING, _MERGING = 0, 1
@@ -23,7 +23,11 @@ class ShuffleKernel(Kernel):
     repartitions than that last bit of chance.
     """
 
-    def __init__(self, seeds: Seeds, even: bool = False, whole: bool = False, name: str = "RandomShuffle") -> None:
+    keeps_columns = keeps_count = True
+
+    def __init__(
+        self, seeds: Seeds, even: bool = False, whole: bool = False, name: str = "RandomShuffle"
+    ) -> None:
         self.name = name
         self.seeds = seeds
         self.even = even

@@ -1,4 +1,4 @@
-"""Rows in order of their keys; rows with equal keys stay in the order they had. NaN comes after all numbers, null at the very end.
+"""Rows in order of their keys; rows with equal keys stay in the order they had. NaN comes after all numbers, null last.
 
 Partitions are ranges of keys, with boundaries taken from a sample. A boundary is a key *and* the number of the row it was taken
 from, so that however many rows have one key, they are spread over as many partitions as any other rows.
@@ -58,6 +58,7 @@ class Order:
 class SortKernel(Kernel):
     """Sorts by one or several columns; `boundaries` are keys at which partitions begin, if the program says them."""
 
+    keeps_columns = keeps_count = True
     name = "Sort"
 
     def __init__(self, order: Order, boundaries: Sequence[Any] | None = None) -> None:
@@ -102,10 +103,11 @@ class SortKernel(Kernel):
         return together.take(pa.array(places)).drop_columns(["weight"])
 
     def _given(self, partitions: int) -> pa.Table:
-        """The boundaries that the program said: a row that equals one is behind it."""
+        """The boundaries that the program said: a row that equals one is on the side of the larger keys."""
         values = pa.array(self.boundaries)
         values = values.take(pc.array_sort_indices(values, order=self.order.sort_keys()[0][1]))
-        return pa.table({"0": values, _ROW: pa.array(np.full(partitions - 1, -1))})
+        row = np.iinfo(np.int64).max if self.order.descending[0] else -1
+        return pa.table({"0": values, _ROW: pa.array(np.full(partitions - 1, row))})
 
     def split(
         self, block: pa.Table, source: int, start: int, plan: pa.Table, partitions: int

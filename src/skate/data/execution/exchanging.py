@@ -24,7 +24,6 @@ _PIECES_HELD = 2
 _PARTITION_BYTES_MIN = 1 << 20
 
 
-
 class ExchangeRunning(Running):
     """All blocks are taken in, sampled if the kernel wants that, split into partitions, and the partitions merged."""
 
@@ -85,7 +84,7 @@ class ExchangeRunning(Running):
                 return self._context.target_partition_size
             limits = self._context.limits()
             share = limits.budget_bytes // (_PIECES_HELD * limits.slots)
-            self._most = max(_PARTITION_BYTES_MIN, min(self._context.target_partition_size, share))
+            self._most = min(self._context.target_partition_size, max(_PARTITION_BYTES_MIN, share))
         return self._most
 
     def _ask_for_samples(self) -> None:

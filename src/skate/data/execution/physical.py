@@ -7,8 +7,9 @@ from typing import Any
 
 from skate.data.compute import Compute
 from skate.data.context import DataContext, available_cpus
-from skate.data.execution.executor import Topology
+from skate.data.exchange.keyed import GroupStep
 from skate.data.execution.exchanging import ExchangeRunning
+from skate.data.execution.executor import Topology
 from skate.data.execution.operators import ChainRunning, LimitRunning, Running, UnionRunning
 from skate.data.execution.several import FromBlocksRunning, MixRunning, OrderRunning, ZipRunning
 from skate.data.plan import operators as logical
@@ -20,7 +21,7 @@ from skate.data.steps.writing import WriteStep
 
 _FUSED = (
     logical.MapRows, logical.MapBatches, logical.Filter, logical.Project, logical.Sample, logical.Write,
-    logical.Steps,
+    logical.Steps, logical.MapGroups,
 )  # fmt: skip
 
 
@@ -44,6 +45,8 @@ class Physical:
     def _operator(self, node: logical.Operator) -> Running:
         if isinstance(node, _FUSED):
             return self._chain(node)
+        if isinstance(node, logical.Exchange):
+            node = _with_steps(node)
         inputs = [self._operator(each) for each in node.inputs]
         return self.topology.add(self._single(node), inputs)
 
@@ -66,9 +69,7 @@ class Physical:
         if isinstance(node, logical.Rebatch):
             return ChainRunning(node.name, [RebatchStep(node.rows)], rows_at_least=node.rows)
         if isinstance(node, logical.Exchange):
-            return ExchangeRunning(
-                node.name, node.kernel, node.partitions, context, node.compute
-            )
+            return ExchangeRunning(node.name, node.kernel, node.partitions, context, node.compute)
         raise TypeError(f"no operator runs {node!r}")
 
     def _chain(self, node: logical.Operator) -> Running:
@@ -129,6 +130,8 @@ class Physical:
             return RowStep(node.kind, node.udf)
         if isinstance(node, logical.MapBatches):
             return BatchStep(node.udf, node.batch_size, node.batch_format, node.zero_copy)
+        if isinstance(node, logical.MapGroups):
+            return GroupStep(node.keys, BatchStep(node.udf, None, node.batch_format, node.zero_copy))
         if isinstance(node, logical.Filter):
             return FilterStep(node.predicate)
         if isinstance(node, logical.Project):
@@ -137,6 +140,16 @@ class Physical:
             return SampleStep(node.fraction, node.seed)
         assert isinstance(node, logical.Write)
         return WriteStep(node.datasink)
+
+
+def _with_steps(node: logical.Exchange) -> logical.Operator:
+    """An exchange whose inputs end with what its kernel does with blocks where they are made."""
+    inputs = list(node.inputs)
+    for source, each in enumerate(inputs):
+        steps = tuple(node.kernel.steps(source))
+        if steps:
+            inputs[source] = logical.Steps((each,), steps, f"Before{node.name}")
+    return node.over(*inputs)
 
 
 def _merged(before: Compute, after: Compute) -> Compute | None:

@@ -101,7 +101,9 @@ def merge(key: str, holder: list[Any], extra: Any, plan: Any, *parts: pa.Table) 
         started = time.perf_counter()
 
 
-def parts_of(kernel: Any, given: Sequence[pa.Table], where: Any, plan: Any, partitions: int) -> list[pa.Table]:
+def parts_of(
+    kernel: Any, given: Sequence[pa.Table], where: Any, plan: Any, partitions: int
+) -> list[pa.Table]:
     """Neighbouring blocks of an exchange by partition; `where` is their input, their first row and their number."""
     source, start, _ = where
     found: list[pa.Table] = kernel.split(joined(given), source, start, plan, partitions)

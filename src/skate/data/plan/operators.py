@@ -231,6 +231,21 @@ class Exchange(Operator):
 
 
 @dataclass(frozen=True, eq=False)
+class MapGroups(Operator):
+    """A function of a batch for each group, behind an exchange that gives blocks of whole groups."""
+
+    keys: tuple[str, ...] = ()
+    udf: Any = None
+    batch_format: str | None = "default"
+    zero_copy: bool = True
+    compute: Compute = field(default_factory=Compute)
+
+    @property
+    def name(self) -> str:
+        return f"MapGroups({self.udf.name})"
+
+
+@dataclass(frozen=True, eq=False)
 class RandomizeBlockOrder(Operator):
     """The blocks in random order, their rows as they were."""
 
