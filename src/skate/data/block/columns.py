@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,56 +13,105 @@ from skate.data.block import objects, tensors
 
 #: Arrow reads these types of single values by itself, so that a column of them needs no look at each value.
 _PLAIN = frozenset({int, float, str, bool, bytes, type(None)})
+_NUMBERS = frozenset({int, float, bool, type(None)})
+#: Text of fewer bytes than this has 32-bit offsets.
+_NARROW_BYTES = 1 << 31
+_REFUSALS = (
+    pa.ArrowInvalid,
+    pa.ArrowTypeError,
+    pa.ArrowNotImplementedError,
+    pa.ArrowKeyError,
+    OverflowError,
+    ValueError,
+    TypeError,
+)
 
 
 def from_values(values: Sequence[Any]) -> pa.Array:
     """A column from one Python value a row: an Arrow type if there is one, arrays as tensors, anything else pickled."""
     kinds = set(map(type, values))
-    if not kinds <= _PLAIN and any(_is_array(kind) for kind in kinds):
-        return _from_arrays(values)
+    if not kinds <= _PLAIN:
+        if any(_is_array(kind) for kind in kinds):
+            return _from_arrays(values)
+        if _would_change(values, kinds):
+            return objects.from_objects(values)
+    elif str in kinds and bytes in kinds:  # Arrow would make bytes of the text
+        return objects.from_objects(values)
     try:
         return pa.array(values)
-    except (
-        pa.ArrowInvalid,
-        pa.ArrowTypeError,
-        pa.ArrowNotImplementedError,
-        OverflowError,
-        ValueError,
-        TypeError,
-    ):
+    except _REFUSALS:
         return _from_mixed(values, kinds)
 
 
+def _would_change(values: Sequence[Any], kinds: set[type]) -> bool:
+    """Whether Arrow takes the values, but gives back others: lists for sets, dates for points in time, times without zone."""
+    if set in kinds or frozenset in kinds:
+        return True
+    if datetime.datetime in kinds:
+        if datetime.date in kinds:
+            return True
+        zones = {value.tzinfo is None for value in values if isinstance(value, datetime.datetime)}
+        return len(zones) > 1
+    return False
+
+
 def _from_mixed(values: Sequence[Any], kinds: set[type]) -> pa.Array:
-    numbers = {int, float, bool, type(None)}
-    if kinds <= numbers and float in kinds:
+    if kinds <= _NUMBERS and float in kinds and bool not in kinds:
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
-    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
-    if any(isinstance(value, np.generic) for value in values):
-        return from_values(plain)
+    if kinds <= {int, type(None)}:
+        try:
+            return pa.array(values, pa.uint64())
+        except _REFUSALS:
+            return objects.from_objects(values)
+    if any(issubclass(kind, np.generic) for kind in kinds):
+        plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+        if not any(isinstance(value, np.generic) for value in plain):
+            return from_values(plain)
     return objects.from_objects(values)
 
 
 def _is_array(kind: type) -> bool:
     return (
         issubclass(kind, np.ndarray)
-        or kind.__module__.split(".", 1)[0] in ("torch", "jaxlib")
+        or kind.__module__.split(".", 1)[0] in ("torch", "jaxlib", "tensorflow")
         and hasattr(kind, "__array__")
     )
 
 
+def as_ndarray(value: Any) -> np.ndarray:
+    """A numpy array of an array of another library; what numpy has no type for (bfloat16) is widened to float32."""
+    if isinstance(value, np.ndarray):
+        return value
+    try:
+        if hasattr(value, "detach"):
+            value = value.detach().cpu()
+        return np.asarray(value)
+    except TypeError:
+        if hasattr(value, "float"):
+            return np.asarray(value.float())
+        raise
+
+
 def _from_arrays(values: Sequence[Any]) -> pa.Array:
-    arrays = [None if value is None else np.asarray(value) for value in values]
-    if all(each is None or each.ndim == 0 for each in arrays):
+    try:
+        arrays = [None if value is None else as_ndarray(value) for value in values]
+    except (TypeError, ValueError):
+        return objects.from_objects(values)
+    present = [each for each in arrays if each is not None]
+    if all(each.ndim == 0 for each in present):
+        if len(present) == len(arrays):
+            return from_array(np.stack(present))
         return from_values([None if each is None else each.item() for each in arrays])
     try:
         return tensors.from_arrays(arrays)
     except TypeError:
-        lists = [None if each is None else each.tolist() for each in arrays]
+        pass
+    if all(each.dtype == object for each in present):  # lists, as arrays of objects, when a batch is of numpy
         try:
-            return pa.array(lists)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-            return objects.from_objects(values)
+            return pa.array([None if each is None else each.tolist() for each in arrays])
+        except _REFUSALS:
+            pass
+    return objects.from_objects(arrays)
 
 
 def from_array(values: np.ndarray) -> pa.Array:
@@ -70,19 +120,51 @@ def from_array(values: np.ndarray) -> pa.Array:
         try:
             return tensors.from_ndarray(values)
         except TypeError:
-            return from_values(list(values))
+            return objects.from_objects(list(values))
     if values.dtype == object:
-        return from_values(values.tolist() if not _holds_arrays(values) else list(values))
-    if values.dtype.kind in "UT":
+        return from_values(list(values))
+    if values.dtype.kind == "U":
         return pa.array(values.tolist(), pa.string())
+    if values.dtype.kind == "S":
+        return pa.array(values.tolist(), pa.binary())
     try:
         return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        return from_values(values.tolist())
+    except _REFUSALS:
+        return from_values(_items(values))
 
 
-def _holds_arrays(values: np.ndarray) -> bool:
-    return any(isinstance(value, np.ndarray) for value in values)
+def _items(values: np.ndarray) -> list[Any]:
+    if values.dtype.kind == "V" and values.dtype.names is None:  # ml_dtypes' bfloat16 and the like
+        try:
+            return list(values.astype(np.float32).tolist())
+        except (TypeError, ValueError):
+            return list(values)
+    return list(values.tolist())
+
+
+def from_series(series: Any) -> pa.Array:
+    """A column from a pandas Series or Index; NaN and the other ways to say that a value is missing are null."""
+    if series.dtype == object:
+        return from_values([None if _is_missing(value) else value for value in series.tolist()])
+    try:
+        made = pa.Array.from_pandas(series)
+    except _REFUSALS:  # complex numbers and other dtypes that Arrow has not
+        return from_values([None if _is_missing(value) else value for value in series.tolist()])
+    if isinstance(made, pa.ChunkedArray):
+        made = made.combine_chunks()
+    if pa.types.is_large_string(made.type) and made.nbytes < _NARROW_BYTES:
+        # Else text from a DataFrame and text from rows would be of two types, where they are joined and grouped.
+        made = made.cast(pa.string())
+    if isinstance(made.type, pa.BaseExtensionType) and not tensors.is_tensor(made.type):
+        # pandas' own types of periods and intervals cannot be computed with anywhere else.
+        return from_values(series.tolist()) if not objects.is_object(made.type) else made
+    return made
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or isinstance(value, float) and value != value:
+        return True
+    return type(value).__name__ in ("NAType", "NaTType")
 
 
 def to_numpy(column: pa.ChunkedArray) -> np.ndarray:
@@ -91,9 +173,19 @@ def to_numpy(column: pa.ChunkedArray) -> np.ndarray:
     if tensors.is_tensor(kind):
         return tensors.to_ndarray(column)
     if objects.is_object(kind):
-        return _object_array(objects.to_objects(column))
-    if pa.types.is_nested(kind) and not pa.types.is_struct(kind) and not pa.types.is_map(kind):
+        return object_array(objects.to_objects(column))
+    if isinstance(kind, pa.BaseExtensionType):
+        if not pa.types.is_primitive(kind.storage_type):
+            return object_array(column.to_pylist())
+        column = pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type)
+        return to_numpy(column)
+    if pa.types.is_dictionary(kind):  # chunk by chunk: Arrow gives wrong values for nulls in several
+        column = pa.chunked_array([chunk.cast(kind.value_type) for chunk in column.chunks], kind.value_type)
+        return to_numpy(column)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return _from_lists(column)
+    if pa.types.is_null(kind):
+        return np.full(len(column), np.nan)
     if column.num_chunks == 1:
         chunk = column.chunk(0)
         dense = not chunk.null_count and pa.types.is_primitive(kind) and not pa.types.is_boolean(kind)
@@ -104,19 +196,35 @@ def to_numpy(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def _from_lists(column: pa.ChunkedArray) -> np.ndarray:
-    """Lists of one length become one array, as arrays of one shape do; others one array a row."""
-    rows = [None if value is None else np.asarray(value) for value in column.to_pylist()]
-    shapes = {None if row is None else row.shape for row in rows}
-    if (
-        len(shapes) == 1
-        and None not in shapes
-        and all(row.dtype != object for row in rows if row is not None)
-    ):
-        return np.stack(rows)  # type: ignore[arg-type]
-    return _object_array(rows)
+    """One array a row: parts of one array where the elements are numbers, none of them null."""
+    rows: list[np.ndarray | None] = []
+    inner = column.type.value_type
+    plain = pa.types.is_primitive(inner) and not pa.types.is_temporal(inner)
+    for chunk in column.chunks:
+        if not plain or chunk.flatten().null_count:
+            rows += [None if value is None else _row_array(value, inner) for value in chunk.to_pylist()]
+            continue
+        flat = chunk.flatten().to_numpy(zero_copy_only=False)
+        ends = np.cumsum(chunk.value_lengths().fill_null(0).to_numpy(zero_copy_only=False))
+        parts: list[Any] = np.split(flat, ends[:-1]) if len(chunk) else []
+        if chunk.null_count:
+            valid = chunk.is_valid().to_pylist()
+            parts = [part if ok else None for part, ok in zip(parts, valid, strict=True)]
+        rows += parts
+    return object_array(rows)
 
 
-def _object_array(values: list[Any]) -> np.ndarray:
+def _row_array(value: list[Any], inner: pa.DataType) -> np.ndarray:
+    if pa.types.is_primitive(inner):
+        made: np.ndarray = pa.array(value, inner).to_numpy(zero_copy_only=False)
+        return made
+    if pa.types.is_nested(inner) and not pa.types.is_struct(inner) and not pa.types.is_map(inner):
+        return object_array([None if each is None else _row_array(each, inner.value_type) for each in value])
+    return object_array(value)
+
+
+def object_array(values: Sequence[Any]) -> np.ndarray:
+    """An array of objects, one a value, also where the values are arrays themselves."""
     out = np.empty(len(values), dtype=object)
     for at, value in enumerate(values):
         out[at] = value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -48,7 +49,7 @@ def from_batch(batch: Batch) -> pa.Table:
         return pa.Table.from_batches([batch])
     if isinstance(batch, Mapping):
         return from_columns(batch)
-    if type(batch).__module__.split(".", 1)[0] == "pandas" and hasattr(batch, "columns"):
+    if hasattr(batch, "iloc") and hasattr(batch, "columns"):
         return from_pandas(batch)
     raise ValueError(
         f"a batch is a dict of column name to array, a pandas DataFrame or a pyarrow Table, not {type(batch).__name__}: "
@@ -67,8 +68,10 @@ def from_columns(batch: Mapping[str, Any]) -> pa.Table:
             made[name] = columns.from_array(values)
         elif isinstance(values, (list, tuple)):
             made[name] = columns.from_values(values)
+        elif hasattr(values, "iloc"):
+            made[name] = columns.from_series(values)
         elif hasattr(values, "__array__") and np.ndim(values):
-            made[name] = columns.from_array(np.asarray(values))
+            made[name] = columns.from_array(columns.as_ndarray(values))
         else:
             raise ValueError(
                 f"column {name!r} of a batch is a {type(values).__name__}, {values!r:.80}; a column is an array or a list with "
@@ -83,20 +86,13 @@ def from_columns(batch: Mapping[str, Any]) -> pa.Table:
 
 
 def from_pandas(frame: Any) -> pa.Table:
-    """A block from a DataFrame; columns of arrays become tensors, what Arrow has no type for is pickled."""
-    made: dict[str, Any] = {}
-    for at, name in enumerate(frame.columns):
-        series = frame.iloc[:, at]
-        if series.dtype == object:
-            values = [None if value is None or value is np.nan else value for value in series.tolist()]
-            made[str(name)] = columns.from_values(values)
-        else:
-            made[str(name)] = pa.Array.from_pandas(series)
-    table = pa.table(made)
-    index = frame.index
-    if index.name is not None and index.name not in made:
-        table = table.append_column(str(index.name), pa.Array.from_pandas(index))
-    return table
+    """A block from a DataFrame, without its index; columns of arrays become tensors, what Arrow has no type for is pickled."""
+    return _frames().from_frame(frame)
+
+
+def _frames() -> Any:
+    # pandas takes 300 ms to load, which only those who want frames pay.
+    return importlib.import_module("skate.data.block.frames")
 
 
 def to_batch(table: pa.Table, batch_format: str | None) -> Batch:
@@ -111,27 +107,8 @@ def to_batch(table: pa.Table, batch_format: str | None) -> Batch:
 
 
 def to_pandas(table: pa.Table) -> Any:
-    """A block as a DataFrame; arrays are objects in it."""
-    import pandas as pd  # 300 ms that only those who want frames pay
-
-    special = [
-        name
-        for name, kind in zip(table.column_names, table.schema.types, strict=True)
-        if tensors.is_tensor(kind) or objects.is_object(kind)
-    ]
-    if not special:
-        return table.to_pandas()
-    plain = table.drop_columns(special).to_pandas()
-    made: dict[str, Any] = {}
-    for name in table.column_names:
-        if name in special:
-            values = columns.to_values(table.column(name))
-            series = pd.Series(np.empty(len(values), dtype=object))
-            series[:] = values
-            made[name] = series
-        else:
-            made[name] = plain[name]
-    return pd.DataFrame(made, columns=table.column_names)
+    """A block as a DataFrame; see `skate.data.block.frames`."""
+    return _frames().to_frame(table)
 
 
 def rows_of(table: pa.Table) -> Iterator[dict[str, Any]]:

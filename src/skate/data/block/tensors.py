@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+#: Kinds of numpy's dtypes that Arrow's own type of tensors can hold.
+_NUMBERS = "biuf"
+
 
 class RaggedTensorType(pa.ExtensionType):  # type: ignore[misc]
     """A column of arrays of one number type, each with its own shape."""
@@ -64,6 +67,8 @@ def from_ndarray(values: np.ndarray) -> pa.Array:
     shape = values.shape[1:]
     if kind is None:
         raise TypeError(f"arrays of {values.dtype} cannot be a column")
+    if values.dtype.kind not in _NUMBERS:
+        return ragged(list(values), kind)
     if 0 in shape or not len(values):  # Arrow's own type cannot say how many rows of nothing there are
         if not len(values) and 0 not in shape:
             storage = pa.array([], pa.list_(kind, int(np.prod(shape))))
@@ -78,19 +83,26 @@ def from_arrays(values: Sequence[Any]) -> pa.Array:
     """A column from one array (or None) a row; TypeError if they have no number type in common."""
     arrays = [None if value is None else np.asarray(value) for value in values]
     present = [each for each in arrays if each is not None]
-    dtype = np.result_type(*{each.dtype for each in present}) if present else np.dtype("float64")
+    dtypes = {each.dtype for each in present}
+    if len({each.kind in _NUMBERS for each in dtypes}) > 1:
+        raise TypeError(f"arrays of {', '.join(map(str, dtypes))} cannot be one column")
+    dtype = np.result_type(*dtypes) if present else np.dtype("float64")
     kind = _arrow_type(dtype)
     if kind is None:
         raise TypeError(f"arrays of {dtype} cannot be a column")
     shapes = {each.shape for each in present}
-    if len(shapes) == 1 and len(present) == len(arrays) and 0 not in next(iter(shapes)):
+    plain = dtype.kind in _NUMBERS and len(shapes) == 1 and len(present) == len(arrays)
+    if plain and 0 not in next(iter(shapes)):
         return from_ndarray(np.stack(present).astype(dtype, copy=False))
     return ragged([None if each is None else each.astype(dtype, copy=False) for each in arrays], kind)
 
 
 def ragged(arrays: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """A column of arrays of any shapes, of one number type."""
-    data = pa.array([None if each is None else each.reshape(-1) for each in arrays], pa.large_list(kind))
+    flat = [None if each is None else each.reshape(-1) for each in arrays]
+    if pa.types.is_string(kind):
+        flat = [None if each is None else each.tolist() for each in flat]
+    data = pa.array(flat, pa.large_list(kind))
     shape = pa.array([None if each is None else list(each.shape) for each in arrays], pa.list_(pa.int64()))
     mask = pa.array([each is None for each in arrays], pa.bool_())
     storage = pa.StructArray.from_arrays([data, shape], ["data", "shape"], mask=mask)
@@ -107,8 +119,13 @@ def to_ndarray(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
             return np.empty((0, *kind.shape), kind.value_type.to_pandas_dtype())
         parts = [_dense(chunk, kind) for chunk in chunks]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
-    out = np.empty(len(column), dtype=object)
-    for at, value in enumerate(to_arrays(column)):
+    rows = to_arrays(column)
+    if rows and all(row is not None and row.shape == rows[0].shape for row in rows):
+        # Arrays that Arrow's own type cannot hold although they have one shape: of text, of times, of nothing.
+        if 0 in rows[0].shape or rows[0].dtype.kind not in _NUMBERS:
+            return np.stack(rows)
+    out = np.empty(len(rows), dtype=object)
+    for at, value in enumerate(rows):
         out[at] = value
     return out
 
@@ -145,6 +162,8 @@ def _dense(chunk: pa.Array, kind: pa.FixedShapeTensorType) -> np.ndarray:
 
 
 def _one(values: pa.Array, shape: list[int], kind: pa.DataType) -> np.ndarray:
+    if pa.types.is_string(kind):
+        return np.array([] if values is None else values.to_pylist(), dtype=str).reshape(shape)
     if values is None:
         return np.empty(shape, kind.to_pandas_dtype())
     numbers: np.ndarray = values.to_numpy(zero_copy_only=False)
@@ -152,7 +171,9 @@ def _one(values: pa.Array, shape: list[int], kind: pa.DataType) -> np.ndarray:
 
 
 def _arrow_type(dtype: np.dtype) -> pa.DataType | None:
-    if dtype.kind not in "biuf":
+    if dtype.kind == "U":
+        return pa.string()
+    if dtype.kind not in _NUMBERS + "mM":
         return None
     try:
         return pa.from_numpy_dtype(dtype)

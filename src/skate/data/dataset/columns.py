@@ -2,8 +2,238 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from skate.data import block as blocks
+from skate.data.block import columns, names
+from skate.data.compute import requested
 from skate.data.dataset.base import DatasetBase
+from skate.data.expressions.projection import StarExpr, UnnestExpr, columns_needed
+from skate.data.expressions.tree import ColumnExpr, Expr
+from skate.data.plan import operators as logical
+from skate.data.plan.names import known_names
+from skate.data.steps.udf import Udf
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
+_FORMATS = ("pandas", "pyarrow", "numpy")
 
 
 class Columns(DatasetBase):
-    """Columns by name and by expression."""
+    """Columns by name and by expression.
+
+    Where the plan tells the names of the columns, an unknown one is refused at once; elsewhere it is when the plan runs.
+    """
+
+    def add_column(
+        self,
+        col: str,
+        fn: Callable[..., Any],
+        *,
+        batch_format: str | None = "pandas",
+        compute: Any = None,
+        concurrency: Any = None,
+        **ray_remote_args: Any,
+    ) -> Dataset:
+        """A column made by a function of each block, given as a DataFrame ("pandas"), a dict of arrays ("numpy") or a Table
+        ("pyarrow").
+
+        The function returns an array, a Series, a list or one value for all rows. A column of that name is replaced. See
+        `with_column` for expressions, which need no function.
+        """
+        if not isinstance(col, str):
+            raise ValueError(f"the name of a column is a string, not {col!r}")
+        if not callable(fn):
+            raise ValueError(f"fn of add_column is a function of a batch, not {fn!r:.80}")
+        if batch_format not in _FORMATS:
+            raise ValueError(
+                f"batch_format of add_column is one of {', '.join(map(repr, _FORMATS))}, not {batch_format!r}"
+            )
+        udf = Udf(AddColumn(col, fn, batch_format))
+        how = requested(None, compute, concurrency, ray_remote_args)
+        return self._with(logical.MapBatches((self._plan,), udf, None, "pyarrow", True, True, how))
+
+    def drop_columns(
+        self,
+        cols: str | Sequence[str],
+        *,
+        compute: Any = None,
+        concurrency: Any = None,
+        **ray_remote_args: Any,
+    ) -> Dataset:
+        """All columns but some. Raises ValueError for names given twice, KeyError for unknown ones."""
+        dropped = _unique("drop_columns", cols)
+        self._check(dropped)
+        if not dropped:
+            return self._with(self._plan)
+        return self._projected(compute, concurrency, ray_remote_args, keep=True, drop=dropped)
+
+    def select_columns(
+        self,
+        cols: str | Sequence[str],
+        *,
+        compute: Any = None,
+        concurrency: Any = None,
+        **ray_remote_args: Any,
+    ) -> Dataset:
+        """Some columns, in the order given. Raises ValueError for names given twice, KeyError for unknown ones."""
+        chosen = _unique("select_columns", cols)
+        self._check(chosen)
+        return self._projected(
+            compute, concurrency, ray_remote_args, columns=tuple((name, ColumnExpr(name)) for name in chosen)
+        )
+
+    def rename_columns(
+        self, names: Mapping[str, str] | Sequence[str], *, concurrency: Any = None, **ray_remote_args: Any
+    ) -> Dataset:
+        """Other names for columns: a dict of old to new, or a list of new ones for all.
+
+        A column whose name is given to another one is gone, unless it is renamed too.
+        """
+        if isinstance(names, Mapping):
+            pairs = list(names.items())
+        elif isinstance(names, (list, tuple)):
+            pairs = [(old, new) for old, new in self._all_renamed(names)]
+        else:
+            raise TypeError(
+                f"rename_columns takes a dict of old to new names or a list of new ones, not {names!r}"
+            )
+        if not pairs:
+            raise ValueError("rename_columns was given no names; say which columns are renamed, and to what")
+        for each in (name for pair in pairs for name in pair):
+            if not isinstance(each, str):
+                raise ValueError(f"the names of columns are strings, not {each!r}")
+        _unique("rename_columns", [new for _, new in pairs])
+        self._check([old for old, _ in pairs])
+        return self._projected(None, concurrency, ray_remote_args, renames=tuple(pairs))
+
+    def _all_renamed(self, new: Sequence[str]) -> list[tuple[str, str]]:
+        if not new:
+            return []
+        present = known_names(self._plan)
+        if present is None:
+            everything: Any = self
+            present = everything.columns() or []
+        if len(present) != len(new):
+            raise ValueError(
+                f"rename_columns was given {len(new)} names, but there are {len(present)} columns: {', '.join(present)}; give as "
+                f"many, or a dict of those to rename"
+            )
+        return list(zip(present, new, strict=True))
+
+    def with_column(
+        self, column_name: str, expr: Expr, *, compute: Any = None, **ray_remote_args: Any
+    ) -> Dataset:
+        """A column computed by an expression, added or put in the place of one with that name."""
+        return self.with_columns({column_name: expr}, compute=compute, **ray_remote_args)
+
+    def with_columns(
+        self,
+        exprs: Mapping[str, Expr] | UnnestExpr | None = None,
+        *more_exprs: Mapping[str, Expr] | UnnestExpr,
+        compute: Any = None,
+        **ray_remote_args: Any,
+    ) -> Dataset:
+        """Columns computed by expressions: dicts of name to expression, and `unnest(...)` for the fields of structs.
+
+        All expressions see the columns as they were before.
+        """
+        made: dict[str, Any] = {}
+        for given in (exprs, *more_exprs):
+            if given is None:
+                continue
+            if isinstance(given, UnnestExpr):
+                made[f"*{len(made)}"] = given
+                continue
+            if not isinstance(given, Mapping):
+                raise TypeError(
+                    f"with_columns takes dicts of name to expression, and unnest(...), not {given!r:.80}"
+                )
+            for name, expression in given.items():
+                made[_checked(name, expression)] = expression
+        if not made:
+            return self._with(self._plan)
+        present = known_names(self._plan)
+        if present is not None:
+            for expression in made.values():
+                for needed in columns_needed(expression) or ():
+                    names.known(present, needed)
+        return self._projected(compute, None, ray_remote_args, keep=True, columns=tuple(made.items()))
+
+    def _check(self, asked: Sequence[str]) -> None:
+        present = known_names(self._plan)
+        if present is not None:
+            for name in asked:
+                names.known(present, name)
+
+    def _projected(self, compute: Any, concurrency: Any, remote_args: dict[str, Any], **what: Any) -> Dataset:
+        how = requested(None, compute, concurrency, remote_args)
+        return self._with(logical.Project((self._plan,), compute=how, **what))
+
+
+class AddColumn:
+    """The step of `add_column`: a function's result set as a column, the others as they are."""
+
+    __name__ = "add_column"
+
+    def __init__(self, name: str, fn: Callable[..., Any], batch_format: str | None) -> None:
+        self.name = name
+        self.fn = fn
+        self.batch_format = batch_format
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        made = self.fn(blocks.to_batch(table, self.batch_format))
+        column = self._column(made, table.num_rows)
+        if len(column) != table.num_rows:
+            raise ValueError(
+                f"the function of add_column({self.name!r}) returned {len(column)} values for {table.num_rows} rows"
+            )
+        if self.name in table.column_names:
+            return table.set_column(table.column_names.index(self.name), self.name, column)
+        return table.append_column(self.name, column)
+
+    def _column(self, made: Any, rows: int) -> Any:
+        if isinstance(made, (pa.Array, pa.ChunkedArray)):
+            return made
+        if hasattr(made, "iloc"):
+            return columns.from_series(made)
+        if isinstance(made, (list, tuple)):
+            return columns.from_values(made)
+        if hasattr(made, "__array__") and np.ndim(made):
+            return columns.from_array(columns.as_ndarray(made))
+        return columns.from_values([made] * rows)
+
+
+def _unique(word: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str):
+        given = [given]
+    if isinstance(given, (bytes, Mapping)) or not hasattr(given, "__iter__"):
+        raise TypeError(f"{word} takes the name of a column or a list of names, not {given!r}")
+    found = tuple(given)
+    for name in found:
+        if not isinstance(name, str):
+            raise ValueError(
+                f"{word} takes names of columns, not {name!r}; expressions are for with_column()"
+            )
+    twice = {name for name in found if found.count(name) > 1}
+    if twice:
+        raise ValueError(f"{word} was given {', '.join(map(repr, sorted(twice)))} more than once")
+    return found
+
+
+def _checked(name: Any, expression: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a column is a string, not {name!r}")
+    if not isinstance(expression, Expr):
+        raise TypeError(
+            f"the column {name!r} is given by {expression!r:.80}, which is no expression; write lit(...) for one value, or "
+            f"add_column() for a function"
+        )
+    if isinstance(expression, (StarExpr, UnnestExpr)):
+        raise TypeError(f"{expression!r} stands for several columns, and {name!r} is one")
+    return name

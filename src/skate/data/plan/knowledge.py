@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skate.data.plan import operators as logical
+from skate.data.steps.columns import ProjectStep
 
 #: Steps that leave the columns as they are.
 _SAME_COLUMNS = (
@@ -56,6 +57,9 @@ def schema_of(plan: logical.Operator) -> Any:
         return None if schema is None or plan.columns is not None else schema
     if isinstance(plan, _SAME_COLUMNS):
         return schema_of(plan.inputs[0])
+    if isinstance(plan, logical.Project):
+        before = schema_of(plan.inputs[0])
+        return None if before is None else ProjectStep(plan).schema(before)
     if isinstance(plan, logical.Exchange) and getattr(plan.kernel, "keeps_columns", False):
         return schema_of(plan.inputs[0])
     return None

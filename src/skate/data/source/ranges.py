@@ -11,6 +11,9 @@ import pyarrow as pa
 from skate.data.block import from_batch, from_rows
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
 
+#: The columns of so many values are found before a run, where it helps to tell a wrong name at once.
+_FEW_ITEMS = 1000
+
 
 class RangeDatasource(Datasource):
     """The whole numbers below `n`, in a column of that name or as arrays of a shape."""
@@ -28,6 +31,9 @@ class RangeDatasource(Datasource):
 
     def known_rows(self) -> int:
         return self.n
+
+    def known_schema(self) -> pa.Schema:
+        return next(_Numbers(0, 0, self.column, self.shape)()).schema
 
     def get_read_tasks(self, parallelism: int, per_task_row_limit: int | None = None) -> list[ReadTask]:
         tasks = []
@@ -68,6 +74,11 @@ class ItemsDatasource(Datasource):
 
     def known_rows(self) -> int:
         return len(self.items)
+
+    def known_schema(self) -> pa.Schema | None:
+        if not self.items or len(self.items) > _FEW_ITEMS:
+            return None
+        return next(_Items(self.items)()).schema
 
     def get_read_tasks(self, parallelism: int, per_task_row_limit: int | None = None) -> list[ReadTask]:
         count = max(1, min(parallelism, len(self.items)))

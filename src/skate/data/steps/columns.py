@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+from skate.data.block import names
+from skate.data.expressions.downloads import DownloadExpr
+from skate.data.expressions.functions import UDFExpr
+from skate.data.expressions.projection import StarExpr, UnnestExpr, column_of, mask_of
+from skate.data.steps.place import Place, here
 
 
 class FilterStep:
@@ -16,8 +23,10 @@ class FilterStep:
         self.predicate = predicate
 
     def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        place = here()
         for table in given:
-            yield table.filter(self.predicate.evaluate(table)) if table.num_rows else table
+            yield table.filter(mask_of(self.predicate, table, place)) if table.num_rows else table
+            place.rows += table.num_rows
 
 
 class ProjectStep:
@@ -30,20 +39,67 @@ class ProjectStep:
         self.renames = node.renames
 
     def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        place = here()
         for table in given:
-            yield self.apply(table)
+            yield self.apply(table, place)
+            place.rows += table.num_rows
 
-    def apply(self, table: pa.Table) -> pa.Table:
-        """One block with its other columns. Raises ValueError for names that are not there, with near ones."""
+    def apply(self, table: pa.Table, place: Place | None = None) -> pa.Table:
+        """One block with its other columns. Raises UnknownColumn for names that are not there, with near ones."""
+        if not table.num_columns and not table.num_rows:
+            return table  # a block that nothing is known of, as an empty one of rows is
         if self.drop:
-            return table.drop_columns([known(table, name) for name in self.drop])
+            return table.drop_columns([names.known(table.column_names, name) for name in self.drop])
         if self.renames:
-            changes = {known(table, old): new for old, new in self.renames}
-            return table.rename_columns([changes.get(name, name) for name in table.column_names])
+            return self._renamed(table)
         made: dict[str, Any] = {name: table.column(name) for name in table.column_names} if self.keep else {}
         for name, expression in self.columns:
-            made[name] = expression.evaluate(table)
+            if isinstance(expression, UnnestExpr):
+                made.update(expression.fields(table, place))
+            elif isinstance(expression, StarExpr):
+                made.update({each: table.column(each) for each in table.column_names})
+            else:
+                made[name] = column_of(expression, table, place)
+        if not made:
+            return table.select([])
         return pa.table(made)
+
+    def schema(self, before: pa.Schema) -> pa.Schema | None:
+        """The columns that come out, None if only running it tells: what a function of the user's gives shows when it runs."""
+        for _, expression in self.columns:
+            inner = expression.children if isinstance(expression, UDFExpr) else (expression,)
+            if any(isinstance(each, (UDFExpr, DownloadExpr)) for part in inner for each in part.walk()):
+                return None
+        plain = [(name, each) for name, each in self.columns if not isinstance(each, UDFExpr)]
+        kinds = {name: each.get_type(before) for name, each in self.columns if isinstance(each, UDFExpr)}
+        if None in kinds.values():
+            return None
+        stand_in = copy.copy(self)
+        stand_in.columns = plain
+        try:
+            made = stand_in.apply(before.empty_table(), Place()).schema
+        except (pa.ArrowException, ValueError, TypeError):
+            return None
+        order = [*(before.names if self.keep else ()), *(name for name, _ in self.columns)]
+        fields = {field.name: field for field in made} | {
+            name: pa.field(name, kind) for name, kind in kinds.items()
+        }
+        if not kinds:
+            return made
+        return pa.schema([fields[name] for name in dict.fromkeys(order)])
+
+    def _renamed(self, table: pa.Table) -> pa.Table:
+        changes = {names.known(table.column_names, old): new for old, new in self.renames}
+        renamed = [changes.get(name, name) for name in table.column_names]
+        # A column that gets the name of one that is not renamed takes its place.
+        kept = [
+            at
+            for at, (old, new) in enumerate(zip(table.column_names, renamed, strict=True))
+            if old in changes or new not in changes.values()
+        ]
+        if len(kept) < len(renamed):
+            return table.select(kept).rename_columns([renamed[at] for at in kept])
+        return table.rename_columns(renamed)
 
 
 class SampleStep:
@@ -54,17 +110,12 @@ class SampleStep:
         self.seed = seed
 
     def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        random = np.random.default_rng(self.seed)
+        number = here().number
+        random = np.random.default_rng(None if self.seed is None else [self.seed, number])
         for table in given:
             yield table.filter(pa.array(random.random(table.num_rows) < self.fraction))
 
 
 def known(table: pa.Table, name: str) -> str:
-    """The name, if the table has such a column. Raises ValueError naming those it has and the nearest ones."""
-    if name in table.column_names:
-        return name
-    import difflib  # only errors need it
-
-    near = difflib.get_close_matches(name, table.column_names, 3, 0.5)
-    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-    raise ValueError(f"there is no column {name!r}; the columns are {', '.join(table.column_names)}{hint}")
+    """The name, if the table has such a column. Raises UnknownColumn naming those it has and the nearest ones."""
+    return names.known(table.column_names, name)

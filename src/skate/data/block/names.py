@@ -1,0 +1,29 @@
+"""Names of columns: looked up, and the nearest ones told when there is no such column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+class UnknownColumn(KeyError, ValueError):
+    """A column that was asked for by name is not there."""
+
+    @classmethod
+    def of(cls, name: str, known: Iterable[str]) -> UnknownColumn:
+        """Naming the columns that there are, and the nearest of them."""
+        import difflib  # only errors need it
+
+        names = list(known)
+        near = difflib.get_close_matches(str(name), names, 3, 0.5)
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        return cls(f"there is no column {name!r}; the columns are {', '.join(names) or 'none'}{hint}")
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+def known(names: Sequence[str], name: str) -> str:
+    """The name, if it is one of `names`. Raises UnknownColumn with the nearest ones otherwise."""
+    if name in names:
+        return name
+    raise UnknownColumn.of(name, names)

@@ -1,0 +1,307 @@
+"""Types of columns, as `ray.data.datatype` names them: an Arrow type, a numpy dtype or a Python type."""
+
+from __future__ import annotations
+
+import builtins
+import datetime
+import decimal
+import enum
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skate.data.block import columns, tensors
+
+_TEMPORAL_UNITS = {"timestamp": "us", "time32": "s", "time64": "us", "duration": "us"}
+_TEMPORAL_PYTHON = (datetime.date, datetime.time, datetime.timedelta)
+
+
+class TypeCategory(str, enum.Enum):
+    """Families of types, for `DataType.is_of`."""
+
+    LIST = "list"
+    LARGE_LIST = "large_list"
+    STRUCT = "struct"
+    MAP = "map"
+    TENSOR = "tensor"
+    TEMPORAL = "temporal"
+
+
+class DataType:
+    """A column's type. Raises TypeError for what is no Arrow type, numpy dtype or Python class."""
+
+    __slots__ = ("_physical_dtype",)
+
+    def __init__(self, _physical_dtype: Any) -> None:
+        if not isinstance(_physical_dtype, (pa.DataType, np.dtype, type)):
+            raise TypeError(
+                f"a DataType is made of a pyarrow type, a numpy dtype or a Python class, not of {_physical_dtype!r}; "
+                f"DataType.from_dtype() reads names"
+            )
+        self._physical_dtype = _physical_dtype
+
+    # -- what it is made of
+
+    def is_arrow_type(self) -> builtins.bool:
+        """Whether it is a pyarrow type."""
+        return isinstance(self._physical_dtype, pa.DataType)
+
+    def is_numpy_type(self) -> builtins.bool:
+        """Whether it is a numpy dtype."""
+        return isinstance(self._physical_dtype, np.dtype)
+
+    def is_python_type(self) -> builtins.bool:
+        """Whether it is a Python class."""
+        return isinstance(self._physical_dtype, type)
+
+    def to_arrow_dtype(self, values: Sequence[Any] | None = None) -> pa.DataType:
+        """The Arrow type; a Python class asks for `values` to find it from."""
+        kind = self._physical_dtype
+        if isinstance(kind, pa.DataType):
+            return kind
+        if isinstance(kind, np.dtype):
+            return pa.string() if kind.kind in "UT" else pa.from_numpy_dtype(kind)
+        if not values:
+            known = _of_python(kind)
+            if known is None:
+                raise AssertionError(
+                    f"the Arrow type of {self!r} depends on the values; give some as `values`"
+                )
+            return known
+        return columns.from_values(values).type
+
+    def to_numpy_dtype(self) -> np.dtype:
+        """The dtype of an array of such values; object where numpy has no other."""
+        kind = self._physical_dtype
+        made: np.dtype[Any] = np.dtype(object)
+        if isinstance(kind, np.dtype):
+            made = kind
+        elif isinstance(kind, type):
+            made = np.dtype(kind) if kind in (int, float, builtins.bool, complex) else made
+        elif not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_nested(kind)):
+            try:
+                made = np.dtype(kind.to_pandas_dtype())
+            except (NotImplementedError, TypeError):
+                pass
+        return made
+
+    def to_python_type(self) -> type:
+        """The Python class. Raises ValueError if it is made of something else."""
+        if not isinstance(self._physical_dtype, type):
+            raise ValueError(f"{self!r} is no Python class; see to_arrow_dtype() and to_numpy_dtype()")
+        return self._physical_dtype
+
+    # -- made from others
+
+    @classmethod
+    def from_arrow(cls, arrow_type: pa.DataType) -> DataType:
+        """Of a pyarrow type."""
+        return cls(arrow_type)
+
+    @classmethod
+    def from_numpy(cls, numpy_dtype: np.dtype | str) -> DataType:
+        """Of a numpy dtype or its name."""
+        return cls(np.dtype(numpy_dtype))
+
+    @classmethod
+    def from_dtype(cls, dtype: Any) -> DataType | None:
+        """Of anything that names a type, None if it names none."""
+        if isinstance(dtype, DataType):
+            return dtype
+        if isinstance(dtype, (pa.DataType, np.dtype, type)):
+            return cls(dtype)
+        if dtype is None:
+            return None
+        try:
+            return cls(np.dtype(dtype))
+        except TypeError:
+            return None
+
+    @classmethod
+    def infer_dtype(cls, value: Any) -> DataType:
+        """Of a value: numpy's own values keep their dtype, others get the Arrow type of a column of them."""
+        if isinstance(value, (np.ndarray, np.generic)):
+            return cls(value.dtype)
+        try:
+            return cls(pa.scalar(value).type)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+            return cls(type(value))
+
+    # -- factories of nested types
+
+    @classmethod
+    def list(cls, value_type: DataType) -> DataType:
+        """Lists."""
+        return cls(pa.list_(value_type.to_arrow_dtype()))
+
+    @classmethod
+    def large_list(cls, value_type: DataType) -> DataType:
+        """Lists with 64-bit offsets."""
+        return cls(pa.large_list(value_type.to_arrow_dtype()))
+
+    @classmethod
+    def fixed_size_list(cls, value_type: DataType, list_size: int) -> DataType:
+        """Lists of one length."""
+        return cls(pa.list_(value_type.to_arrow_dtype(), list_size))
+
+    @classmethod
+    def struct(cls, fields: Sequence[tuple[str, DataType]]) -> DataType:
+        """Structs of named fields."""
+        return cls(pa.struct([(name, kind.to_arrow_dtype()) for name, kind in fields]))
+
+    @classmethod
+    def map(cls, key_type: DataType, value_type: DataType) -> DataType:
+        """Maps."""
+        return cls(pa.map_(key_type.to_arrow_dtype(), value_type.to_arrow_dtype()))
+
+    @classmethod
+    def tensor(cls, shape: tuple[int, ...], dtype: DataType) -> DataType:
+        """Arrays of one shape."""
+        return cls(pa.fixed_shape_tensor(dtype.to_arrow_dtype(), shape))
+
+    @classmethod
+    def variable_shaped_tensor(cls, dtype: DataType, ndim: int = 2) -> DataType:
+        """Arrays that each have their own shape; `ndim` is not kept, as any is possible here."""
+        return cls(tensors.RaggedTensorType(dtype.to_arrow_dtype()))
+
+    @classmethod
+    def temporal(cls, temporal_type: str, unit: str | None = None, tz: str | None = None) -> DataType:
+        """timestamp (with `unit` and `tz`), date32, date64, time32, time64 or duration; units s, ms, us, ns."""
+        if temporal_type in ("date32", "date64"):
+            return cls(getattr(pa, temporal_type)())
+        if temporal_type not in _TEMPORAL_UNITS:
+            raise ValueError(
+                f"temporal_type is one of date32, date64, {', '.join(_TEMPORAL_UNITS)}, not {temporal_type!r}"
+            )
+        unit = unit or _TEMPORAL_UNITS[temporal_type]
+        if temporal_type == "timestamp":
+            return cls(pa.timestamp(unit, tz=tz))
+        return cls(getattr(pa, temporal_type)(unit))
+
+    # -- families
+
+    def is_of(self, category: TypeCategory | str) -> builtins.bool:
+        """Whether it belongs to a family; False for families that there are none of."""
+        try:
+            wanted = TypeCategory(category)
+        except ValueError:
+            return False
+        if wanted is TypeCategory.LARGE_LIST:
+            return self._arrow(pa.types.is_large_list)
+        return bool(getattr(self, f"is_{wanted.value}_type")())
+
+    def _arrow(self, *tests: Any) -> builtins.bool:
+        kind = self._physical_dtype
+        return isinstance(kind, pa.DataType) and any(test(kind) for test in tests)
+
+    def _kind(self, letters: str, *python: type) -> builtins.bool:
+        kind = self._physical_dtype
+        if isinstance(kind, np.dtype):
+            return kind.kind in letters
+        return isinstance(kind, type) and kind in python
+
+    def is_list_type(self) -> builtins.bool:
+        """Lists of any kind."""
+        types = pa.types
+        return self._arrow(types.is_list, types.is_large_list, types.is_fixed_size_list)
+
+    def is_tensor_type(self) -> builtins.bool:
+        """Arrays of one shape or of many."""
+        return self._arrow(tensors.is_tensor)
+
+    def is_struct_type(self) -> builtins.bool:
+        """Structs."""
+        return self._arrow(pa.types.is_struct)
+
+    def is_map_type(self) -> builtins.bool:
+        """Maps."""
+        return self._arrow(pa.types.is_map)
+
+    def is_nested_type(self) -> builtins.bool:
+        """Lists, structs and maps."""
+        return self._arrow(pa.types.is_nested)
+
+    def is_null_type(self) -> builtins.bool:
+        """The type of a column of nothing but nulls."""
+        return self._arrow(pa.types.is_null) or self._physical_dtype is type(None)
+
+    def is_boolean_type(self) -> builtins.bool:
+        """Truth values."""
+        return self._arrow(pa.types.is_boolean) or self._kind("b", builtins.bool)
+
+    def is_integer_type(self) -> builtins.bool:
+        """Whole numbers of any width."""
+        return self._arrow(pa.types.is_integer) or self._kind("iu", int)
+
+    def is_uint64_type(self) -> builtins.bool:
+        """Unsigned numbers of 64 bits."""
+        return self._arrow(pa.types.is_uint64) or self._physical_dtype == np.dtype("uint64")
+
+    def is_floating_type(self) -> builtins.bool:
+        """Floating point numbers of any width."""
+        return self._arrow(pa.types.is_floating) or self._kind("f", float)
+
+    def is_numerical_type(self) -> builtins.bool:
+        """Numbers: whole, floating point or decimal."""
+        exact = self._arrow(pa.types.is_decimal) or self._physical_dtype is decimal.Decimal
+        return self.is_integer_type() or self.is_floating_type() or exact or self._kind("c", complex)
+
+    def is_string_type(self) -> builtins.bool:
+        """Text."""
+        return self._arrow(pa.types.is_string, pa.types.is_large_string) or self._kind("UT", str)
+
+    def is_binary_type(self) -> builtins.bool:
+        """Bytes."""
+        types = pa.types
+        return self._arrow(types.is_binary, types.is_large_binary, types.is_fixed_size_binary) or self._kind(
+            "S", bytes
+        )
+
+    def is_temporal_type(self) -> builtins.bool:
+        """Dates, times of day, points in time and durations."""
+        if self._arrow(pa.types.is_temporal) or self._kind("mM"):
+            return True
+        return isinstance(self._physical_dtype, type) and issubclass(self._physical_dtype, _TEMPORAL_PYTHON)
+
+    # -- as a value
+
+    def __eq__(self, other: object) -> builtins.bool:
+        same = isinstance(other, DataType) and type(self._physical_dtype) is type(other._physical_dtype)
+        return same and bool(self._physical_dtype == other._physical_dtype)  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash(self._physical_dtype)
+
+    def __reduce__(self) -> Any:
+        return DataType, (self._physical_dtype,)
+
+    def __repr__(self) -> str:
+        kind = self._physical_dtype
+        if isinstance(kind, type):
+            return f"DataType(python:{kind.__name__})"
+        return f"DataType({'arrow' if isinstance(kind, pa.DataType) else 'numpy'}:{kind})"
+
+
+def _of_python(kind: type) -> pa.DataType | None:
+    """The type that a column of such values always has."""
+    return {int: pa.int64(), float: pa.float64(), str: pa.string(), bytes: pa.binary(), bool: pa.bool_()}.get(
+        kind
+    )
+
+
+def _plain(name: str, kind: pa.DataType) -> None:
+    def make(cls: type[DataType]) -> DataType:
+        return cls(kind)
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"The type {kind}."
+    setattr(DataType, name, classmethod(make))
+
+
+for _name in (
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "string", "binary",
+):  # fmt: skip
+    _plain(_name, getattr(pa, _name)())
+_plain("bool", pa.bool_())

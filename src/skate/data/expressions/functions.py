@@ -1,0 +1,110 @@
+"""Functions of the user's own in expressions: `udf` and `pyarrow_udf`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skate.data.block import columns
+from skate.data.datatype import DataType
+from skate.data.expressions.tree import Expr, LiteralExpr
+from skate.data.steps.place import Place
+from skate.data.steps.udf import Udf
+
+
+class UDFExpr(Expr):
+    """A function of the user's over whole columns of a block."""
+
+    _own = ("udf", "keywords", "data_type")
+
+    def __init__(self, udf: Udf, data_type: DataType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.udf = udf
+        self.data_type = data_type
+        self.keywords = tuple(kwargs)
+        given = (*args, *kwargs.values())
+        self.children = tuple(each if isinstance(each, Expr) else LiteralExpr(each) for each in given)
+
+    def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
+        values = [_given(child, table, place) for child in self.children]
+        named = len(self.keywords)
+        plain, keywords = (values[:-named], values[-named:]) if named else (values, [])
+        made = self.udf.load()(*plain, **dict(zip(self.keywords, keywords, strict=True)))
+        found = self._column(made)
+        if not isinstance(found, pa.Scalar) and len(found) != table.num_rows:
+            raise ValueError(
+                f"{self!r} returned {len(found)} values for a block of {table.num_rows} rows; it must return one a row"
+            )
+        return found
+
+    def _column(self, made: Any) -> Any:
+        if isinstance(made, (pa.Array, pa.ChunkedArray, pa.Scalar)):
+            return made
+        if isinstance(made, np.ndarray) and made.ndim:
+            return columns.from_array(made)
+        if isinstance(made, (list, tuple)):
+            return columns.from_values(made)
+        if hasattr(made, "__arrow_array__") or type(made).__module__.startswith("pandas"):
+            return columns.from_series(made)
+        if hasattr(made, "__array__") and np.ndim(made):
+            return columns.from_array(np.asarray(made))
+        raise TypeError(
+            f"{self!r} returned {made!r:.80} ({type(made).__name__}); a function in an expression returns a column: an Arrow "
+            f"array, a numpy array, a pandas Series or a list"
+        )
+
+    def get_type(self, input_schema: pa.Schema) -> pa.DataType | None:
+        return self.data_type.to_arrow_dtype() if not self.data_type.is_python_type() else None
+
+    def __repr__(self) -> str:
+        first = len(self.children) - len(self.keywords)
+        shown = [repr(each.value if isinstance(each, LiteralExpr) else each) for each in self.children]
+        named = [f"{name}={text}" for name, text in zip(self.keywords, shown[first:], strict=True)]
+        return f"{self.udf.name}({', '.join([*shown[:first], *named])})"
+
+
+def _given(child: Expr, table: pa.Table, place: Place | None) -> Any:
+    """What the function gets: literals as they are, columns as Arrow arrays."""
+    if isinstance(child, LiteralExpr):
+        return child.value
+    found = child.evaluate(table, place)
+    if isinstance(found, pa.ChunkedArray):
+        return found.combine_chunks() if found.num_chunks != 1 else found.chunk(0)
+    return found.as_py() if isinstance(found, pa.Scalar) else found
+
+
+def udf(return_dtype: DataType) -> Callable[[Any], Callable[..., Any]]:
+    """Make a function of columns one that expressions can use.
+
+    The function gets Arrow arrays and returns a column: an Arrow array, a numpy array or a pandas Series, with one value a row.
+    A class is constructed once in each process, and its instances are called.
+    """
+    if callable(return_dtype) and not isinstance(return_dtype, (DataType, type)):
+        raise TypeError("udf takes the type that is returned: @udf(return_dtype=DataType.int64())")
+    kind = DataType.from_dtype(return_dtype)
+    if kind is None:
+        raise TypeError(f"return_dtype is a DataType such as DataType.int64(), not {return_dtype!r}")
+
+    def decorate(fn: Any) -> Callable[..., Any]:
+        if isinstance(fn, type):
+
+            def construct(*args: Any, **kwargs: Any) -> Callable[..., UDFExpr]:
+                return _expressions(Udf(fn, (), {}, args, kwargs), kind)
+
+            return functools.wraps(fn, updated=())(construct)
+        return functools.wraps(fn)(_expressions(Udf(fn), kind))
+
+    return decorate
+
+
+pyarrow_udf = udf
+
+
+def _expressions(function: Udf, kind: DataType) -> Callable[..., UDFExpr]:
+    def make(*args: Any, **kwargs: Any) -> UDFExpr:
+        return UDFExpr(function, kind, args, kwargs)
+
+    return make

@@ -1,0 +1,55 @@
+"""`expr.map`: maps, also as lists of structs of key and value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from skate.data.expressions.namespaces.base import Namespace
+from skate.data.expressions.namespaces.lists import list_over
+
+if TYPE_CHECKING:
+    from skate.data.expressions.tree import Expr
+
+
+class MapNamespace(Namespace):
+    """What can be done with maps."""
+
+    _title = "map"
+
+    def keys(self) -> Expr:
+        """The keys of each map, as a list."""
+        return self._call("keys", keys_of)
+
+    def values(self) -> Expr:
+        """The values of each map, as a list."""
+        return self._call("values", values_of)
+
+
+def keys_of(column: Any) -> Any:
+    """The keys of each map of a column."""
+    return _component(column, 0)
+
+
+def values_of(column: Any) -> Any:
+    """The values of each map of a column."""
+    return _component(column, 1)
+
+
+def _component(column: Any, which: int) -> Any:
+    kind = column.type
+    pairs = pa.types.is_map(kind) or (
+        (pa.types.is_list(kind) or pa.types.is_large_list(kind))
+        and pa.types.is_struct(kind.value_type)
+        and kind.value_type.num_fields >= 2
+    )
+    if not pairs:
+        raise TypeError(
+            f".map needs a column of maps, or of lists of structs of key and value; this one is {kind}"
+        )
+    if pa.types.is_map(kind):
+        # The same bytes seen as a list of structs.
+        plain = pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)]))
+        column = column.cast(plain)
+    return list_over(column, lambda chunk: chunk.values.field(which))

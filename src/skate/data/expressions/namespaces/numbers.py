@@ -1,0 +1,100 @@
+"""Mathematics: methods of every expression."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate.data.datatype import DataType
+
+if TYPE_CHECKING:
+    from skate.data.expressions.tree import Expr
+
+
+class Mathematics:
+    """Functions of numbers. What a function is not defined for gives NaN."""
+
+    def _call(self, title: str, function: Any, *options: Any, **named: Any) -> Expr:
+        raise NotImplementedError
+
+    def abs(self) -> Expr:
+        """The number without its sign."""
+        return self._call("abs", "abs_checked")
+
+    def negate(self) -> Expr:
+        """The number with the other sign."""
+        return self._call("negate", "negate_checked")
+
+    def sign(self) -> Expr:
+        """-1, 0 or 1."""
+        return self._call("sign", "sign")
+
+    def ceil(self) -> Expr:
+        """The next whole number above."""
+        return self._call("ceil", "ceil")
+
+    def floor(self) -> Expr:
+        """The next whole number below."""
+        return self._call("floor", "floor")
+
+    def round(self) -> Expr:
+        """The nearest whole number, of two the even one."""
+        return self._call("round", "round")
+
+    def trunc(self) -> Expr:
+        """The number without what is after the point."""
+        return self._call("trunc", "trunc")
+
+    def exp(self) -> Expr:
+        """e to the power of the number."""
+        return self._call("exp", "exp")
+
+    def ln(self) -> Expr:
+        """The natural logarithm."""
+        return self._call("ln", "ln")
+
+    def log10(self) -> Expr:
+        """The logarithm to base 10."""
+        return self._call("log10", "log10")
+
+    def log2(self) -> Expr:
+        """The logarithm to base 2."""
+        return self._call("log2", "log2")
+
+    def power(self, exponent: Any) -> Expr:
+        """The number to the power of another, or of an expression."""
+        return self._call("power", "power", exponent)
+
+    def sin(self) -> Expr:
+        """The sine of an angle in radians."""
+        return self._call("sin", "sin")
+
+    def cos(self) -> Expr:
+        """The cosine of an angle in radians."""
+        return self._call("cos", "cos")
+
+    def tan(self) -> Expr:
+        """The tangent of an angle in radians."""
+        return self._call("tan", "tan")
+
+    def asin(self) -> Expr:
+        """The angle whose sine this is."""
+        return self._call("asin", "asin")
+
+    def acos(self) -> Expr:
+        """The angle whose cosine this is."""
+        return self._call("acos", "acos")
+
+    def atan(self) -> Expr:
+        """The angle whose tangent this is."""
+        return self._call("atan", "atan")
+
+    def cast(self, target_type: Any, *, safe: bool = True) -> Expr:
+        """The value as another type; with `safe` what does not fit raises, without it is cut."""
+        kind = target_type if isinstance(target_type, DataType) else None
+        if kind is None and not isinstance(target_type, str):
+            kind = DataType.from_dtype(target_type)
+        if kind is None:
+            raise TypeError(
+                f"cast() takes a DataType (DataType.int64()), a pyarrow type or a Python class, not {target_type!r}"
+            )
+        return self._call("cast", "cast", kind.to_arrow_dtype(), safe=safe)

@@ -1,0 +1,201 @@
+"""`expr.str`: text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate.data.expressions.namespaces.base import Namespace
+
+if TYPE_CHECKING:
+    from skate.data.expressions.tree import Expr
+
+
+class StringNamespace(Namespace):
+    """What can be done with text. Further arguments go to the function of `pyarrow.compute` that does the work."""
+
+    _title = "str"
+
+    def len(self) -> Expr:
+        """How many characters."""
+        return self._call("len", "utf8_length")
+
+    def byte_len(self) -> Expr:
+        """How many bytes."""
+        return self._call("byte_len", "binary_length")
+
+    def upper(self) -> Expr:
+        """In capitals."""
+        return self._call("upper", "utf8_upper")
+
+    def lower(self) -> Expr:
+        """In small letters."""
+        return self._call("lower", "utf8_lower")
+
+    def capitalize(self) -> Expr:
+        """The first letter a capital, the others small."""
+        return self._call("capitalize", "utf8_capitalize")
+
+    def title(self) -> Expr:
+        """Each word with a capital."""
+        return self._call("title", "utf8_title")
+
+    def swapcase(self) -> Expr:
+        """Capitals as small letters, and small letters as capitals."""
+        return self._call("swapcase", "utf8_swapcase")
+
+    def reverse(self) -> Expr:
+        """The characters from last to first."""
+        return self._call("reverse", "utf8_reverse")
+
+    def is_alpha(self) -> Expr:
+        """Whether all are letters."""
+        return self._call("is_alpha", "utf8_is_alpha")
+
+    def is_alnum(self) -> Expr:
+        """Whether all are letters or digits."""
+        return self._call("is_alnum", "utf8_is_alnum")
+
+    def is_digit(self) -> Expr:
+        """Whether all are digits."""
+        return self._call("is_digit", "utf8_is_digit")
+
+    def is_decimal(self) -> Expr:
+        """Whether all are decimal digits."""
+        return self._call("is_decimal", "utf8_is_decimal")
+
+    def is_numeric(self) -> Expr:
+        """Whether all stand for numbers."""
+        return self._call("is_numeric", "utf8_is_numeric")
+
+    def is_space(self) -> Expr:
+        """Whether all are white space."""
+        return self._call("is_space", "utf8_is_space")
+
+    def is_lower(self) -> Expr:
+        """Whether all letters are small."""
+        return self._call("is_lower", "utf8_is_lower")
+
+    def is_upper(self) -> Expr:
+        """Whether all letters are capitals."""
+        return self._call("is_upper", "utf8_is_upper")
+
+    def is_title(self) -> Expr:
+        """Whether each word begins with a capital and goes on small."""
+        return self._call("is_title", "utf8_is_title")
+
+    def is_printable(self) -> Expr:
+        """Whether all can be printed."""
+        return self._call("is_printable", "utf8_is_printable")
+
+    def is_ascii(self) -> Expr:
+        """Whether all are ASCII."""
+        return self._call("is_ascii", "string_is_ascii")
+
+    def starts_with(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
+        """Whether it begins with a text."""
+        return self._call("starts_with", "starts_with", pattern, *args, **kwargs)
+
+    def ends_with(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
+        """Whether it ends with a text."""
+        return self._call("ends_with", "ends_with", pattern, *args, **kwargs)
+
+    def contains(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
+        """Whether it contains a text."""
+        return self._call("contains", "match_substring", pattern, *args, **kwargs)
+
+    def match(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
+        """Whether it is like an SQL pattern: % for any text, _ for one character."""
+        return self._call("match", "match_like", pattern, *args, **kwargs)
+
+    def match_regex(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
+        """Whether it contains what a regular expression describes."""
+        return self._call("match_regex", "match_substring_regex", pattern, *args, **kwargs)
+
+    def find(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
+        """The byte at which a text is found first, -1 if it is not."""
+        return self._call("find", "find_substring", pattern, *args, **kwargs)
+
+    def find_regex(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
+        """The byte at which a regular expression matches first, or -1."""
+        return self._call("find_regex", "find_substring_regex", pattern, *args, **kwargs)
+
+    def count(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
+        """How often a text is found."""
+        return self._call("count", "count_substring", pattern, *args, **kwargs)
+
+    def count_regex(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
+        """How often a regular expression matches."""
+        return self._call("count_regex", "count_substring_regex", pattern, *args, **kwargs)
+
+    def split(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
+        """The parts between occurrences of a text."""
+        return self._call("split", "split_pattern", pattern, *args, **kwargs)
+
+    def split_regex(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
+        """The parts between matches of a regular expression."""
+        return self._call("split_regex", "split_pattern_regex", pattern, *args, **kwargs)
+
+    def extract(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
+        """The named groups of the first match of a regular expression, as a struct."""
+        return self._call("extract", "extract_regex", pattern, *args, **kwargs)
+
+    def split_whitespace(self, *args: Any, **kwargs: Any) -> Expr:
+        """The parts between white space."""
+        return self._call("split_whitespace", "utf8_split_whitespace", *args, **kwargs)
+
+    def slice(self, *args: Any, **kwargs: Any) -> Expr:
+        """The characters from `start` up to `stop`, by `step`."""
+        return self._call("slice", "utf8_slice_codeunits", *args, **kwargs)
+
+    def replace(self, pattern: str, replacement: str, *args: Any, **kwargs: Any) -> Expr:
+        """With a text replaced by another."""
+        return self._call("replace", "replace_substring", pattern, replacement, *args, **kwargs)
+
+    def replace_regex(self, pattern: str, replacement: str, *args: Any, **kwargs: Any) -> Expr:
+        """With what a regular expression matches replaced by a text."""
+        return self._call("replace_regex", "replace_substring_regex", pattern, replacement, *args, **kwargs)
+
+    def replace_slice(self, start: int, stop: int, replacement: str, *args: Any, **kwargs: Any) -> Expr:
+        """With the characters from `start` up to `stop` replaced by a text."""
+        return self._call("replace_slice", "utf8_replace_slice", start, stop, replacement, *args, **kwargs)
+
+    def repeat(self, n: int, *args: Any, **kwargs: Any) -> Expr:
+        """The text `n` times over."""
+        return self._call("repeat", "binary_repeat", n, *args, **kwargs)
+
+    def center(self, width: int, padding: str = " ", *args: Any, **kwargs: Any) -> Expr:
+        """In the middle of at least `width` characters."""
+        return self._call("center", "utf8_center", width, padding, *args, **kwargs)
+
+    def lpad(self, width: int, padding: str = " ", *args: Any, **kwargs: Any) -> Expr:
+        """At the right end of at least `width` characters."""
+        return self._call("lpad", "utf8_lpad", width, padding, *args, **kwargs)
+
+    def rpad(self, width: int, padding: str = " ", *args: Any, **kwargs: Any) -> Expr:
+        """At the left end of at least `width` characters."""
+        return self._call("rpad", "utf8_rpad", width, padding, *args, **kwargs)
+
+    def pad(self, width: int, fillchar: str = " ", side: str = "right") -> Expr:
+        """At least `width` characters; what is missing is put on the "left", the "right" or on "both" sides."""
+        functions = {"left": "utf8_lpad", "right": "utf8_rpad", "both": "utf8_center"}
+        if side not in functions:
+            raise ValueError(f"side is 'left', 'right' or 'both', not {side!r}")
+        return self._call("pad", functions[side], width, fillchar)
+
+    def strip(self, characters: str | None = None) -> Expr:
+        """Without white space, or without the characters given, at both ends."""
+        if characters is None:
+            return self._call("strip", "utf8_trim_whitespace")
+        return self._call("strip", "utf8_trim", characters)
+
+    def lstrip(self, characters: str | None = None) -> Expr:
+        """Without white space, or without the characters given, at the beginning."""
+        if characters is None:
+            return self._call("lstrip", "utf8_ltrim_whitespace")
+        return self._call("lstrip", "utf8_ltrim", characters)
+
+    def rstrip(self, characters: str | None = None) -> Expr:
+        """Without white space, or without the characters given, at the end."""
+        if characters is None:
+            return self._call("rstrip", "utf8_rtrim_whitespace")
+        return self._call("rstrip", "utf8_rtrim", characters)

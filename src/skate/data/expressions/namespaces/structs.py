@@ -1,0 +1,31 @@
+"""`expr.struct`: fields of structs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skate.data.expressions.namespaces.base import Namespace
+
+if TYPE_CHECKING:
+    from skate.data.expressions.tree import Expr
+
+
+class StructNamespace(Namespace):
+    """What can be done with structs."""
+
+    _title = "struct"
+
+    def __getitem__(self, key: str | int) -> Expr:
+        if isinstance(key, str):
+            return self.field(key)
+        if isinstance(key, int):
+            return self.field_by_index(key)
+        raise TypeError(f"a struct has fields by name and by number, not {key!r}")
+
+    def field(self, field_name: str) -> Expr:
+        """The field of that name."""
+        return self._call("field", "struct_field", field_name)
+
+    def field_by_index(self, index: int) -> Expr:
+        """The field at that place."""
+        return self._call("field_by_index", "struct_field", [index])

@@ -1,0 +1,112 @@
+"""Expressions that stand for several columns, and what a sequence of expressions gives and needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skate.data.block import columns
+from skate.data.expressions.downloads import DownloadExpr
+from skate.data.expressions.operations import Operation
+from skate.data.expressions.tree import BinaryExpr, ColumnExpr, Expr
+from skate.data.steps.place import Place
+
+
+class StarExpr(Expr):
+    """All columns of a block."""
+
+    def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
+        raise TypeError("star() stands for several columns; it cannot be the value of one")
+
+    def __repr__(self) -> str:
+        return "star()"
+
+
+class UnnestExpr(Expr):
+    """The fields of a struct as columns of their own."""
+
+    def __init__(self, expr: Expr) -> None:
+        self.children = (expr,)
+
+    @property
+    def expr(self) -> Expr:
+        """The struct."""
+        return self.children[0]
+
+    def alias(self, name: str) -> Expr:
+        raise TypeError(f"{self!r} stands for several columns and can have no single name")
+
+    def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
+        raise TypeError(f"{self!r} stands for several columns; give it to with_columns() as it is")
+
+    def fields(self, table: pa.Table, place: Place | None = None) -> dict[Any, Any]:
+        """The columns by name, null where the struct is. Raises TypeError if it is no struct."""
+        found = self.expr.evaluate(table, place)
+        if not pa.types.is_struct(found.type):
+            raise TypeError(f"{self!r} needs a column of structs, and this one is {found.type}")
+        return {field.name: pc.struct_field(found, [at]) for at, field in enumerate(found.type)}
+
+    def __repr__(self) -> str:
+        return f"unnest({self.expr!r})"
+
+
+def column_of(expr: Expr, table: pa.Table, place: Place | None = None) -> Any:
+    """The values of an expression for a block, one a row."""
+    found = evaluated(expr, table, place)
+    if not isinstance(found, pa.Scalar):
+        return found
+    if isinstance(found.type, pa.BaseExtensionType):
+        return columns.from_values([found.as_py()] * table.num_rows)
+    return pa.repeat(found, table.num_rows)
+
+
+def evaluated(expr: Expr, table: pa.Table, place: Place | None = None) -> Any:
+    """As `Expr.evaluate`; errors of Arrow's say in which expression they arose."""
+    try:
+        return expr.evaluate(table, place)
+    except pa.ArrowException as error:
+        raise type(error)(f"{expr!r} cannot be computed: {error}") from None
+
+
+def mask_of(expr: Expr, table: pa.Table, place: Place | None = None) -> Any:
+    """Whether each row of a block is to be kept. Raises TypeError if the expression gives something else."""
+    found = column_of(expr, table, place)
+    if pa.types.is_null(found.type):
+        found = found.cast(pa.bool_())
+    if not pa.types.is_boolean(found.type):
+        raise TypeError(
+            f"rows are kept by an expression that is true or false, and {expr!r} gives {found.type}; compare it with something"
+        )
+    return found
+
+
+def columns_needed(*expressions: Expr) -> tuple[str, ...] | None:
+    """The names of the columns that expressions read, in the order they are met; None if they read all of them."""
+    names: dict[str, None] = {}
+    for expression in expressions:
+        for each in expression.walk():
+            if isinstance(each, StarExpr):
+                return None
+            if isinstance(each, ColumnExpr):
+                names[each.name] = None
+            elif isinstance(each, DownloadExpr):
+                names[each.uri_column_name] = None
+    return tuple(names)
+
+
+def substituted(expr: Expr, given: dict[str, Expr]) -> Expr:
+    """The expression with columns replaced by what they are computed from."""
+    if isinstance(expr, ColumnExpr):
+        return given.get(expr.name, expr)
+    if not expr.children:
+        return expr
+    return expr.rebuilt(*(substituted(child, given) for child in expr.children))
+
+
+def conjuncts(expr: Expr) -> list[Expr]:
+    """The conditions that are joined by `&` at the top of an expression."""
+    if isinstance(expr, BinaryExpr) and expr.op is Operation.AND:
+        return [*conjuncts(expr.left), *conjuncts(expr.right)]
+    return [expr]

@@ -1,0 +1,449 @@
+"""Expressions as trees: what is to be computed from the columns of a block."""
+
+from __future__ import annotations
+
+import builtins
+import copy
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skate.data.block.names import known
+from skate.data.datatype import DataType
+from skate.data.expressions import operations
+from skate.data.expressions.namespaces.dates import DatetimeNamespace
+from skate.data.expressions.namespaces.lists import ArrayNamespace, ListNamespace
+from skate.data.expressions.namespaces.maps import MapNamespace
+from skate.data.expressions.namespaces.numbers import Mathematics
+from skate.data.expressions.namespaces.strings import StringNamespace
+from skate.data.expressions.namespaces.structs import StructNamespace
+from skate.data.expressions.operations import SYMBOLS, Operation
+from skate.data.steps.place import Place
+
+_ANY = DataType(object)
+
+
+def _operator(operation: Operation, swapped: bool = False) -> Any:
+    def operate(self: Expr, other: Any) -> Expr:
+        right = other if isinstance(other, Expr) else LiteralExpr(other)
+        return BinaryExpr(operation, right, self) if swapped else BinaryExpr(operation, self, right)
+
+    return operate
+
+
+class Expr(Mathematics):
+    """Something computed from the columns of a block; operators and methods make larger ones of it.
+
+    Comparisons give expressions, so `structurally_equals` tells whether two are the same. An expression has no truth value:
+    join conditions by `&`, `|` and `~`, each in parentheses.
+    """
+
+    children: tuple[Expr, ...] = ()
+    data_type: DataType = _ANY
+    #: What else makes an expression what it is, besides its class and children.
+    _own: ClassVar[tuple[builtins.str, ...]] = ()
+
+    # -- what subclasses say
+
+    def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
+        """The values for a block: an Arrow array with one value a row, or a scalar that stands for all rows."""
+        raise NotImplementedError
+
+    def to_pyarrow(self) -> pc.Expression:
+        """The same as an expression of `pyarrow.dataset`. Raises TypeError where there is none."""
+        raise TypeError(f"{self!r} is nothing that pyarrow can compute while it reads")
+
+    @property
+    def name(self) -> builtins.str | None:
+        """The column's name, or the alias; None if it has none of its own."""
+        return None
+
+    # -- operators
+
+    __add__ = _operator(Operation.ADD)
+    __radd__ = _operator(Operation.ADD, True)
+    __sub__ = _operator(Operation.SUB)
+    __rsub__ = _operator(Operation.SUB, True)
+    __mul__ = _operator(Operation.MUL)
+    __rmul__ = _operator(Operation.MUL, True)
+    __truediv__ = _operator(Operation.DIV)
+    __rtruediv__ = _operator(Operation.DIV, True)
+    __floordiv__ = _operator(Operation.FLOORDIV)
+    __rfloordiv__ = _operator(Operation.FLOORDIV, True)
+    __mod__ = _operator(Operation.MOD)
+    __rmod__ = _operator(Operation.MOD, True)
+    __gt__ = _operator(Operation.GT)
+    __lt__ = _operator(Operation.LT)
+    __ge__ = _operator(Operation.GE)
+    __le__ = _operator(Operation.LE)
+    __eq__ = _operator(Operation.EQ)
+    __ne__ = _operator(Operation.NE)
+    __and__ = _operator(Operation.AND)
+    __rand__ = _operator(Operation.AND, True)
+    __or__ = _operator(Operation.OR)
+    __ror__ = _operator(Operation.OR, True)
+
+    def __invert__(self) -> Expr:
+        return UnaryExpr(Operation.NOT, self)
+
+    def __neg__(self) -> Expr:
+        return self.negate()
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"the expression {self!r} has a value for each row, not one truth value; join conditions by &, | and ~ with each in "
+            f"parentheses (not by `and`, `or`, `not`, `in` or a chained comparison)"
+        )
+
+    def is_null(self) -> Expr:
+        """True where the value is null."""
+        return UnaryExpr(Operation.IS_NULL, self)
+
+    def is_not_null(self) -> Expr:
+        """True where the value is not null."""
+        return UnaryExpr(Operation.IS_NOT_NULL, self)
+
+    def is_in(self, values: Any) -> Expr:
+        """True where the value is one of `values`: a sequence, or an expression whose values in the block are meant."""
+        return BinaryExpr(Operation.IN, self, _sequence(values))
+
+    def not_in(self, values: Any) -> Expr:
+        """True where the value is none of `values`."""
+        return BinaryExpr(Operation.NOT_IN, self, _sequence(values))
+
+    def alias(self, name: builtins.str) -> Expr:
+        """The same under another name."""
+        return AliasExpr(self, name)
+
+    # -- namespaces
+
+    @property
+    def str(self) -> StringNamespace:
+        """What can be done with text."""
+        return StringNamespace(self)
+
+    @property
+    def list(self) -> ListNamespace:
+        """What can be done with lists."""
+        return ListNamespace(self)
+
+    @property
+    def arr(self) -> ArrayNamespace:
+        """What can be done with arrays."""
+        return ArrayNamespace(self)
+
+    @property
+    def struct(self) -> StructNamespace:
+        """What can be done with structs."""
+        return StructNamespace(self)
+
+    @property
+    def map(self) -> MapNamespace:
+        """What can be done with maps."""
+        return MapNamespace(self)
+
+    @property
+    def dt(self) -> DatetimeNamespace:
+        """What can be done with dates and points in time."""
+        return DatetimeNamespace(self)
+
+    # -- about the expression itself
+
+    def walk(self) -> Iterator[Expr]:
+        """This expression and all inside it."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def rebuilt(self, *children: Expr) -> Expr:
+        """The same over other children."""
+        made = copy.copy(self)
+        made.children = children
+        return made
+
+    def structurally_equals(self, other: Any) -> bool:
+        """Whether another expression is built in the same way of the same things."""
+        if type(self) is not type(other) or len(self.children) != len(other.children):
+            return False
+        if not all(_alike(getattr(self, each), getattr(other, each)) for each in self._own):
+            return False
+        return all(a.structurally_equals(b) for a, b in zip(self.children, other.children, strict=True))
+
+    def is_idempotent(self) -> bool:
+        """Whether it gives the same each time it is computed; False with random values in it."""
+        return all(child.is_idempotent() for child in self.children)
+
+    def get_type(self, input_schema: pa.Schema) -> pa.DataType | None:
+        """The Arrow type over blocks of that schema, None if it cannot be told."""
+        try:
+            return self.evaluate(input_schema.empty_table()).type
+        except Exception:  # a function of the user's may not bear an empty block, and then nothing is known
+            return None
+
+    def nullable(self, input_schema: pa.Schema) -> bool:
+        """Whether there may be nulls."""
+        return True
+
+    def to_field(self, input_schema: pa.Schema) -> pa.Field | None:
+        """The field over blocks of that schema, None without a name or a known type."""
+        kind = self.get_type(input_schema)
+        return None if kind is None or self.name is None else pa.field(self.name, kind)
+
+    def _call(self, title: builtins.str, function: Any, *options: Any, **named: Any) -> Expr:
+        return FunctionExpr(self, title, function, options, named)
+
+
+def _sequence(values: Any) -> Expr:
+    if isinstance(values, Expr):
+        return values
+    if hasattr(values, "to_pylist"):
+        values = values.to_pylist()
+    elif isinstance(values, np.ndarray):
+        values = values.tolist()
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        raise TypeError(f"is_in() and not_in() take a sequence of values or an expression, not {values!r}")
+    return LiteralExpr(list(values))
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if isinstance(one, (list, tuple)) and type(one) is type(other):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.dtype == other.dtype and np.array_equal(one, other)
+    return one is other or (type(one) is type(other) and bool(one == other))
+
+
+class ColumnExpr(Expr):
+    """A column by its name."""
+
+    _own = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"col() takes the name of a column, not {name!r}")
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
+        return table.column(known(table.column_names, self._name))
+
+    def to_pyarrow(self) -> pc.Expression:
+        return pc.field(self._name)
+
+    def __repr__(self) -> str:
+        return f"col({self._name!r})"
+
+
+class LiteralExpr(Expr):
+    """One value for all rows."""
+
+    _own = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        if isinstance(value, Expr):
+            raise TypeError(f"lit() takes a value, not the expression {value!r}")
+        self.value = value
+
+    @property
+    def data_type(self) -> DataType:  # type: ignore[override]
+        return DataType.infer_dtype(self.value)
+
+    def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
+        value = self.value
+        if isinstance(value, (np.ndarray, np.generic)):
+            value = value.tolist()
+        return pa.scalar(value)
+
+    def to_pyarrow(self) -> pc.Expression:
+        return pc.scalar(self.value)
+
+    def __repr__(self) -> str:
+        return f"lit({self.value!r})"
+
+
+class BinaryExpr(Expr):
+    """Two expressions joined by an operator."""
+
+    _own = ("op",)
+
+    def __init__(self, op: Operation, left: Expr, right: Expr) -> None:
+        self.op = op
+        self.children = (left, right)
+
+    @property
+    def left(self) -> Expr:
+        """The first operand."""
+        return self.children[0]
+
+    @property
+    def right(self) -> Expr:
+        """The second operand."""
+        return self.children[1]
+
+    def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
+        left, right = (child.evaluate(table, place) for child in self.children)
+        if self.op in (Operation.IN, Operation.NOT_IN):
+            found = operations.contained(left, right)
+            return found if self.op is Operation.IN else pc.invert(found)
+        return operations.binary(self.op, left, right)
+
+    def to_pyarrow(self) -> pc.Expression:
+        left = self.left.to_pyarrow()
+        if self.op in (Operation.IN, Operation.NOT_IN):
+            if not isinstance(self.right, LiteralExpr):
+                raise TypeError(
+                    f"{self!r} looks up values of the block, which pyarrow cannot do while it reads"
+                )
+            found = left.isin(self.right.value)
+            return found if self.op is Operation.IN else ~found
+        return operations.as_pyarrow(self.op, left, self.right.to_pyarrow(), self._is_text)
+
+    @property
+    def _is_text(self) -> bool:
+        return any(isinstance(each, LiteralExpr) and isinstance(each.value, str) for each in self.children)
+
+    def __repr__(self) -> str:
+        if self.op in (Operation.IN, Operation.NOT_IN):
+            among = self.right.value if isinstance(self.right, LiteralExpr) else self.right
+            return f"{_inside(self.left, 9)}.{'is_in' if self.op is Operation.IN else 'not_in'}({among!r})"
+        symbol, strength = SYMBOLS[self.op]
+        if all(isinstance(child, LiteralExpr) for child in self.children):  # else Python would compute it
+            return f"{self.left!r} {symbol} {_inside(self.right, strength + 1)}"
+        # Comparisons do not chain, and the right operand of - and / must keep its parentheses.
+        return (
+            f"{_inside(self.left, strength + (strength == 2))} {symbol} {_inside(self.right, strength + 1)}"
+        )
+
+
+class UnaryExpr(Expr):
+    """An operator over one expression."""
+
+    _own = ("op",)
+
+    def __init__(self, op: Operation, operand: Expr) -> None:
+        self.op = op
+        self.children = (operand,)
+
+    @property
+    def operand(self) -> Expr:
+        """What the operator is applied to."""
+        return self.children[0]
+
+    def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
+        return operations.unary(self.op, self.operand.evaluate(table, place))
+
+    def to_pyarrow(self) -> pc.Expression:
+        return operations.unary(self.op, self.operand.to_pyarrow())
+
+    def __repr__(self) -> str:
+        if self.op is Operation.NOT:
+            return f"~{_inside(self.operand, 8)}"
+        return f"{_inside(self.operand, 9)}.{self.op.value}()"
+
+
+def _inside(part: Expr, strength: int) -> str:
+    """A part as it stands inside another: in parentheses if it binds less than what is around it."""
+    text = repr(part.value) if isinstance(part, LiteralExpr) and strength < 9 else repr(part)
+    own = SYMBOLS[part.op][1] if isinstance(part, BinaryExpr) and part.op in SYMBOLS else 9
+    if isinstance(part, UnaryExpr) and part.op is Operation.NOT:
+        own = 8
+    return f"({text})" if own < strength else text
+
+
+class AliasExpr(Expr):
+    """An expression under a name."""
+
+    _own = ("_name",)
+
+    def __init__(self, expr: Expr, name: str) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"alias() takes a name, not {name!r}")
+        self.children = (expr,)
+        self._name = name
+
+    @property
+    def expr(self) -> Expr:
+        """What has the name."""
+        return self.children[0]
+
+    @property
+    def data_type(self) -> DataType:  # type: ignore[override]
+        return self.expr.data_type
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def alias(self, name: str) -> Expr:
+        return AliasExpr(self.expr, name)
+
+    def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
+        return self.expr.evaluate(table, place)
+
+    def to_pyarrow(self) -> pc.Expression:
+        return self.expr.to_pyarrow()
+
+    def __repr__(self) -> str:
+        return f"{_inside(self.expr, 9)}.alias({self._name!r})"
+
+
+class FunctionExpr(Expr):
+    """A function of Arrow's, or one of ours over Arrow arrays, with options.
+
+    `function` is the name of a function of `pyarrow.compute` or a function of a module: both are pickled by name.
+    """
+
+    _own = ("title", "function", "options", "named")
+
+    def __init__(
+        self, operand: Expr, title: str, function: Any, options: tuple[Any, ...], named: dict[str, Any]
+    ) -> None:
+        self.children = (operand, *(each for each in options if isinstance(each, Expr)))
+        self.options = tuple(_SLOT if isinstance(each, Expr) else each for each in options)
+        self.title = title
+        self.function = function
+        self.named = named
+
+    def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
+        operand, *others = (child.evaluate(table, place) for child in self.children)
+        if pa.types.is_dictionary(operand.type):
+            operand = operand.cast(operand.type.value_type)
+        return self._apply(operand, others)
+
+    def _apply(self, operand: Any, others: list[Any]) -> Any:
+        following = iter(others)
+        options = [next(following) if each is _SLOT else each for each in self.options]
+        call = getattr(pc, self.function) if isinstance(self.function, str) else self.function
+        return call(operand, *options, **self.named)
+
+    def to_pyarrow(self) -> pc.Expression:
+        if not isinstance(self.function, str):
+            return super().to_pyarrow()
+        operand, *others = (child.to_pyarrow() for child in self.children)
+        return self._apply(operand, others)
+
+    def __repr__(self) -> str:
+        following = iter(self.children[1:])
+        given = [repr(next(following) if each is _SLOT else each) for each in self.options]
+        given += [f"{name}={value!r}" for name, value in self.named.items()]
+        return f"{_inside(self.children[0], 9)}.{self.title}({', '.join(given)})"
+
+
+class _Slot:
+    """Stands among options for a child."""
+
+    def __reduce__(self) -> str:
+        return "_SLOT"
+
+
+_SLOT = _Slot()
