@@ -18,7 +18,6 @@ from skate.simulation.refs import Frame, Hold, Ref, Stream
 
 if TYPE_CHECKING:
     from skate.simulation.cluster import Cluster
-    from skate.simulation.worker import Running
 
 Thread = Generator[Callable[[], bool] | None, None, Any]
 
@@ -90,10 +89,6 @@ class Process:
     def hear(self, message: tuple[Any, ...]) -> None:
         """Take one message of the node."""
         self.handlers[message[0]](message)
-
-    def at_work(self) -> list[Running]:
-        """The tasks that it runs."""
-        return []
 
     def end(self) -> None:
         """The process is gone: nothing is said from now on."""
@@ -401,6 +396,12 @@ class Process:
             self.cluster.onlooker.reads(self.cluster, ref)
             return [self.adopt(each, 0) for each in self.cluster.memory[ref.value[0]][1]]
         return []
+
+    def do_nested(self, frame: Frame, parent: bytes, spec: Spec, args: Any = ()) -> Thread:
+        """Submit a task and wait for what it returns."""
+        yield from self.do_submit(frame, parent, spec, args)
+        if spec.returns and not spec.streaming:
+            yield from self.do_get(frame, parent, len(frame.refs) - 1)
 
     def do_drop(self, frame: Frame, parent: bytes, number: int) -> Thread:
         """Let a ref go."""

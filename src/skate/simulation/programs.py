@@ -155,7 +155,7 @@ class Author:
         return ("drop_actor", self.number())
 
     def _look(self) -> Operation:
-        return ("get", self.number()) if self.free else ("next", self.number())
+        return ("get", self.number()) if self.free and self.rng.random() < 0.5 else ("next", self.number())
 
     def _name(self) -> Operation:
         return ("name", self.rng.choice("abc"))
@@ -289,6 +289,8 @@ class Author:
             passed = self.free or not in_actor
             return ("submit", child, self.picks() if passed else (), self.picks() if passed else ())
         if kind < 0.5 + self.theme.wait and (self.free or not in_actor):
+            if self.free and depth and rng.random() < 0.5:
+                return ("nested", self.task(depth - 1), self.picks())
             return ("get", self.number())
         if kind < 0.58 + self.theme.wait:
             return ("put", rng.random() < 0.5, self.picks())

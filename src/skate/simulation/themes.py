@@ -33,16 +33,16 @@ STREAMS = Theme(
     kinds={"_look": 6, "_drop": 2, "_call": 0.5},
 )  # fmt: skip
 ACTORS = Theme(
-    crash=0.12, leave=0.08, restarts=(1, 3, -1), named=0.5, wait=0.2, held_cpu=0.5, retries=(0, 1, 3), concurrent=0.15,
-    kinds={"_call": 5, "_create": 1.5, "_submit": 0.5, "_name": 4, "_kill": 3, "_drop_actor": 2},
+    crash=0.15, leave=0.08, restarts=(1, 3, -1), named=0.5, wait=0.2, held_cpu=0.5, retries=(0, 1, 3), concurrent=0.15,
+    kinds={"_call": 5, "_create": 1.5, "_submit": 0.5, "_name": 4, "_kill": 3, "_drop_actor": 2, "_cancel": 3},
 )  # fmt: skip
 SHARING = Theme(
     passing=0.9, give=0.8, wait=0.35, large=0.5, fail=0.05, held_cpu=0.5, concurrent=0.6,
     kinds={"_look": 3, "_drop": 2, "_put": 3},
 )  # fmt: skip
 FAILING = Theme(
-    fail=0.4, crash=0.2, retries=(0, 1, 3, 3, -1), streaming=0.2, passing=0.6, restarts=(0, 1, 1, 3, -1),
-    kinds={"_cancel": 6, "_kill": 3},
+    fail=0.4, crash=0.2, retries=(0, 1, 3, 3, -1), streaming=0.2, passing=0.6, restarts=(0, 1, 1, 3, -1), large=0.6,
+    kinds={"_cancel": 8, "_kill": 3},
 )  # fmt: skip
 GROUPS = Theme(held_cpu=0.6, wait=0.2, kinds={"group_operation": 12, "_submit": 0.5})
 
