@@ -19,9 +19,20 @@ _HOMES = {
     "skate.data.dataset": ("Dataset", "MaterializedDataset"),
     "skate.data.dataset.schema": ("Schema",),
     "skate.data.iterating.iterator": ("DataIterator", "DatasetIterator"),
+    "skate.data.reading.frames": (
+        "from_arrow", "from_arrow_refs", "from_blocks", "from_daft", "from_dask", "from_huggingface", "from_mars", "from_modin",
+        "from_numpy", "from_numpy_refs", "from_pandas", "from_pandas_refs", "from_spark", "from_tf", "from_torch",
+        "range_tensor", "read_datasource",
+    ),
+    "skate.data.reading.media": (
+        "read_binary_files", "read_images", "read_numpy", "read_text", "read_tfrecords", "read_webdataset",
+    ),
     "skate.data.reading.memory": ("range", "from_items"),
-    "skate.data.source.datasink": ("Datasink",),
+    "skate.data.reading.tables": ("read_avro", "read_csv", "read_json", "read_orc", "read_parquet"),
+    "skate.data.source.datasink": ("Datasink", "SaveMode"),
     "skate.data.source.datasource": ("Datasource", "ReadTask"),
+    "skate.data.source.files.sink": ("BlockBasedFileDatasink", "RowBasedFileDatasink"),
+    "skate.data.source.files.source": ("FileShuffleConfig",),
 }
 # fmt: on
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -8,6 +8,8 @@ table       blocks from rows and batches, rows and batches from blocks, joining 
 
 from __future__ import annotations
 
+from skate.data.block.accessor import Block as Block
+from skate.data.block.accessor import BlockAccessor as BlockAccessor
 from skate.data.block.table import Batch as Batch
 from skate.data.block.table import compact as compact
 from skate.data.block.table import concat as concat
@@ -16,3 +18,4 @@ from skate.data.block.table import from_rows as from_rows
 from skate.data.block.table import rows_of as rows_of
 from skate.data.block.table import size_of as size_of
 from skate.data.block.table import to_batch as to_batch
+from skate.data.source.datasource import BlockMetadata as BlockMetadata

@@ -62,7 +62,7 @@ class LocalRunner:
         if work.kind == "chain":
             sources = [each.table() if isinstance(each, Bundle) else each for each in work.bundles]
             steps = operator.steps if work.extra is None else work.extra
-            for table in works.run_steps(works._inputs(sources), steps):
+            for table in works.run_steps(works._inputs(sources), steps, work.sequence):
                 yield Bundle.of(table)
         elif work.kind == "sample":
             yield (operator.kernel.sample(work.bundles[0].table()),)
@@ -145,6 +145,7 @@ class RemoteRunner:
     def _start_chain(self, work: Work) -> None:
         operator: Any = work.operator
         key, holder = self._holder(operator, operator.steps if work.extra is None else work.extra)
+        holder = [*holder, work.sequence]
         sources = [each for each in work.bundles if not isinstance(each, Bundle)]
         refs = [each.ref() for each in work.bundles if isinstance(each, Bundle)]
         if operator.compute.actors is not None and work.extra is None:

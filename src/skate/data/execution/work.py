@@ -33,11 +33,12 @@ class Meta:
         return Meta, (self.rows, self.bytes, self.schema, self.seconds)
 
 
-def run_steps(source: Iterable[pa.Table], steps: Sequence[Step]) -> Iterator[pa.Table]:
-    """The blocks that come out of a chain."""
+def run_steps(source: Iterable[pa.Table], steps: Sequence[Any], number: int = 0) -> Iterator[pa.Table]:
+    """The blocks that come out of a chain; `number` is that of the piece of work among those of its operator."""
     flow: Any = source
     for step in steps:
-        flow = step(flow)
+        of_piece = getattr(step, "of_piece", None)
+        flow = step(flow) if of_piece is None else of_piece(number)(flow)
     return iter(flow)
 
 
@@ -51,10 +52,13 @@ def input_of(source: Any) -> Iterator[pa.Table]:
 
 
 def chain(key: str, steps: list[Any], sources: list[Any], *given: Any) -> Iterator[Any]:
-    """A task: each block that comes out, then what is known of it. `steps` is a ref in a list, fetched once a process."""
+    """A task: each block that comes out, then what is known of it.
+
+    `steps` is a list of a ref, fetched once a process, and of the number of the piece of work.
+    """
     found = received(key, steps)
     started = time.perf_counter()
-    for table in run_steps(_inputs((*sources, *given)), found):
+    for table in run_steps(_inputs((*sources, *given)), found, steps[1]):
         kept = blocks.compact(table)
         seconds = time.perf_counter() - started
         yield kept

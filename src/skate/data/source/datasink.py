@@ -5,14 +5,32 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from enum import Enum
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
+
+WriteReturnType = TypeVar("WriteReturnType")
+
+
+class SaveMode(str, Enum):
+    """What a write does about what is there already.
+
+    CREATE and ERROR raise ValueError, APPEND adds to it, OVERWRITE replaces it once everything new is written, IGNORE writes
+    nothing, UPSERT replaces rows of the same key (for table formats that can).
+    """
+
+    CREATE = "create"
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    IGNORE = "ignore"
+    ERROR = "error"
+    UPSERT = "upsert"
 
 
 @dataclass
 class TaskContext:
-    """What a writer may know of its task: a name of its own, how many blocks went before, and values of the operation."""
+    """What a writer may know of its task: its number among those of the write, and values of the operation."""
 
     task_idx: int = 0
     op_name: str = ""
@@ -27,16 +45,26 @@ class TaskContext:
 
 
 @dataclass
-class WriteResult:
+class WriteResult(Generic[WriteReturnType]):
     """What all writers together have done: rows, bytes, and what each `write` returned, in the order of the tasks."""
 
     num_rows: int = 0
     size_bytes: int = 0
-    write_returns: list[Any] = field(default_factory=list)
+    write_returns: list[WriteReturnType] = field(default_factory=list)
+
+    @classmethod
+    def combine(cls, *results: WriteResult[WriteReturnType]) -> WriteResult[WriteReturnType]:
+        """Several results as one."""
+        returns = [each for result in results for each in result.write_returns]
+        rows = sum(result.num_rows for result in results)
+        return cls(rows, sum(result.size_bytes for result in results), returns)
 
 
-class Datasink:
+class Datasink(Generic[WriteReturnType]):
     """Something that can be written in parallel. Subclasses write the blocks of one task."""
+
+    #: Set by `on_write_start` if there is nothing to be done, as SaveMode.IGNORE says.
+    nothing_to_write = False
 
     def get_name(self) -> str:
         """How it is called in plans: the class's name without "Datasink"."""
@@ -44,13 +72,15 @@ class Datasink:
         return name[: -len("Datasink")] if name.endswith("Datasink") and name != "Datasink" else name
 
     def on_write_start(self, schema: pa.Schema | None = None) -> None:
-        """Called once, before anything is written."""
+        """Called once, before anything is written; the schema is None if it is not known yet."""
 
-    def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> Any:
+    def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> WriteReturnType:
         """Write the blocks of one task; what is returned reaches `on_write_complete`."""
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say how blocks are written: give it write(blocks, ctx)"
+        )
 
-    def on_write_complete(self, write_result: WriteResult) -> None:
+    def on_write_complete(self, write_result: WriteResult[WriteReturnType]) -> None:
         """Called once, after everything is written."""
 
     def on_write_failed(self, error: Exception) -> None:
@@ -65,3 +95,30 @@ class Datasink:
     def min_rows_per_write(self) -> int | None:
         """How many rows each call of `write` should have at least; None for a block."""
         return None
+
+    @property
+    def min_bytes_per_write(self) -> int | None:
+        """How many bytes each call of `write` should have at least; None for a block."""
+        return None
+
+
+class DummyOutputDatasink(Datasink[None]):
+    """Counts what it is given and keeps nothing: for tests."""
+
+    def __init__(self) -> None:
+        self.num_ok = 0
+        self.num_failed = 0
+        self.rows_written = 0
+        self.enabled = True
+
+    def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> None:
+        for _ in blocks:
+            if not self.enabled:
+                raise ValueError("this datasink is disabled")
+
+    def on_write_complete(self, write_result: WriteResult[None]) -> None:
+        self.num_ok += 1
+        self.rows_written += write_result.num_rows
+
+    def on_write_failed(self, error: Exception) -> None:
+        self.num_failed += 1

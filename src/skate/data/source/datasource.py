@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -58,13 +58,17 @@ class BlockMetadata:
         self,
         num_rows: int | None = None,
         size_bytes: int | None = None,
-        input_files: list[str] | None = None,
+        input_files: Sequence[str] | None = None,
         exec_stats: Any = None,
+        task_exec_stats: Any = None,
+        schema: Any = None,
     ) -> None:
         self.num_rows = num_rows
         self.size_bytes = size_bytes
-        self.input_files = input_files or []
+        self.input_files = list(input_files or [])
         self.exec_stats = exec_stats
+        self.task_exec_stats = task_exec_stats
+        self.schema = schema
 
     def __repr__(self) -> str:
         return f"BlockMetadata(num_rows={self.num_rows}, size_bytes={self.size_bytes}, input_files={self.input_files})"
@@ -82,14 +86,24 @@ class Datasource:
         """Bytes that all blocks will take in memory, or None if nobody knows."""
         raise NotImplementedError
 
-    def get_read_tasks(self, parallelism: int, per_task_row_limit: int | None = None) -> list[ReadTask]:
+    def get_read_tasks(
+        self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
+    ) -> list[ReadTask]:
         """At most `parallelism` tasks, or more if that is what the data is in."""
+        raise NotImplementedError
+
+    def create_reader(self, **read_args: Any) -> Reader:
+        """A reader, for datasources of the older kind: those that have `create_reader` or `prepare_read` of their own."""
+        return _DatasourceReader(self, read_args)
+
+    def prepare_read(self, parallelism: int, **read_args: Any) -> list[ReadTask]:
+        """The tasks, for datasources of the oldest kind."""
         raise NotImplementedError
 
     @property
     def should_create_reader(self) -> bool:
-        """Whether it is of the old kind that has a reader; never."""
-        return False
+        """Whether it is of the older kind that has a reader."""
+        return type(self).get_read_tasks is Datasource.get_read_tasks
 
     @property
     def supports_distributed_reads(self) -> bool:
@@ -117,3 +131,27 @@ class Datasource:
     def input_files(self) -> list[str]:
         """The files it reads."""
         return []
+
+
+class Reader:
+    """What a datasource of the older kind makes for each read."""
+
+    def estimate_inmemory_data_size(self) -> int | None:
+        """Bytes that all blocks will take in memory, or None if nobody knows."""
+        raise NotImplementedError
+
+    def get_read_tasks(self, parallelism: int) -> list[ReadTask]:
+        """At most `parallelism` tasks, or more if that is what the data is in."""
+        raise NotImplementedError
+
+
+class _DatasourceReader(Reader):
+    def __init__(self, datasource: Datasource, read_args: dict[str, Any]) -> None:
+        self._datasource = datasource
+        self._read_args = read_args
+
+    def estimate_inmemory_data_size(self) -> int | None:
+        return self._datasource.estimate_inmemory_data_size()
+
+    def get_read_tasks(self, parallelism: int) -> list[ReadTask]:
+        return self._datasource.prepare_read(parallelism, **self._read_args)

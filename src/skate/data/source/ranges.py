@@ -35,7 +35,9 @@ class RangeDatasource(Datasource):
     def known_schema(self) -> pa.Schema:
         return next(_Numbers(0, 0, self.column, self.shape)()).schema
 
-    def get_read_tasks(self, parallelism: int, per_task_row_limit: int | None = None) -> list[ReadTask]:
+    def get_read_tasks(
+        self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
+    ) -> list[ReadTask]:
         tasks = []
         count = max(1, min(parallelism, self.n))
         width = 8 * int(np.prod(self.shape or (1,)))
@@ -80,7 +82,9 @@ class ItemsDatasource(Datasource):
             return None
         return next(_Items(self.items)()).schema
 
-    def get_read_tasks(self, parallelism: int, per_task_row_limit: int | None = None) -> list[ReadTask]:
+    def get_read_tasks(
+        self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
+    ) -> list[ReadTask]:
         count = max(1, min(parallelism, len(self.items)))
         total = len(self.items)
         return [

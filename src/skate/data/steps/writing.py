@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from skate.data.block import from_rows
+from skate.data.block import columns, size_of
+from skate.data.block.objects import from_objects
 from skate.data.source.datasink import TaskContext
 
 
@@ -18,20 +19,42 @@ class WriteStep:
         self.datasink = datasink
 
     def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        return self._write(given, 0)
+
+    def of_piece(self, number: int) -> Callable[[Iterable[pa.Table]], Iterator[pa.Table]]:
+        """The same for a piece of work, whose number is that of the task: repeated, it writes over what it has written."""
+        return lambda given: self._write(given, number)
+
+    def _write(self, given: Iterable[pa.Table], number: int) -> Iterator[pa.Table]:
         counted = [0, 0]
 
         def passing() -> Iterator[pa.Table]:
             for table in given:
                 counted[0] += table.num_rows
-                counted[1] += table.nbytes
+                counted[1] += size_of(table)
                 yield table
 
-        result = self.datasink.write(passing(), TaskContext.new())
-        yield from_rows([{"result": _Opaque(result), "rows": counted[0], "bytes": counted[1]}])
+        write_id = getattr(self.datasink, "write_uuid", "") or ""
+        context = TaskContext(
+            task_idx=number, kwargs={"write_uuid": write_id}, write_id=f"{write_id}_{number:06d}"
+        )
+        result = self.datasink.write(passing(), context)
+        yield pa.table(
+            {
+                "result": from_objects([(result,)]),
+                "rows": pa.array([counted[0]]),
+                "bytes": pa.array([counted[1]]),
+            }
+        )
 
 
-class _Opaque:
-    """What a writer returned, kept as it is."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
+def results_of(tables: Iterable[pa.Table]) -> Iterator[tuple[Any, int, int]]:
+    """What each writer returned, its rows and its bytes."""
+    for table in tables:
+        for (result,), rows, size in zip(
+            columns.to_values(table.column("result")),
+            table.column("rows").to_pylist(),
+            table.column("bytes").to_pylist(),
+            strict=True,
+        ):
+            yield result, rows, size

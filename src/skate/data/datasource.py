@@ -1,0 +1,21 @@
+"""What one needs to write datasources and datasinks: their base classes, and how files are found, partitioned and named."""
+
+from __future__ import annotations
+
+from skate.data.source.datasink import Datasink as Datasink
+from skate.data.source.datasink import DummyOutputDatasink as DummyOutputDatasink
+from skate.data.source.datasink import SaveMode as SaveMode
+from skate.data.source.datasink import WriteResult as WriteResult
+from skate.data.source.datasink import WriteReturnType as WriteReturnType
+from skate.data.source.datasource import Datasource as Datasource
+from skate.data.source.datasource import Reader as Reader
+from skate.data.source.datasource import ReadTask as ReadTask
+from skate.data.source.files.naming import FilenameProvider as FilenameProvider
+from skate.data.source.files.partitioning import Partitioning as Partitioning
+from skate.data.source.files.partitioning import PartitionStyle as PartitionStyle
+from skate.data.source.files.partitioning import PathPartitionFilter as PathPartitionFilter
+from skate.data.source.files.partitioning import PathPartitionParser as PathPartitionParser
+from skate.data.source.files.sink import BlockBasedFileDatasink as BlockBasedFileDatasink
+from skate.data.source.files.sink import RowBasedFileDatasink as RowBasedFileDatasink
+from skate.data.source.files.source import FileBasedDatasource as FileBasedDatasource
+from skate.data.source.files.source import FileShuffleConfig as FileShuffleConfig

@@ -1,0 +1,226 @@
+"""Datasets of files that hold text, bytes, arrays, images and samples for training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from skate.data.dataset import Dataset
+from skate.data.reading.asked import Paths, Shuffle, read_files
+from skate.data.source.files.partitioning import Partitioning, PathPartitionFilter
+from skate.data.source.formats.binary import BinaryDatasource
+from skate.data.source.formats.images import ImageDatasource
+from skate.data.source.formats.numpy import NumpyDatasource
+from skate.data.source.formats.text import TextDatasource
+from skate.data.source.formats.tfrecords import TFRecordDatasource
+from skate.data.source.formats.webdataset import WebDatasetDatasource
+
+
+def read_text(
+    paths: Paths,
+    *,
+    encoding: str = "utf-8",
+    drop_empty_lines: bool = True,
+    filesystem: Any = None,
+    parallelism: int = -1,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    memory: float | None = None,
+    arrow_open_stream_args: dict[str, Any] | None = None,
+    partition_filter: PathPartitionFilter | None = None,
+    partitioning: Partitioning | None = None,
+    include_paths: bool = False,
+    ignore_missing_paths: bool = False,
+    shuffle: Shuffle = None,
+    file_extensions: list[str] | None = None,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+    label_selector: dict[str, str] | None = None,
+    fallback_strategy: list[dict[str, Any]] | None = None,
+    max_calls: int | None = None,
+    resources: dict[str, float] | None = None,
+    accelerator_type: str | None = None,
+    runtime_env: dict[str, Any] | None = None,
+    ray_remote_args: dict[str, Any] | None = None,
+) -> Dataset:
+    """A dataset of the lines of text files, in a column "text"; large files stream, and are cut for several tasks.
+
+    Args:
+        paths: files, directories, patterns, URLs; see `read_parquet`, also for the arguments not told here.
+        encoding: how characters are encoded.
+        drop_empty_lines: leave out lines of nothing but blanks.
+    """
+    given = dict(locals())
+    return read_files(TextDatasource, given, encoding=encoding, drop_empty_lines=drop_empty_lines)
+
+
+def read_binary_files(
+    paths: Paths,
+    *,
+    include_paths: bool = False,
+    filesystem: Any = None,
+    parallelism: int = -1,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    memory: float | None = None,
+    arrow_open_stream_args: dict[str, Any] | None = None,
+    partition_filter: PathPartitionFilter | None = None,
+    partitioning: Partitioning | None = None,
+    ignore_missing_paths: bool = False,
+    shuffle: Shuffle = None,
+    file_extensions: list[str] | None = None,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+    label_selector: dict[str, str] | None = None,
+    fallback_strategy: list[dict[str, Any]] | None = None,
+    max_calls: int | None = None,
+    resources: dict[str, float] | None = None,
+    accelerator_type: str | None = None,
+    runtime_env: dict[str, Any] | None = None,
+    ray_remote_args: dict[str, Any] | None = None,
+) -> Dataset:
+    """A dataset of the bytes of files, in a column "bytes". Arguments and errors are those of `read_parquet`."""
+    return read_files(BinaryDatasource, dict(locals()))
+
+
+def read_numpy(
+    paths: Paths,
+    *,
+    filesystem: Any = None,
+    parallelism: int = -1,
+    arrow_open_stream_args: dict[str, Any] | None = None,
+    partition_filter: PathPartitionFilter | None = None,
+    partitioning: Partitioning | None = None,
+    include_paths: bool = False,
+    ignore_missing_paths: bool = False,
+    shuffle: Shuffle = None,
+    file_extensions: list[str] | None = NumpyDatasource._FILE_EXTENSIONS,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+    allow_pickle: bool = False,
+    **numpy_load_args: Any,
+) -> Dataset:
+    """A dataset of the arrays in `.npy` files, in a column "data": a row for each entry of their first dimension.
+
+    `allow_pickle` and `numpy_load_args` are for `numpy.load`; pickles of others can run any code.
+    """
+    given = dict(locals())
+    return read_files(NumpyDatasource, given, load_args={"allow_pickle": allow_pickle, **numpy_load_args})
+
+
+def read_images(
+    paths: Paths,
+    *,
+    filesystem: Any = None,
+    parallelism: int = -1,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    memory: float | None = None,
+    arrow_open_file_args: dict[str, Any] | None = None,
+    partition_filter: PathPartitionFilter | None = None,
+    partitioning: Partitioning | None = None,
+    size: tuple[int, int] | None = None,
+    mode: str | None = None,
+    include_paths: bool = False,
+    ignore_missing_paths: bool = False,
+    shuffle: Shuffle = None,
+    file_extensions: list[str] | None = ImageDatasource._FILE_EXTENSIONS,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+    label_selector: dict[str, str] | None = None,
+    fallback_strategy: list[dict[str, Any]] | None = None,
+    max_calls: int | None = None,
+    resources: dict[str, float] | None = None,
+    accelerator_type: str | None = None,
+    runtime_env: dict[str, Any] | None = None,
+    ray_remote_args: dict[str, Any] | None = None,
+) -> Dataset:
+    """A dataset of images as arrays of (height, width[, channels]), in a column "image"; needs Pillow.
+
+    Args:
+        paths: files, directories, patterns, URLs; see `read_parquet`, also for the arguments not told here.
+        size: (height, width) that all images are scaled to.
+        mode: a mode of Pillow's that all are converted to, as "RGB" or "L".
+
+    Raises ValueError, when it is read, for a file that does not decode.
+    """
+    given = dict(locals())
+    return read_files(ImageDatasource, given, size=size, mode=mode)
+
+
+def read_tfrecords(
+    paths: Paths,
+    *,
+    filesystem: Any = None,
+    parallelism: int = -1,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    memory: float | None = None,
+    arrow_open_stream_args: dict[str, Any] | None = None,
+    partition_filter: PathPartitionFilter | None = None,
+    include_paths: bool = False,
+    ignore_missing_paths: bool = False,
+    tf_schema: Any = None,
+    shuffle: Shuffle = None,
+    file_extensions: list[str] | None = None,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+    label_selector: dict[str, str] | None = None,
+    fallback_strategy: list[dict[str, Any]] | None = None,
+    max_calls: int | None = None,
+    resources: dict[str, float] | None = None,
+    accelerator_type: str | None = None,
+    runtime_env: dict[str, Any] | None = None,
+    ray_remote_args: dict[str, Any] | None = None,
+) -> Dataset:
+    """A dataset of the tf.train.Example records of TFRecord files, read without TensorFlow.
+
+    A feature of one value in each record of a block becomes a value, others lists. `tf_schema` (of tensorflow-metadata) says
+    which type each feature has, and which are lists.
+    """
+    given = dict(locals())
+    return read_files(TFRecordDatasource, given, tf_schema=tf_schema)
+
+
+def read_webdataset(
+    paths: Paths,
+    *,
+    filesystem: Any = None,
+    parallelism: int = -1,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    memory: float | None = None,
+    arrow_open_stream_args: dict[str, Any] | None = None,
+    partition_filter: PathPartitionFilter | None = None,
+    decoder: bool | str | Callable[..., Any] | list[Any] | None = True,
+    fileselect: list[str] | Callable[..., Any] | None = None,
+    filerename: list[Any] | Callable[..., Any] | None = None,
+    suffixes: list[str] | Callable[..., Any] | None = None,
+    verbose_open: bool = False,
+    shuffle: Shuffle = None,
+    include_paths: bool = False,
+    file_extensions: list[str] | None = None,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+    expand_json: bool = False,
+    label_selector: dict[str, str] | None = None,
+    fallback_strategy: list[dict[str, Any]] | None = None,
+    max_calls: int | None = None,
+    resources: dict[str, float] | None = None,
+    accelerator_type: str | None = None,
+    runtime_env: dict[str, Any] | None = None,
+    ray_remote_args: dict[str, Any] | None = None,
+) -> Dataset:
+    """A dataset of the samples in tar files: members whose names are the same up to the first dot of their last part are a row.
+
+    Args:
+        paths: files, directories, patterns, URLs; see `read_parquet`, also for the arguments not told here.
+        decoder: True to decode members by their extensions, None for bytes, or a function (or several) of a sample.
+        fileselect: patterns or a function of names: the members to read.
+        filerename: pairs of patterns and replacements, or a function of names.
+        suffixes: patterns or a function of the columns to keep.
+        expand_json: have the entries of a "json" member as columns of their own.
+    """
+    given = dict(locals())
+    names = ("decoder", "fileselect", "filerename", "suffixes", "verbose_open", "expand_json")
+    return read_files(WebDatasetDatasource, given, **{name: given[name] for name in names})

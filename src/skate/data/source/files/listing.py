@@ -1,0 +1,152 @@
+"""Which files there are: directories opened up, patterns matched, sizes looked up, in an order that is always the same."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import pyarrow.fs as pafs
+
+from skate.data.source.files.filesystems import is_local, of_fsspec
+
+#: What directories hold under such names is not data: markers of other systems, files half written.
+_HIDDEN = (".", "_")
+_THREADS = 16
+#: With so many files named in one directory, the directory is listed rather than each asked for.
+_MANY = 32
+
+
+class Listed(NamedTuple):
+    """A file: its path in its filesystem, and its bytes (None if the filesystem does not say)."""
+
+    path: str
+    size: int | None
+
+
+def list_files(
+    paths: Sequence[str],
+    filesystem: pafs.FileSystem,
+    *,
+    extensions: Sequence[str] | None = None,
+    extensions_asked: bool = True,
+    ignore_missing: bool = False,
+) -> list[Listed]:
+    """All files under paths: those of a path in order of their names, the paths in the order given.
+
+    `extensions` (without the dot, in any case) leaves out other files; if they were not asked for, only of directories.
+
+    Raises:
+        FileNotFoundError: for a path that does not exist, unless `ignore_missing`.
+        PermissionError: for a directory that may not be read.
+    """
+    endings = None if extensions is None else tuple("." + each.lower().lstrip(".") for each in extensions)
+    found: list[Listed] = []
+    for path, info in zip(paths, _infos(paths, filesystem), strict=True):
+        if info.type == pafs.FileType.Directory:
+            inside = _inside(path, filesystem)
+            found += [each for each in inside if endings is None or each.path.lower().endswith(endings)]
+        elif info.type == pafs.FileType.File:
+            if endings is None or not extensions_asked or path.lower().endswith(endings):
+                found.append(Listed(path, info.size))
+        elif _is_pattern(path):
+            matching = _matching(path, filesystem, ignore_missing)
+            found += [each for each in matching if endings is None or each.path.lower().endswith(endings)]
+        elif not ignore_missing:
+            raise FileNotFoundError(2, "no such file or directory", path)
+    return found
+
+
+def _infos(paths: Sequence[str], filesystem: pafs.FileSystem) -> list[Any]:
+    """What each path is; many at a time, as a request each may take a while."""
+    if len(paths) < _MANY or of_fsspec(filesystem) is None:
+        found: list[Any] = filesystem.get_file_info(list(paths))
+        return found
+    known = {} if is_local(filesystem) else _by_directory(paths, filesystem)
+    left = [path for path in paths if path not in known]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for path, info in zip(left, pool.map(filesystem.get_file_info, left), strict=True):
+            known[path] = info
+    return [known[path] for path in paths]
+
+
+def _by_directory(paths: Sequence[str], filesystem: pafs.FileSystem) -> dict[str, Any]:
+    inside: dict[str, set[str]] = {}
+    for path in paths:
+        inside.setdefault(path.rpartition("/")[0], set()).add(path)
+    known: dict[str, Any] = {}
+    for directory, wanted in inside.items():
+        if (
+            len(wanted) < _MANY
+            or not directory
+            or filesystem.type_name in ("py::fsspec+http", "py::fsspec+https")
+        ):
+            continue
+        selector = pafs.FileSelector(directory, allow_not_found=True)
+        known.update({info.path: info for info in filesystem.get_file_info(selector) if info.path in wanted})
+    return known
+
+
+def _inside(directory: str, filesystem: pafs.FileSystem) -> list[Listed]:
+    if isinstance(filesystem, pafs.LocalFileSystem):
+        return sorted(_scan(directory))
+    selector = pafs.FileSelector(directory, recursive=True)
+    start = len(directory.rstrip("/"))
+    return sorted(
+        Listed(info.path, info.size)
+        for info in filesystem.get_file_info(selector)
+        if info.type == pafs.FileType.File and not _hidden(info.path[start:])
+    )
+
+
+def _scan(directory: str) -> Iterable[Listed]:
+    """The files of a local directory. Names before sizes: 10,000 files take 30 ms so."""
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            hidden = entry.name.startswith(_HIDDEN)
+            try:
+                if entry.is_dir():
+                    if not hidden or "=" in entry.name:
+                        yield from _scan(entry.path)
+                elif not hidden and entry.is_file():
+                    yield Listed(entry.path, entry.stat().st_size)
+            except FileNotFoundError:  # it went while we looked
+                continue
+
+
+def _hidden(relative: str) -> bool:
+    parts = relative.strip("/").split("/")
+    return any(part.startswith(_HIDDEN) and ("=" not in part or part == parts[-1]) for part in parts)
+
+
+def _is_pattern(path: str) -> bool:
+    return any(sign in path for sign in "*?[")
+
+
+def _matching(pattern: str, filesystem: pafs.FileSystem, ignore_missing: bool) -> list[Listed]:
+    """The files that a pattern stands for; `*` stays within a directory, `**` does not."""
+    parts = pattern.split("/")
+    first = next(at for at, part in enumerate(parts) if _is_pattern(part))
+    base = "/".join(parts[:first]) or ("/" if pattern.startswith("/") else "")
+    deep = "**" in parts or first < len(parts) - 1
+    selector = pafs.FileSelector(base, recursive=deep, allow_not_found=True)
+    found = [
+        Listed(info.path, info.size)
+        for info in filesystem.get_file_info(selector)
+        if info.type == pafs.FileType.File and _fits(info.path.split("/"), parts)
+    ]
+    if not found and not ignore_missing:
+        raise FileNotFoundError(2, "no file matches", pattern)
+    return sorted(found)
+
+
+def _fits(path: list[str], pattern: list[str]) -> bool:
+    if not pattern:
+        return not path
+    if pattern[0] == "**":
+        return any(_fits(path[at:], pattern[1:]) for at in range(len(path) + 1))
+    if not path or not fnmatch.fnmatchcase(path[0], pattern[0]):
+        return False
+    return _fits(path[1:], pattern[1:])

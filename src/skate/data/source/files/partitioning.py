@@ -1,0 +1,214 @@
+"""Values that stand in the paths of files: `year=2024/month=05/x.parquet`, or `2024/05/x.parquet` with names given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+import pyarrow.fs as pafs
+
+from skate.data.source.files.filesystems import resolve
+
+#: What writers put into a path for null.
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_ARROW_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
+Value = Any
+
+
+class PartitionStyle(str, Enum):
+    """How values stand in a path: `HIVE` as `name=value`, `DIRECTORY` as the value alone."""
+
+    HIVE = "hive"
+    DIRECTORY = "dir"
+
+
+@dataclass
+class Partitioning:
+    """How to read values out of the paths of files.
+
+    Args:
+        style: "hive" or "dir".
+        base_dir: only what comes after this directory is looked at; empty for the whole path.
+        field_names: the names of the values, in order; needed for "dir", and for "hive" the names that there must be.
+        field_types: int, float, str or bool by name; str if nothing is said.
+        filesystem: the filesystem of `base_dir`, if it is no URL and not local.
+
+    Raises ValueError for a style that does not exist, and for "dir" without field names.
+    """
+
+    style: PartitionStyle
+    base_dir: str | None = ""
+    field_names: list[str] | None = None
+    field_types: dict[str, type] | None = field(default_factory=dict)
+    filesystem: pafs.FileSystem | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            self.style = PartitionStyle(self.style)
+        except ValueError:
+            raise ValueError(f"the style of a Partitioning is 'hive' or 'dir', not {self.style!r}") from None
+        if self.style is PartitionStyle.DIRECTORY and not self.field_names:
+            raise ValueError(
+                "directories have no names in their paths: give field_names to Partitioning('dir', ...)"
+            )
+        self.base_dir = self.base_dir or ""
+        self.field_types = self.field_types or {}
+        for name, kind in self.field_types.items():
+            if kind not in _ARROW_TYPES:
+                raise ValueError(f"field_types[{name!r}] is int, float, str or bool, not {kind!r}")
+
+    @property
+    def normalized_base_dir(self) -> str:
+        """The base directory as it stands in the paths of its filesystem."""
+        if not self.base_dir:
+            return ""
+        paths, found = resolve(self.base_dir, self.filesystem)
+        self.filesystem = self.filesystem or found
+        return paths[0].rstrip("/")
+
+    @property
+    def resolved_filesystem(self) -> pafs.FileSystem:
+        """The filesystem of the base directory."""
+        if self.filesystem is None:
+            self.filesystem = resolve(self.base_dir or ".")[1]
+        return self.filesystem
+
+    def to_pyarrow(self) -> pads.Partitioning:
+        """The same for `pyarrow.dataset`."""
+        types = {name: _ARROW_TYPES[kind] for name, kind in (self.field_types or {}).items()}
+        schema = pa.schema([(name, types.get(name, pa.string())) for name in self.field_names or types])
+        if self.style is PartitionStyle.HIVE:
+            return pads.HivePartitioning(schema)
+        return pads.DirectoryPartitioning(schema)
+
+
+class PathPartitionParser:
+    """A function of a path that gives its values by name; empty for paths without any.
+
+    Raises ValueError for a path that has not the fields it should have.
+    """
+
+    def __init__(self, partitioning: Partitioning) -> None:
+        self._scheme = partitioning
+        self._base = partitioning.normalized_base_dir
+
+    @staticmethod
+    def of(
+        style: PartitionStyle = PartitionStyle.HIVE,
+        base_dir: str | None = None,
+        field_names: list[str] | None = None,
+        field_types: dict[str, type] | None = None,
+        filesystem: pafs.FileSystem | None = None,
+    ) -> PathPartitionParser:
+        """A parser from the arguments of a `Partitioning`."""
+        return PathPartitionParser(Partitioning(style, base_dir, field_names, field_types, filesystem))
+
+    @property
+    def scheme(self) -> Partitioning:
+        """How the paths are read."""
+        return self._scheme
+
+    def __call__(self, path: str) -> dict[str, Value]:
+        directories = self._directories(path)
+        if self._scheme.style is PartitionStyle.HIVE:
+            values = self._hive(directories, path)
+        else:
+            values = self._plain(directories, path)
+        return {name: self._typed(name, value, path) for name, value in values.items()}
+
+    def _directories(self, path: str) -> list[str]:
+        if self._base:
+            if not path.startswith(self._base):
+                return []
+            path = path[len(self._base) :]
+        return [part for part in path.split("/")[:-1] if part]
+
+    def _hive(self, directories: list[str], path: str) -> dict[str, str]:
+        pairs = [part.split("=", 1) for part in directories if part.count("=") >= 1]
+        values = {name: unquote(value) for name, value in pairs if name}
+        wanted = self._scheme.field_names
+        if wanted and values and list(values) != list(wanted):
+            raise ValueError(
+                f"{path} has the fields {list(values)} in its path, but field_names are {wanted}"
+            )
+        return values
+
+    def _plain(self, directories: list[str], path: str) -> dict[str, str]:
+        names = self._scheme.field_names or []
+        if not directories:
+            return {}
+        if len(directories) != len(names):
+            below = f" below {self._base}" if self._base else ""
+            raise ValueError(
+                f"{path} has {len(directories)} directories{below}, but field_names are {names}: one name a directory; "
+                f"give base_dir if the first ones are no values"
+            )
+        return {name: unquote(value) for name, value in zip(names, directories, strict=True)}
+
+    def _typed(self, name: str, value: str, path: str) -> Value:
+        if value == NULL_PARTITION:
+            return None
+        kind = (self._scheme.field_types or {}).get(name, str)
+        try:
+            if kind is bool:
+                return {"true": True, "false": False, "1": True, "0": False}[value.lower()]
+            return kind(value)
+        except (ValueError, KeyError):
+            raise ValueError(f"{path}: the value {value!r} of {name!r} is no {kind.__name__}") from None
+
+    def type_of(self, name: str) -> pa.DataType:
+        """The Arrow type of a field."""
+        return _ARROW_TYPES[(self._scheme.field_types or {}).get(name, str)]
+
+    def evaluate_predicate_on_partition(self, path: str, predicate: Any) -> bool:
+        """Whether files of a path may have rows for which an expression is true; True if the path does not say."""
+        values = self(path)
+        if not values:
+            return True
+        try:
+            table = pa.table({name: pa.array([value], self.type_of(name)) for name, value in values.items()})
+            found = predicate.evaluate(table)
+        except (KeyError, ValueError, pa.ArrowException):  # it is about other columns as well
+            return True
+        first = found[0] if hasattr(found, "__getitem__") else found
+        return bool(first.as_py() if hasattr(first, "as_py") else first)
+
+
+class PathPartitionFilter:
+    """Keeps the paths for whose values a function is true; a path without values is kept if the function says so of {}."""
+
+    def __init__(
+        self, path_partition_parser: PathPartitionParser, filter_fn: Callable[[dict[str, str]], bool]
+    ) -> None:
+        self._parser = path_partition_parser
+        self._filter_fn = filter_fn
+
+    @staticmethod
+    def of(
+        filter_fn: Callable[[dict[str, str]], bool],
+        style: PartitionStyle = PartitionStyle.HIVE,
+        base_dir: str | None = None,
+        field_names: list[str] | None = None,
+        field_types: dict[str, type] | None = None,
+        filesystem: pafs.FileSystem | None = None,
+    ) -> PathPartitionFilter:
+        """A filter from a function and the arguments of a `Partitioning`."""
+        parser = PathPartitionParser.of(style, base_dir, field_names, field_types, filesystem)
+        return PathPartitionFilter(parser, filter_fn)
+
+    @property
+    def parser(self) -> PathPartitionParser:
+        """What reads the values."""
+        return self._parser
+
+    def apply(self, path: str) -> bool:
+        """Whether a path is kept."""
+        return bool(self._filter_fn(self._parser(path)))
+
+    def __call__(self, paths: Iterable[str]) -> list[str]:
+        return [path for path in paths if self.apply(path)]

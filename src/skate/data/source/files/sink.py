@@ -1,0 +1,254 @@
+"""The base of datasinks that write files: a file (or several) for each task, or a file for each row."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from skate.data.block import concat, rows_of
+from skate.data.block.accessor import BlockAccessor
+from skate.data.context import DataContext
+from skate.data.source.datasink import Datasink, SaveMode, TaskContext, WriteResult
+from skate.data.source.files.filesystems import renames, resolve
+from skate.data.source.files.naming import FilenameProvider
+from skate.data.source.files.output import write_file
+
+
+class FileDatasink(Datasink[Any]):
+    """Writes files into a directory.
+
+    Args:
+        path: the directory, as path or URL.
+        filesystem: a `pyarrow.fs` or fsspec filesystem; None to go by the URL.
+        try_create_dir: make the directory if it is not there.
+        open_stream_args: what `open_output_stream` is given; `compression` by the files' names if it is not said.
+        filename_provider: names the files.
+        file_format: the extension.
+        mode: what to do if the directory is there already.
+
+    Raises ValueError at the start of a write if the directory is there and `mode` is "error" or "create".
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        filesystem: Any = None,
+        try_create_dir: bool = True,
+        open_stream_args: dict[str, Any] | None = None,
+        filename_provider: FilenameProvider | None = None,
+        dataset_uuid: str | None = None,
+        file_format: str | None = None,
+        mode: SaveMode = SaveMode.APPEND,
+    ) -> None:
+        context = DataContext.get_current()
+        self._retried = tuple(context.write_file_retry_on_errors or ()) + tuple(context.retried_io_errors)
+        (self.path,), self.filesystem = resolve(path, filesystem)
+        self.unresolved_path = path
+        self.try_create_dir = try_create_dir
+        self.open_stream_args = dict(open_stream_args or {})
+        self.own_names = filename_provider is None
+        self.filename_provider = filename_provider or FilenameProvider(dataset_uuid, file_format)
+        self.file_format = file_format
+        try:
+            self.mode = SaveMode(mode)
+        except ValueError:
+            names = ", ".join(repr(each.value) for each in SaveMode)
+            raise ValueError(f"mode is one of {names}, not {mode!r}") from None
+        self.write_uuid = uuid.uuid4().hex
+        self._before: list[str] = []
+
+    # -- start and end
+
+    def on_write_start(self, schema: pa.Schema | None = None) -> None:
+        self.write_uuid = uuid.uuid4().hex
+        self.nothing_to_write = False
+        info = self.filesystem.get_file_info(self.path)
+        there = info.type != pafs.FileType.NotFound
+        if there and self.mode in (SaveMode.ERROR, SaveMode.CREATE):
+            raise ValueError(
+                f"{self.unresolved_path} exists already, and mode={self.mode.value!r} writes only where nothing is; use "
+                f"mode='append', 'overwrite' or 'ignore', or another path"
+            )
+        if there and self.mode is SaveMode.IGNORE:
+            self.nothing_to_write = True
+            return
+        if info.type == pafs.FileType.File:
+            raise NotADirectoryError(
+                20, "a dataset is written into a directory, but this is a file", self.path
+            )
+        # What is replaced goes when everything new is there: a write that fails, or reads what it replaces, loses nothing.
+        self._before = self._all_files() if there and self.mode is SaveMode.OVERWRITE else []
+        if self.try_create_dir and not there and self._has_directories():
+            self.filesystem.create_dir(self.path, recursive=True)
+
+    def _has_directories(self) -> bool:
+        return renames(self.filesystem) or isinstance(self.filesystem, pafs.PyFileSystem)
+
+    def _all_files(self) -> list[str]:
+        selector = pafs.FileSelector(self.path, recursive=True, allow_not_found=True)
+        return [
+            info.path for info in self.filesystem.get_file_info(selector) if info.type == pafs.FileType.File
+        ]
+
+    def on_write_complete(self, write_result: WriteResult[Any]) -> None:
+        if self._before:
+            written = {path for paths in write_result.write_returns for path in paths or ()}
+            for path in self._before:
+                if path not in written:
+                    self.filesystem.delete_file(path)
+            self._before = []
+
+    def on_write_failed(self, error: Exception) -> None:
+        """Take away the files that other tasks had written by then; those of a provider's names are not known."""
+        if not self.own_names:
+            return
+        with contextlib.suppress(OSError, pa.ArrowException):
+            for path in self._all_files():
+                if path.rpartition("/")[2].lstrip(".").startswith(self.write_uuid):
+                    self.filesystem.delete_file(path)
+
+    # -- in a task
+
+    def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> list[str]:
+        raise NotImplementedError
+
+    def _put(self, name: str, write: Callable[[Any], None]) -> str:
+        path = f"{self.path}/{name}" if self.path else name
+        write_file(self.filesystem, path, self.open_stream_args, self._retried, write)
+        return path
+
+    def _name_of_block(self, block: Any, ctx: TaskContext, block_index: int) -> str:
+        return self.filename_provider.get_filename_for_block(
+            block, self.write_uuid, ctx.task_idx, block_index
+        )
+
+
+class BlockBasedFileDatasink(FileDatasink):
+    """Writes a file for each task. A subclass has `write_block_to_file(block, file)`, where block is a `BlockAccessor`.
+
+    Args:
+        min_rows_per_file: rows that each file should have at least, if there are as many.
+    """
+
+    def __init__(
+        self, path: str, *, min_rows_per_file: int | None = None, **file_datasink_kwargs: Any
+    ) -> None:
+        super().__init__(path, **file_datasink_kwargs)
+        if min_rows_per_file is not None and min_rows_per_file < 1:
+            raise ValueError(f"min_rows_per_file is 1 or more, not {min_rows_per_file}")
+        self.min_rows_per_file = min_rows_per_file
+
+    @property
+    def min_rows_per_write(self) -> int | None:
+        return self.min_rows_per_file
+
+    def write_block_to_file(self, block: BlockAccessor, file: Any) -> None:
+        """Write a block to an open file."""
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say how a block is written: give it write_block_to_file(block, file)"
+        )
+
+    def write_tables(self, tables: Iterable[pa.Table], file: Any) -> None:
+        """Write blocks, all of one schema, to an open file, one after the other; by default all together as one block."""
+        self.write_block_to_file(BlockAccessor.for_block(concat(tables)), file)
+
+    def write_block(self, block: BlockAccessor, block_index: int, ctx: TaskContext) -> str:
+        """Write a block as a file of its own."""
+        name = self._name_of_block(block.to_block(), ctx, block_index)
+        return self._put(name, lambda file: self.write_block_to_file(block, file))
+
+    def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> list[str]:
+        written = []
+        for index, run in enumerate(runs_of_one_schema(blocks)):
+            first = next(run)
+            name = self._name_of_block(first, ctx, index)
+            write = functools.partial(self.write_tables, chained(first, run))
+            written.append(self._put(name, write))
+        return written
+
+
+class RowBasedFileDatasink(FileDatasink):
+    """Writes a file for each row. A subclass has `write_row_to_file(row, file)`."""
+
+    def write_row_to_file(self, row: dict[str, Any], file: Any) -> None:
+        """Write a row to an open file."""
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say how a row is written: give it write_row_to_file(row, file)"
+        )
+
+    def write_block(self, block: BlockAccessor, block_index: int, ctx: TaskContext) -> list[str]:
+        """Write the rows of a block."""
+        written = []
+        for number, row in enumerate(block.iter_rows()):
+            name = self.filename_provider.get_filename_for_row(
+                row, self.write_uuid, ctx.task_idx, block_index, number
+            )
+            written.append(self._put(name, functools.partial(self.write_row_to_file, row)))
+        return written
+
+    def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> list[str]:
+        written: list[str] = []
+        for index, table in enumerate(blocks):
+            written += self.write_block(BlockAccessor(table), index, ctx)
+        return written
+
+
+def runs_of_one_schema(blocks: Iterable[pa.Table]) -> Iterator[Iterator[pa.Table]]:
+    """Blocks with rows, in runs that have one schema: those that differ are cast if that loses nothing, or begin a run.
+
+    Each run must be used up before the next is asked for.
+    """
+    source = (table for table in blocks if table.num_rows)
+    waiting = [next(source, None)]
+
+    def run() -> Iterator[pa.Table]:
+        first = waiting[0]
+        assert first is not None
+        schema = first.schema
+        waiting[0] = None
+        yield first
+        for table in source:
+            fitting = fitted(table, schema)
+            if fitting is None:
+                waiting[0] = table
+                return
+            yield fitting
+
+    while waiting[0] is not None:
+        yield run()
+
+
+def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table | None:
+    """A table in a schema, or None if that would lose something."""
+    if table.schema.equals(schema):
+        return table
+    if set(table.column_names) != set(schema.names) or len(table.column_names) != len(schema):
+        return None
+    try:
+        return table.select(schema.names).cast(schema)
+    except (pa.ArrowException, ValueError, TypeError):
+        return None
+
+
+def chained(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """A table and those behind it."""
+    yield first
+    yield from rest
+
+
+def arguments_of(function: Callable[[], dict[str, Any]] | None, given: dict[str, Any]) -> dict[str, Any]:
+    """A writer's arguments: those given, over those that a function makes where the file is written."""
+    return {**(function() if function is not None else {}), **given}
+
+
+def rows_in(tables: Iterable[pa.Table]) -> Iterator[dict[str, Any]]:
+    """The rows of tables."""
+    for table in tables:
+        yield from rows_of(table)

@@ -1,0 +1,394 @@
+"""The base of datasources that read files: finds them, shares them out over tasks, opens them, adds what their paths tell."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from skate.data import block as blocks
+from skate.data.context import DataContext
+from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
+from skate.data.source.files import streams
+from skate.data.source.files.filesystems import as_list, is_local, resolve, scheme_of
+from skate.data.source.files.grouping import OPEN_COST, shared_out
+from skate.data.source.files.listing import Listed, list_files
+from skate.data.source.files.partitioning import Partitioning, PathPartitionParser
+
+#: Files of other machines up to so many bytes are fetched whole, several at a time.
+_FETCHED_WHOLE = 8 << 20
+_FETCHES = 16
+#: Blocks of small files are joined up to about so many bytes.
+_JOINED_BYTES = 1 << 20
+#: A file is cut for several tasks into pieces of no fewer bytes.
+_PIECE_BYTES_MIN = 16 << 20
+_UNKNOWN_SIZE = 1 << 20
+
+
+class Piece(NamedTuple):
+    """A file, or the lines of it that begin in a range of bytes."""
+
+    path: str
+    size: int
+    start: int = 0
+    end: int | None = None
+
+
+@dataclass(frozen=True)
+class FileShuffleConfig:
+    """Files in random order: with a seed the same for every program, and with `reseed_after_execution` another each epoch."""
+
+    seed: int | None = None
+    reseed_after_execution: bool = True
+
+    def __post_init__(self) -> None:
+        if self.seed is None and not self.reseed_after_execution:
+            object.__setattr__(self, "seed", random.randrange(1 << 32))
+
+    def get_seed(self, execution_idx: int = 0) -> int | None:
+        """The seed of the run with this number, or None for any order."""
+        if self.seed is None:
+            return None
+        return self.seed + execution_idx if self.reseed_after_execution else self.seed
+
+
+class FileBasedDatasource(Datasource):
+    """Reads files. A subclass says how one is read: `_read_stream(file, path)` gives its blocks.
+
+    Args:
+        paths: files, directories, patterns or URLs.
+        filesystem: a `pyarrow.fs` or fsspec filesystem; None to go by the URLs.
+        schema: the schema of the blocks, if it is known.
+        open_stream_args: what `open_input_stream` is given.
+        meta_provider: accepted as Ray has it, and not needed.
+        partition_filter: keeps the paths that it is true for.
+        partitioning: how values are read out of paths; they become columns.
+        ignore_missing_paths: leave out paths that do not exist.
+        shuffle: "files" or a `FileShuffleConfig` for files in random order.
+        include_paths: have the path of each row's file in a column "path".
+        file_extensions: read only files that end so.
+
+    Raises:
+        FileNotFoundError: for a path that does not exist.
+        ValueError: if nothing is left to be read.
+    """
+
+    _WRITE_FILE_PER_ROW = False
+    _FILE_EXTENSIONS: list[str] | None = None
+    #: Whether files are opened to be read at any place, rather than from beginning to end.
+    _SEEKS = False
+    #: Whether `_read_range` can read the lines that begin in a range of bytes.
+    _SPLITS = False
+    #: Bytes in memory for a byte of a file, if nothing better is known.
+    _INFLATION = 1.0
+
+    def __init__(
+        self,
+        paths: Any,
+        *,
+        filesystem: Any = None,
+        schema: Any = None,
+        open_stream_args: dict[str, Any] | None = None,
+        meta_provider: Any = None,
+        partition_filter: Any = None,
+        partitioning: Partitioning | None = None,
+        ignore_missing_paths: bool = False,
+        shuffle: Any = None,
+        include_paths: bool = False,
+        file_extensions: list[str] | None = None,
+    ) -> None:
+        if shuffle is not None and shuffle != "files" and not isinstance(shuffle, FileShuffleConfig):
+            raise ValueError(f"shuffle is None, 'files' or a FileShuffleConfig, not {shuffle!r}")
+        context = DataContext.get_current()
+        self._retried: tuple[str, ...] = tuple(context.retried_io_errors)
+        self._buffer_size = context.streaming_read_buffer_size
+        self._on_driver = any(scheme_of(path) == "local" for path in as_list(paths))
+        self._schema = schema
+        self._open_args = dict(open_stream_args or {})
+        self._include_paths = include_paths
+        self._shuffle = shuffle
+        self._executions = 0
+        self._parser = None if partitioning is None else PathPartitionParser(partitioning)
+        self._limit: int | None = None
+        resolved, self._filesystem = streams.retried(lambda: resolve(paths, filesystem), self._retried)
+        asked = file_extensions is not None and file_extensions is not self._FILE_EXTENSIONS
+        self._files = streams.retried(
+            lambda: list_files(
+                resolved,
+                self._filesystem,
+                extensions=file_extensions,
+                extensions_asked=asked,
+                ignore_missing=ignore_missing_paths,
+            ),
+            self._retried,
+        )
+        self._keep(partition_filter)
+        if not self._files:
+            raise ValueError(
+                _nothing_in(as_list(paths), file_extensions, ignore_missing_paths, partition_filter)
+            )
+
+    def _keep(self, partition_filter: Any) -> None:
+        """Leave out the files that a filter of the user's is false for."""
+        if partition_filter is None:
+            return
+        if hasattr(partition_filter, "apply"):
+            self._files = [each for each in self._files if partition_filter.apply(each.path)]
+        else:
+            kept = set(partition_filter([each.path for each in self._files]))
+            self._files = [each for each in self._files if each.path in kept]
+
+    # -- for subclasses
+
+    def _read_stream(self, f: pa.NativeFile, path: str) -> Iterator[Any]:
+        """The blocks of one file."""
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say how a file is read: give it _read_stream(f, path)"
+        )
+
+    def _read_range(self, f: pa.NativeFile, piece: Piece) -> Iterator[Any]:
+        """The blocks of the lines that begin in a range of bytes of a file."""
+        raise NotImplementedError
+
+    def _open_input_source(self, filesystem: pafs.FileSystem, path: str, **open_args: Any) -> pa.NativeFile:
+        """A file, opened."""
+        if self._SEEKS:
+            return streams.open_file(filesystem, path, open_args)
+        return streams.open_stream(filesystem, path, open_args, None)
+
+    def _explained(self, error: BaseException, path: str) -> BaseException | None:
+        """A better error for one that reading a file raised, or None."""
+        return None
+
+    def resolve_compression(self, path: str, open_args: dict[str, Any]) -> str | None:
+        """The compression that a file is read with."""
+        asked = open_args.get("compression", "detect")
+        return streams.compression_of(path) if asked == "detect" else asked
+
+    # -- as a datasource
+
+    def _paths(self) -> list[str]:
+        return [each.path for each in self._files]
+
+    def input_files(self) -> list[str]:
+        return self._paths()
+
+    @property
+    def supports_distributed_reads(self) -> bool:
+        return not self._on_driver
+
+    def estimate_inmemory_data_size(self) -> int | None:
+        return sum(self._bytes_of(each) for each in self._files)
+
+    def _bytes_of(self, file: Listed) -> int:
+        size = _UNKNOWN_SIZE if file.size is None else file.size
+        packed = 3.0 if streams.compression_of(file.path) else 1.0
+        return int(size * packed * self._INFLATION)
+
+    def get_read_tasks(
+        self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
+    ) -> list[ReadTask]:
+        files = self._ordered()
+        pieces = self._pieces(files, parallelism)
+        weights = [piece.size + OPEN_COST for piece in pieces]
+        reader = self._light()
+        reader._limit = per_task_row_limit
+        tasks = []
+        for group in shared_out(pieces, weights, parallelism):
+            size = sum(piece.size for piece in group)
+            metadata = BlockMetadata(None, size, list(dict.fromkeys(piece.path for piece in group)))
+            tasks.append(ReadTask(PiecesRead(reader, group), metadata, self._schema, per_task_row_limit))
+        return tasks
+
+    def _ordered(self) -> list[Listed]:
+        if self._shuffle is None:
+            return self._files
+        seed = None if self._shuffle == "files" else self._shuffle.get_seed(self._executions)
+        self._executions += 1
+        files = list(self._files)
+        random.Random(seed).shuffle(files)
+        return files
+
+    def _pieces(self, files: Sequence[Listed], parallelism: int) -> list[Piece]:
+        """Whole files, or parts of large ones if there are fewer files than tasks are wanted."""
+        whole = [Piece(each.path, self._bytes_of(each)) for each in files]
+        if not self._SPLITS or len(files) >= parallelism:
+            return whole
+        total = sum(each.size for each in whole)
+        wanted = max(_PIECE_BYTES_MIN, total // parallelism + 1)
+        pieces: list[Piece] = []
+        for each, file in zip(whole, files, strict=True):
+            if (
+                file.size is None
+                or file.size < 2 * wanted
+                or self.resolve_compression(file.path, self._open_args)
+            ):
+                pieces.append(each)
+                continue
+            count = round(file.size / wanted)
+            cuts = [file.size * at // count for at in range(count + 1)]
+            pieces += [
+                Piece(file.path, each.size // count, low, high)
+                for low, high in zip(cuts, cuts[1:], strict=False)
+            ]
+        return pieces
+
+    def _light(self) -> FileBasedDatasource:
+        """The same without its list of files, to go along with each task."""
+        light = copy.copy(self)
+        light._files = []
+        return light
+
+    # -- in a task
+
+    def read_pieces(self, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
+        """The blocks of some files, those of small ones joined."""
+        return joined(self._each(pieces), self._limit)
+
+    def _each(self, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
+        ahead: Iterable[tuple[Piece, bytes | None]] = ((piece, None) for piece in pieces)
+        if not is_local(self._filesystem) and len(pieces) > 1:
+            ahead = self._fetched(pieces)
+        for piece, data in ahead:
+            yield from streams.retried_each(functools.partial(self._read, piece, data), self._retried)
+
+    def _fetched(self, pieces: Sequence[Piece]) -> Iterator[tuple[Piece, bytes | None]]:
+        """Pieces in order with the bytes of small files, which are asked for some time before they are wanted."""
+
+        def fetch(piece: Piece) -> bytes:
+            with self._open_input_source(self._filesystem, piece.path, **self._open_args) as file:
+                data: bytes = file.read()
+                return data
+
+        with ThreadPoolExecutor(_FETCHES) as pool:
+            ahead: deque[tuple[Piece, Future[bytes] | None]] = deque()
+            for piece in pieces:
+                small = piece.size <= _FETCHED_WHOLE and piece.end is None
+                asked = None
+                if small:
+                    asked = pool.submit(streams.retried, functools.partial(fetch, piece), self._retried)
+                ahead.append((piece, asked))
+                if len(ahead) > 2 * _FETCHES:
+                    yield _waited(*ahead.popleft())
+            while ahead:
+                yield _waited(*ahead.popleft())
+
+    def _read(self, piece: Piece, data: bytes | None) -> Iterator[pa.Table]:
+        path = piece.path
+        try:
+            if data is not None:
+                file = pa.BufferReader(data)
+            elif piece.end is not None:
+                file = streams.open_file(self._filesystem, path, {})
+            else:
+                file = self._open_input_source(self._filesystem, path, **self._open_args)
+            with file:
+                made = self._read_stream(file, path) if piece.end is None else self._read_range(file, piece)
+                for table in made:
+                    yield self._with_path(blocks.from_batch(table), path)
+        except GeneratorExit:
+            raise
+        except Exception as error:  # whatever a library raises for a file it cannot read: the file is named
+            better = self._explained(error, path) or named(error, path)
+            if better is error:
+                raise
+            raise better from error
+
+    def _with_path(self, table: pa.Table, path: str) -> pa.Table:
+        """A block with the columns that the path gives."""
+        if self._parser is not None:
+            for name, value in self._parser(path).items():
+                column = pa.repeat(pa.scalar(value, self._parser.type_of(name)), table.num_rows)
+                at = table.schema.get_field_index(name)
+                if at >= 0:
+                    _check_same(table, name, value, path)
+                    table = table.set_column(at, name, column)
+                else:
+                    table = table.append_column(name, column)
+        if self._include_paths:
+            table = table.append_column("path", pa.repeat(pa.scalar(path, pa.string()), table.num_rows))
+        return table
+
+
+class PiecesRead:
+    """The function of a read task."""
+
+    def __init__(self, reader: FileBasedDatasource, pieces: Sequence[Any]) -> None:
+        self.reader = reader
+        self.pieces = pieces
+
+    def __call__(self) -> Iterator[pa.Table]:
+        return self.reader.read_pieces(self.pieces)
+
+
+def joined(tables: Iterable[pa.Table], limit: int | None) -> Iterator[pa.Table]:
+    """Small blocks joined up to about a megabyte, or as soon as they have as many rows as are wanted."""
+    waiting: list[pa.Table] = []
+    size = rows = 0
+    for table in tables:
+        bytes_in = table.nbytes
+        if not waiting and bytes_in >= _JOINED_BYTES:
+            yield table
+            continue
+        waiting.append(table)
+        size += bytes_in
+        rows += table.num_rows
+        if size >= _JOINED_BYTES or (limit is not None and rows >= limit):
+            yield _one(waiting)
+            waiting, size, rows = [], 0, 0
+    if waiting:
+        yield _one(waiting)
+
+
+def _one(tables: list[pa.Table]) -> pa.Table:
+    return tables[0] if len(tables) == 1 else blocks.concat(tables).combine_chunks()
+
+
+def _waited(piece: Piece, future: Future[bytes] | None) -> tuple[Piece, bytes | None]:
+    return piece, None if future is None else future.result()
+
+
+def _check_same(table: pa.Table, name: str, value: Any, path: str) -> None:
+    """A column that the path gives as well must have the path's value."""
+    for there in table.column(name).unique().to_pylist():
+        if there is not None and str(there) != str(value):
+            raise ValueError(
+                f"{path}: column {name!r} has the value {there!r} in the file and {value!r} in the path"
+            )
+
+
+def named(error: BaseException, path: str) -> BaseException:
+    """An error that says which file it is about; the same type wherever it can be made of a text."""
+    if path in str(error) or getattr(error, "filename", None):
+        return error
+    if isinstance(error, OSError) and error.errno:
+        return type(error)(error.errno, error.strerror or str(error), path)
+    make: Callable[[str], BaseException] = type(error)
+    if isinstance(error, UnicodeError):
+        make = ValueError
+    try:
+        return make(f"{path}: {error}")
+    except TypeError:  # an exception type that wants other arguments
+        return ValueError(f"{path}: {type(error).__name__}: {error}")
+
+
+def _nothing_in(
+    paths: Sequence[str], extensions: Sequence[str] | None, ignore_missing: bool, partition_filter: Any
+) -> str:
+    shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+    text = f"no input files found to read in {shown}"
+    if extensions is not None:
+        text += f" with the file extensions {list(extensions)}; pass file_extensions=None to read files of any name"
+    if partition_filter is not None:
+        text += "; partition_filter may have left out all of them"
+    if ignore_missing:
+        text += "; paths that do not exist were left out, as ignore_missing_paths says"
+    return text + "; names that begin with '.' or '_' are left out of directories"

@@ -1,0 +1,192 @@
+"""Files opened, decompressed by their names, and tried again after errors that pass."""
+
+from __future__ import annotations
+
+import io
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from skate.data.source.optional import library
+
+T = TypeVar("T")
+_COMPRESSIONS = {
+    ".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zstd": "zstd", ".br": "brotli", ".lz4": "lz4",
+    ".snappy": "snappy",
+}  # fmt: skip
+ATTEMPTS = 10
+_WAIT_SECONDS_MAX = 32.0
+
+
+def compression_of(path: str) -> str | None:
+    """The compression that a file's name tells, as Arrow calls it."""
+    dot = path.rfind(".")
+    return _COMPRESSIONS.get(path[dot:].lower()) if dot >= 0 else None
+
+
+def open_stream(
+    filesystem: pafs.FileSystem, path: str, options: dict[str, Any], buffer_size: int | None = None
+) -> pa.NativeFile:
+    """A file to be read from its beginning to its end; `options` are those of `open_input_stream`."""
+    given = dict(options)
+    compression = given.pop("compression", "detect")
+    if compression == "detect":
+        compression = compression_of(path)
+    given.setdefault("buffer_size", buffer_size)
+    if compression == "snappy":  # Arrow has no streaming of it
+        with filesystem.open_input_stream(path, compression=None, **given) as raw:
+            return pa.BufferReader(_unsnap(raw.read()))
+    return filesystem.open_input_stream(path, compression=compression, **given)
+
+
+def _unsnap(data: bytes) -> bytes:
+    snappy = library("snappy", "a file that ends in .snappy", "python-snappy")
+    source, sink = io.BytesIO(data), io.BytesIO()
+    snappy.stream_decompress(source, sink)
+    return sink.getvalue()
+
+
+def open_file(filesystem: pafs.FileSystem, path: str, options: dict[str, Any]) -> pa.NativeFile:
+    """A file to be read at any place."""
+    given = {name: value for name, value in options.items() if name == "buffer_size"}
+    return filesystem.open_input_file(path, **given)
+
+
+def passes(error: BaseException, patterns: Sequence[str]) -> bool:
+    """Whether an error's text has one of the patterns: such errors are tried again."""
+    text = str(error)
+    return any(pattern in text for pattern in patterns)
+
+
+def retried(call: Callable[[], T], patterns: Sequence[str], attempts: int = ATTEMPTS) -> T:
+    """What a call returns; errors that pass are tried again, after waits that grow up to half a minute."""
+    for attempt in range(1, attempts):
+        try:
+            return call()
+        except Exception as error:  # whatever a filesystem raises; its text decides
+            if not passes(error, patterns):
+                raise
+            _pause(attempt)
+    return call()
+
+
+def retried_each(
+    make: Callable[[], Iterable[T]], patterns: Sequence[str], attempts: int = ATTEMPTS
+) -> Iterator[T]:
+    """What an iterator gives; after an error that passes it is made anew, and what it gave before is left out."""
+    given = 0
+    for attempt in range(1, attempts + 1):
+        at = 0
+        try:
+            for value in make():
+                at += 1
+                if at > given:
+                    yield value
+                    given = at
+            return
+        except Exception as error:  # whatever a filesystem or a format raises; its text decides
+            if attempt == attempts or not passes(error, patterns):
+                raise
+            _pause(attempt)
+
+
+def _pause(attempt: int) -> None:
+    time.sleep(min(_WAIT_SECONDS_MAX, 2.0 ** (attempt - 3)) * (0.5 + random.random() / 2))
+
+
+def chunks(file: Any, size: int) -> Iterator[bytes]:
+    """A stream's bytes, about so many at a time."""
+    while True:
+        data = file.read(size)
+        if not data:
+            return
+        yield data
+
+
+def lines_at_once(file: Any, size: int) -> Iterator[bytes]:
+    """A stream's bytes, about so many at a time, cut behind the ends of lines."""
+    kept = b""
+    for data in chunks(file, size):
+        # What is left at the end comes with what was before it, so that a small file is one piece.
+        cut = kept.rfind(b"\n") + 1
+        if cut:
+            yield kept[:cut]
+        kept = kept[cut:] + data
+    if kept:
+        yield kept
+
+
+def lines_of_range(file: Any, start: int, end: int, size: int) -> Iterator[bytes]:
+    """The lines that begin in a range of bytes of a file that can be read at any place, about so many bytes at a time."""
+    if start:  # a line that begins here has the end of another one before it
+        file.seek(start - 1)
+    return lines_at_once(_Range(file, start, end), size)
+
+
+class _Range:
+    """The bytes of the lines that begin in a range, as a stream."""
+
+    def __init__(self, file: Any, start: int, end: int) -> None:
+        self._file = file
+        self._at = max(0, start - 1)
+        self._end = end
+        self._skip = bool(start)
+        self._over = False
+
+    def read(self, size: int) -> bytes:
+        while not self._over:
+            data: bytes = self._file.read(size)
+            if not data:
+                self._over = True
+                break
+            begin = 0
+            if self._skip:
+                begin = data.find(b"\n") + 1
+                if not begin:
+                    self._at += len(data)
+                    self._over = self._at >= self._end
+                    continue
+                self._skip = False
+            if self._at + begin >= self._end:
+                self._over = True
+                break
+            after = self._at + len(data)
+            if after >= self._end:
+                # The line that has the last byte of the range is the last one.
+                cut = data.find(b"\n", self._end - 1 - self._at if self._end - 1 >= self._at else 0) + 1
+                if cut:
+                    self._over = True
+                    data = data[:cut]
+            self._at = after
+            if data[begin:]:
+                return data[begin:]
+        return b""
+
+
+class Joined(io.RawIOBase):
+    """Pieces of bytes as a stream that gives as many bytes as are asked for until it ends: Arrow takes fewer for the end."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = iter(pieces)
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        found: list[memoryview] = []
+        wanted = size
+        while wanted:
+            if not self._left:
+                self._left = memoryview(next(self._pieces, b""))
+                if not self._left:
+                    break
+            part = self._left if wanted < 0 else self._left[:wanted]
+            self._left = self._left[len(part) :]
+            wanted -= len(part) if wanted > 0 else 0
+            found.append(part)
+        return found[0].tobytes() if len(found) == 1 else b"".join(found)

@@ -1,0 +1,174 @@
+"""CSV: read and written by Arrow."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from skate.data.source.files import streams
+from skate.data.source.files.source import FileBasedDatasource, Piece, named
+
+#: A file up to so many bytes is read at once, so that a column's type fits all of its values.
+_WHOLE = 32 << 20
+#: A larger one is read by so many bytes; the first of them decide the types.
+_CHUNK = 8 << 20
+_OPTION_TYPES = {
+    "read_options": pacsv.ReadOptions,
+    "parse_options": pacsv.ParseOptions,
+    "convert_options": pacsv.ConvertOptions,
+}
+
+
+class CSVDatasource(FileBasedDatasource):
+    """Rows of CSV files; `arrow_csv_args` are read_options, parse_options and convert_options as `pyarrow.csv` has them."""
+
+    _INFLATION = 1.5
+
+    def __init__(self, paths: Any, arrow_csv_args: dict[str, Any] | None = None, **files: Any) -> None:
+        given = dict(arrow_csv_args or {})
+        given.pop("memory_pool", None)
+        for name, value in given.items():
+            kind = _OPTION_TYPES.get(name)
+            if kind is None:
+                raise TypeError(
+                    f"read_csv() has no argument {name!r}; for Arrow there are {', '.join(_OPTION_TYPES)}"
+                )
+            if value is not None and not isinstance(value, kind):
+                raise TypeError(f"{name} is a pyarrow.csv.{kind.__name__}, not {type(value).__name__}")
+        self._csv = {name: given.get(name) or kind() for name, kind in _OPTION_TYPES.items()}
+        self._block_size = given["read_options"].block_size if given.get("read_options") else None
+        self._columns: list[str] | None = None
+        # Quoted values may hold the ends of lines, and what skips rows counts from the beginning.
+        plain = self._csv["read_options"]
+        self._SPLITS = not (
+            self._csv["parse_options"].newlines_in_values or plain.skip_rows or plain.skip_rows_after_names
+        )
+        super().__init__(paths, **files)
+
+    def get_name(self) -> str:
+        return "CSV"
+
+    def with_columns(self, columns: tuple[str, ...]) -> CSVDatasource | None:
+        if self._parser is not None or self._include_paths or self._csv["convert_options"].include_columns:
+            return None  # which columns the path gives is known when a file is read
+        made = copy.copy(self)
+        made._columns = list(columns)
+        return made
+
+    def _read_stream(self, f: pa.NativeFile, path: str) -> Iterator[pa.Table]:
+        head = f.read(_WHOLE + 1)
+        if len(head) <= _WHOLE:
+            yield self._whole(head, path)
+            return
+        yield from self._streamed(
+            streams.Joined(itertools.chain((head,), streams.chunks(f, _CHUNK))),
+            self._csv["read_options"],
+            path,
+        )
+
+    def _whole(self, data: bytes, path: str) -> pa.Table:
+        if not data.strip():
+            return pa.table({})
+        try:
+            return pacsv.read_csv(pa.BufferReader(data), **self._csv_options(self._csv["read_options"]))
+        except pa.ArrowInvalid as error:
+            raise self._located(error, data, path) from None
+        except KeyError as error:
+            raise _unknown(error, path) from None
+
+    def _streamed(self, file: Any, reading: pacsv.ReadOptions, path: str) -> Iterator[pa.Table]:
+        options = _copied(reading)
+        options.block_size = self._block_size or _CHUNK
+        try:
+            reader = pacsv.open_csv(pa.PythonFile(file, "r"), **self._csv_options(options))
+            for batch in reader:
+                yield pa.Table.from_batches([batch])
+        except pa.ArrowInvalid as error:
+            hint = ""
+            if "conversion error" in str(error):
+                hint = "; the types come from the first rows: give others with convert_options=ConvertOptions(column_types=...)"
+            raise pa.ArrowInvalid(f"{path}: {error}{hint}") from None
+        except KeyError as error:
+            raise _unknown(error, path) from None
+
+    def _read_range(self, f: pa.NativeFile, piece: Piece) -> Iterator[pa.Table]:
+        reading = _copied(self._csv["read_options"])
+        if not piece.start:
+            lines = streams.lines_of_range(f, 0, piece.end or 0, _CHUNK)
+        else:
+            if not reading.column_names and not reading.autogenerate_column_names:
+                reading.column_names = self._header(f)
+            elif reading.autogenerate_column_names:
+                reading.column_names = [f"f{at}" for at in range(len(self._header(f)))]
+            reading.autogenerate_column_names = False
+            lines = streams.lines_of_range(f, piece.start, piece.end or 0, _CHUNK)
+        first = next(lines, b"")
+        if not first.strip():
+            return
+        yield from self._streamed(streams.Joined(itertools.chain((first,), lines)), reading, piece.path)
+
+    def _header(self, f: pa.NativeFile) -> list[str]:
+        """The names of the columns, which only the first piece of a file has; as many as it has if there are none."""
+        f.seek(0)
+        first = next(streams.lines_at_once(f, 1 << 20), b"")
+        cut = first[: first.find(b"\n") + 1] or first
+        options = self._csv_options(pacsv.ReadOptions(encoding=self._csv["read_options"].encoding))
+        options["convert_options"] = pacsv.ConvertOptions()
+        names: list[str] = pacsv.read_csv(pa.BufferReader(cut), **options).column_names
+        return names
+
+    def _csv_options(self, reading: pacsv.ReadOptions) -> dict[str, Any]:
+        converting = self._csv["convert_options"]
+        if self._columns is not None:
+            converting = _copied_convert(converting)
+            converting.include_columns = self._columns
+        return {
+            "read_options": reading,
+            "parse_options": self._csv["parse_options"],
+            "convert_options": converting,
+        }
+
+    def _located(self, error: pa.ArrowInvalid, data: bytes, path: str) -> BaseException:
+        """The error with its row: Arrow knows it when it reads one part after the other."""
+        if "Row #" not in str(error):
+            options = _copied(self._csv["read_options"])
+            options.use_threads = False
+            try:
+                pacsv.read_csv(pa.BufferReader(data), **self._csv_options(options))
+            except pa.ArrowInvalid as found:
+                error = found
+        return named(error, path)
+
+
+def _copied(options: pacsv.ReadOptions) -> pacsv.ReadOptions:
+    return pacsv.ReadOptions(
+        use_threads=options.use_threads,
+        block_size=options.block_size,
+        skip_rows=options.skip_rows,
+        skip_rows_after_names=options.skip_rows_after_names,
+        column_names=options.column_names,
+        autogenerate_column_names=options.autogenerate_column_names,
+        encoding=options.encoding,
+    )
+
+
+def _copied_convert(options: pacsv.ConvertOptions) -> pacsv.ConvertOptions:
+    names = (
+        "check_utf8", "column_types", "null_values", "true_values", "false_values", "decimal_point", "strings_can_be_null",
+        "quoted_strings_can_be_null", "include_columns", "include_missing_columns", "auto_dict_encode",
+        "auto_dict_max_cardinality", "timestamp_parsers",
+    )  # fmt: skip
+    return pacsv.ConvertOptions(**{name: getattr(options, name) for name in names})
+
+
+def _unknown(error: KeyError, path: str) -> BaseException:
+    """Arrow's error for a column that is asked for and not there, with the file."""
+    text = str(error.args[0]) if error.args else str(error)
+    found = re.search(r"'([^']*)'", text)
+    return ValueError(f"{path} has no column {found.group(1)!r}" if found else f"{path}: {text}")

@@ -1,0 +1,118 @@
+"""What the footers of Parquet files tell: rows, row groups with their bytes in memory, columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from skate.data.block.table import common_type
+from skate.data.source.files import streams
+from skate.data.source.files.source import named
+
+_THREADS = 16
+#: Bytes in memory of a value of a physical type; of the others what the column chunk has, and an offset.
+_WIDTHS = {"BOOLEAN": 0.125, "INT32": 4.0, "INT64": 8.0, "INT96": 8.0, "FLOAT": 4.0, "DOUBLE": 8.0}
+_OFFSET = 4
+
+
+class RowGroup(NamedTuple):
+    """Rows of a row group, and about how many bytes each of its columns takes in memory, by top-level name."""
+
+    rows: int
+    columns: dict[str, int]
+
+    def bytes_of(self, columns: Sequence[str] | None) -> int:
+        """Bytes in memory of some columns, or of all."""
+        if columns is None:
+            return sum(self.columns.values())
+        return sum(self.columns.get(name, 0) for name in columns)
+
+
+@dataclass(frozen=True)
+class Footer:
+    """The footer of one file."""
+
+    rows: int
+    groups: tuple[RowGroup, ...]
+    schema: pa.Schema
+
+    def bytes_of(self, columns: Sequence[str] | None) -> int:
+        """Bytes in memory of some columns of the file, or of all."""
+        return sum(group.bytes_of(columns) for group in self.groups)
+
+
+def footer_of(metadata: Any) -> Footer:
+    """A footer from what Arrow reads."""
+    groups = []
+    for at in range(metadata.num_row_groups):
+        group = metadata.row_group(at)
+        sizes: dict[str, int] = {}
+        for number in range(group.num_columns):
+            column = group.column(number)
+            name = column.path_in_schema.split(".", 1)[0]
+            width = _WIDTHS.get(column.physical_type)
+            if width is None:
+                size = (
+                    max(column.total_uncompressed_size, 12 * column.num_values) + _OFFSET * column.num_values
+                )
+            else:
+                size = int(width * column.num_values)
+            sizes[name] = sizes.get(name, 0) + size
+        groups.append(RowGroup(group.num_rows, sizes))
+    return Footer(metadata.num_rows, tuple(groups), metadata.schema.to_arrow_schema())
+
+
+def read_footers(
+    paths: Sequence[str], filesystem: pafs.FileSystem, retried: Sequence[str]
+) -> dict[str, Footer]:
+    """The footers of files, several read at a time. Raises what reading raises, with the file's name."""
+
+    def one(path: str) -> Footer:
+        try:
+            return footer_of(streams.retried(lambda: pq.read_metadata(path, filesystem=filesystem), retried))
+        except Exception as error:  # whatever Arrow or a filesystem raises: the file is named
+            better = named(error, path)
+            if better is error:
+                raise
+            raise better from None
+
+    if len(paths) < 3:
+        return {path: one(path) for path in paths}
+    with ThreadPoolExecutor(min(_THREADS, len(paths))) as pool:
+        return dict(zip(paths, pool.map(one, paths), strict=True))
+
+
+def one_schema(schemas: dict[str, pa.Schema]) -> pa.Schema:
+    """One schema for files; types are widened where they differ.
+
+    Raises ValueError naming the column and two files if their types cannot be one.
+    """
+    (first, schema), *others = schemas.items()
+    for path, other in others:
+        if not other.equals(schema):
+            schema = merged(schema, other, first, path)
+    return schema.remove_metadata()
+
+
+def merged(schema: pa.Schema, other: pa.Schema, first: str, path: str) -> pa.Schema:
+    """A schema with the columns of both."""
+    fields = {field.name: field for field in schema}
+    for field in other:
+        known = fields.get(field.name)
+        if known is None:
+            fields[field.name] = field
+        elif not known.type.equals(field.type):
+            try:
+                fields[field.name] = pa.field(field.name, common_type(field.name, [known.type, field.type]))
+            except ValueError:
+                raise ValueError(
+                    f"column {field.name!r} is {field.type} in {path} and {known.type} in {first}, which cannot be one type; "
+                    f"read the files apart and cast it in one of them"
+                ) from None
+    return pa.schema(list(fields.values()))

@@ -1,0 +1,63 @@
+"""Text: a row a line."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skate.data.source.files import streams
+from skate.data.source.files.source import FileBasedDatasource, Piece
+
+_CHUNK = 8 << 20
+
+
+class TextDatasource(FileBasedDatasource):
+    """Lines in a column "text", without their ends; empty ones and those of blanks alone are left out if wanted."""
+
+    _SPLITS = True
+    _INFLATION = 1.3
+
+    def __init__(
+        self, paths: Any, *, encoding: str = "utf-8", drop_empty_lines: bool = True, **files: Any
+    ) -> None:
+        self._encoding = codecs.lookup(encoding).name
+        self._drop_empty = drop_empty_lines
+        super().__init__(paths, **files)
+        # In other encodings the byte of a line's end may be part of a character.
+        self._SPLITS = self._encoding in ("utf-8", "ascii", "iso8859-1")
+
+    def get_name(self) -> str:
+        return "Text"
+
+    def _read_stream(self, f: pa.NativeFile, path: str) -> Iterator[pa.Table]:
+        if not self._SPLITS:
+            text = f.read().decode(self._encoding)
+            yield self._table(pa.array(text.split("\n"), pa.string()), text.endswith("\n"))
+            return
+        for data in streams.lines_at_once(f, _CHUNK):
+            yield self._lines(data)
+
+    def _read_range(self, f: pa.NativeFile, piece: Piece) -> Iterator[pa.Table]:
+        for data in streams.lines_of_range(f, piece.start, piece.end or 0, _CHUNK):
+            yield self._lines(data)
+
+    def _lines(self, data: bytes) -> pa.Table:
+        if self._encoding != "utf-8":
+            data = data.decode(self._encoding).encode()
+        elif data.startswith(codecs.BOM_UTF8):
+            data = data[3:]
+        whole = pa.array([data], pa.large_binary()).cast(pa.large_string())  # raises for what is not UTF-8
+        parts = pc.split_pattern(whole, "\n").flatten().cast(pa.string())
+        return self._table(parts, data.endswith(b"\n"))
+
+    def _table(self, lines: pa.Array, ended: bool) -> pa.Table:
+        if ended:  # what comes behind the last end of a line is no line
+            lines = lines.slice(0, len(lines) - 1)
+        lines = pc.utf8_rtrim(lines, "\r")
+        if self._drop_empty:
+            lines = lines.filter(pc.not_equal(pc.utf8_trim_whitespace(lines), ""))
+        return pa.table({"text": lines})

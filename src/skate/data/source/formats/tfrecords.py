@@ -1,0 +1,173 @@
+"""TFRecord files of tf.train.Example, without TensorFlow.
+
+A record is its length (8 bytes), a checksum of the length, the data, and a checksum of the data; see
+tensorflow/core/lib/io/record_writer.h.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skate.data.block import rows_of
+from skate.data.source.files.sink import BlockBasedFileDatasink
+from skate.data.source.files.source import FileBasedDatasource
+from skate.data.source.formats import tf_example
+from skate.data.source.formats.crc32c import masked
+
+_HEADER = struct.Struct("<QI")
+_FOOTER = struct.Struct("<I")
+_RECORDS_AT_ONCE = 4096
+_CHECKED_MAX = 1 << 16
+#: Types of features in a tensorflow-metadata schema, by number.
+_SCHEMA_KINDS = {1: "bytes", 2: "int", 3: "float"}
+_TYPES = {"bytes": pa.binary(), "float": pa.float32(), "int": pa.int64()}
+
+
+class TFRecordDatasource(FileBasedDatasource):
+    """The features of each record as columns."""
+
+    _INFLATION = 1.2
+
+    def __init__(self, paths: Any, *, tf_schema: Any = None, **files: Any) -> None:
+        self._kinds = None if tf_schema is None else kinds_of(tf_schema)
+        super().__init__(paths, **files)
+
+    def get_name(self) -> str:
+        return "TFRecord"
+
+    def _read_stream(self, f: pa.NativeFile, path: str) -> Iterator[pa.Table]:
+        waiting: list[dict[str, tf_example.Feature]] = []
+        for number, data in enumerate(records(f, path)):
+            try:
+                waiting.append(tf_example.parse(data))
+            except ValueError as error:
+                raise ValueError(f"{path}, record {number}: {error}") from None
+            if len(waiting) >= _RECORDS_AT_ONCE:
+                yield self._table(waiting)
+                waiting = []
+        if waiting:
+            yield self._table(waiting)
+
+    def _table(self, examples: list[dict[str, tf_example.Feature]]) -> pa.Table:
+        names = dict.fromkeys(name for example in examples for name in example)
+        return pa.table({name: self._column(name, [each.get(name) for each in examples]) for name in names})
+
+    def _column(self, name: str, features: list[tf_example.Feature | None]) -> pa.Array:
+        told = (self._kinds or {}).get(name)
+        kinds = {feature[0] for feature in features if feature is not None and feature[0]}
+        if len(kinds) > 1:
+            raise ValueError(f"feature {name!r} has values of several kinds: {', '.join(sorted(kinds))}")
+        kind = kinds.pop() if kinds else told[0] if told else None
+        if told is not None and kind != told[0]:
+            raise ValueError(f"feature {name!r} has {kind} values, but tf_schema says {told[0]}")
+        if kind is None:
+            return pa.nulls(len(features))
+        lists = [None if feature is None or not feature[0] else feature[1] for feature in features]
+        single = all(values is None or len(values) == 1 for values in lists)
+        if told is not None:
+            single = not told[1]
+        if single:
+            return pa.array([values[0] if values else None for values in lists], _TYPES[kind])
+        return pa.array(lists, pa.list_(_TYPES[kind]))
+
+
+def kinds_of(tf_schema: Any) -> dict[str, tuple[str, bool]]:
+    """The kind of each feature in a tensorflow-metadata schema, and whether it is a list."""
+    found = {}
+    for feature in tf_schema.feature:
+        dims = getattr(getattr(feature, "shape", None), "dim", ())
+        most = getattr(getattr(feature, "value_count", None), "max", 0)
+        found[feature.name] = (_SCHEMA_KINDS[int(feature.type)], bool(len(dims)) or most != 1)
+    return found
+
+
+def records(f: Any, path: str) -> Iterator[bytes]:
+    """The data of each record. Raises ValueError for a file that is cut off, or whose checksums are not right."""
+    number = 0
+    while header := f.read(_HEADER.size):
+        if len(header) < _HEADER.size:
+            raise ValueError(
+                f"{path} is cut off in record {number}: {len(header)} bytes where a record's length is"
+            )
+        length, check = _HEADER.unpack(header)
+        if masked(header[:8]) != check:
+            raise ValueError(
+                f"{path} is no TFRecord file, or damaged: the length of record {number} has a wrong checksum"
+            )
+        data = f.read(length)
+        footer = f.read(_FOOTER.size)
+        if len(data) < length or len(footer) < _FOOTER.size:
+            raise ValueError(f"{path} is cut off in record {number}: {len(data)} bytes of {length} are there")
+        # Without a library a checksum takes longer than anything else: large records are taken as they are.
+        if length <= _CHECKED_MAX and masked(data) != _FOOTER.unpack(footer)[0]:
+            raise ValueError(f"{path} is damaged: record {number} has a wrong checksum")
+        yield data
+        number += 1
+
+
+class TFRecordDatasink(BlockBasedFileDatasink):
+    """Rows as tf.train.Example records."""
+
+    def __init__(self, path: str, *, tf_schema: Any = None, **files: Any) -> None:
+        self._kinds = None if tf_schema is None else kinds_of(tf_schema)
+        super().__init__(path, file_format="tfrecords", **files)
+
+    def get_name(self) -> str:
+        return "TFRecord"
+
+    def write_tables(self, tables: Iterable[pa.Table], file: Any) -> None:
+        for table in tables:
+            told = self._kinds or {}
+            kinds = {}
+            for field in table.schema:
+                kinds[field.name] = (
+                    told[field.name][0] if field.name in told else kind_of(field.name, field.type)
+                )
+            for row in rows_of(table):
+                features = {
+                    name: ("" if value is None else kinds[name], values_of(value, kinds[name]))
+                    for name, value in row.items()
+                }
+                data = tf_example.build(features)
+                header = struct.pack("<Q", len(data))
+                file.write(b"".join((header, _FOOTER.pack(masked(header)), data, _FOOTER.pack(masked(data)))))
+
+
+def kind_of(name: str, kind: pa.DataType) -> str:
+    """Which of the three kinds of features a column's values are. Raises ValueError for others."""
+    inner = getattr(kind, "value_type", kind) if not pa.types.is_dictionary(kind) else kind
+    if pa.types.is_integer(inner) or pa.types.is_boolean(inner):
+        return "int"
+    if pa.types.is_floating(inner):
+        return "float"
+    if (
+        pa.types.is_string(inner)
+        or pa.types.is_large_string(inner)
+        or pa.types.is_binary(inner)
+        or pa.types.is_large_binary(inner)
+    ):
+        return "bytes"
+    if pa.types.is_null(inner):
+        return ""
+    raise ValueError(
+        f"column {name!r} is {kind}, but a feature of tf.train.Example is bytes, text, numbers, or a list of one of them"
+    )
+
+
+def values_of(value: Any, kind: str) -> list[Any]:
+    """A row's value as the values of a feature."""
+    if value is None:
+        return []
+    if isinstance(value, np.ndarray):
+        value = value.reshape(-1).tolist()
+    values = value if isinstance(value, list) else [value]
+    if kind == "bytes":
+        return [
+            each.encode() if isinstance(each, str) else bytes(each) for each in values if each is not None
+        ]
+    return [each for each in values if each is not None]
