@@ -1,0 +1,38 @@
+"""How a framework is set up in the workers of a run: a config that users give, and the backend that it names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skate.train.controller.group import WorkerGroup
+
+
+class Backend:
+    """Sets a framework up; the methods run in the process that called `fit`."""
+
+    #: Whether workers that share a node may use each other's GPUs.
+    share_cuda_visible_devices = False
+
+    def on_start(self, worker_group: WorkerGroup, backend_config: Any) -> None:
+        """Called once all workers are there and know their ranks."""
+
+    def on_training_start(self, worker_group: WorkerGroup, backend_config: Any) -> None:
+        """Called right before the training function starts."""
+
+    def on_shutdown(self, worker_group: WorkerGroup, backend_config: Any) -> None:
+        """Called when the training function has ended well everywhere, before the workers go."""
+
+
+class BackendConfig:
+    """Settings of a framework. Subclasses name their backend."""
+
+    @property
+    def backend_cls(self) -> type[Backend]:
+        """The backend that these settings are for."""
+        return Backend
+
+    @property
+    def preload(self) -> tuple[str, ...]:
+        """Modules that workers need in any case."""
+        return ()

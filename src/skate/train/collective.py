@@ -1,0 +1,36 @@
+"""Meetings of all workers of a run, without a process group: a barrier, and a value from rank 0."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from skate.train.worker.session import current
+
+T = TypeVar("T")
+
+
+def barrier() -> None:
+    """Wait until all workers have come to it.
+
+    Raises:
+        RuntimeError: this is not the training function, or the run ends while it waits.
+    """
+    _meet("barrier()", None)
+
+
+def broadcast_from_rank_zero(data: T) -> T:
+    """The value that rank 0 gives, on all ranks; the values of the others are ignored.
+
+    Raises:
+        RuntimeError: this is not the training function, or the run ends while it waits.
+    """
+    return _meet("broadcast_from_rank_zero()", data)
+
+
+def _meet(asked: str, data: T) -> T:
+    session = current(f"collective.{asked}")
+    number = session.next_number("collective")
+    brought = data if session.place.world_rank == 0 else None
+    session.tell("came", "collective", number, brought)
+    found: T = session.await_release("collective", number)
+    return found

@@ -1,0 +1,276 @@
+"""What a user says about a run: how many workers, where results go, what is kept, what may fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+_DEPRECATED = "DEPRECATED"
+_STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
+
+
+def _refuse_deprecated(config: Any, names: Sequence[str], instead: Mapping[str, str]) -> None:
+    for name in names:
+        if getattr(config, name) != _DEPRECATED:
+            hint = instead.get(name, "leave it out")
+            raise DeprecationWarning(f"{type(config).__name__}({name}=...) is no longer there; {hint}")
+
+
+@dataclass
+class ScalingConfig:
+    """How many workers a run has, and what each of them gets.
+
+    Args:
+        trainer_resources: refused; the controller runs in the calling process.
+        num_workers: how many, or (fewest, most) for a run that grows and shrinks with the cluster, or 0 to run the
+            training function in the calling process.
+        use_gpu: one GPU a worker, unless `resources_per_worker` says otherwise.
+        resources_per_worker: such as {"CPU": 2, "GPU": 1}; by default 1 CPU, or 1 GPU with `use_gpu`.
+        placement_strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
+        accelerator_type: the kind of accelerator that nodes must have, such as "H100".
+        label_selector: labels that nodes must have, one mapping for all workers or one for each.
+        use_tpu, topology: for TPU slices; refused here.
+        elastic_resize_monitor_interval_s: how often a growing run looks for room, in seconds.
+
+    Raises:
+        ValueError: for values that contradict each other or are out of range.
+    """
+
+    trainer_resources: dict[str, float] | None = None
+    num_workers: int | tuple[int, int] = 1
+    use_gpu: bool = False
+    resources_per_worker: dict[str, float] | None = None
+    placement_strategy: str = "PACK"
+    accelerator_type: str | None = None
+    label_selector: dict[str, str] | list[dict[str, str]] | None = None
+    use_tpu: bool = False
+    topology: str | None = None
+    elastic_resize_monitor_interval_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        if self.trainer_resources is not None:
+            raise DeprecationWarning(
+                "ScalingConfig(trainer_resources=...) is no longer there: the controller takes no resources; "
+                "say what a worker needs with resources_per_worker"
+            )
+        self._check_workers()
+        if self.placement_strategy not in _STRATEGIES:
+            raise ValueError(
+                f"placement_strategy is one of {', '.join(_STRATEGIES)}, not {self.placement_strategy!r}"
+            )
+        given = self.resources_per_worker
+        if given is not None and not isinstance(given, Mapping):
+            raise ValueError(f"resources_per_worker is a dict such as {{'CPU': 2}}, not {given!r}")
+        gpus = (given or {}).get("GPU", 0)
+        if gpus and not self.use_gpu:
+            raise ValueError(
+                f"resources_per_worker asks for {gpus} GPU but use_gpu is False; set use_gpu=True, or leave GPU out"
+            )
+        if self.use_gpu and given is not None and "GPU" in given and not gpus:
+            raise ValueError(
+                "use_gpu=True, but resources_per_worker asks for 0 GPU; leave GPU out or set use_gpu=False"
+            )
+        if self.use_tpu or self.topology:
+            raise ValueError("TPU slices are not supported: use_tpu and topology must be left out")
+        if self.elastic_resize_monitor_interval_s <= 0:
+            raise ValueError(
+                f"elastic_resize_monitor_interval_s is more than 0, not {self.elastic_resize_monitor_interval_s}"
+            )
+        if isinstance(self.label_selector, list) and len(self.label_selector) != self.max_workers:
+            raise ValueError(
+                f"label_selector has {len(self.label_selector)} entries for {self.max_workers} workers; "
+                "give one dict for all, or one for each"
+            )
+
+    def _check_workers(self) -> None:
+        workers = self.num_workers
+        if isinstance(workers, tuple):
+            whole = len(workers) == 2 and all(_is_count(each) for each in workers)
+            if not whole or not 1 <= workers[0] <= workers[1]:
+                raise ValueError(
+                    f"num_workers as a pair is (fewest, most) with 1 <= fewest <= most, not {workers!r}"
+                )
+        elif not _is_count(workers) or workers < 0:
+            raise ValueError(f"num_workers is a whole number of workers, or (fewest, most), not {workers!r}")
+
+    @property
+    def elasticity_enabled(self) -> bool:
+        """Whether the number of workers may change during the run."""
+        return isinstance(self.num_workers, tuple)
+
+    @property
+    def min_workers(self) -> int:
+        """The fewest workers that the run goes on with."""
+        return self.num_workers[0] if isinstance(self.num_workers, tuple) else self.num_workers
+
+    @property
+    def max_workers(self) -> int:
+        """The most workers that the run takes."""
+        return self.num_workers[1] if isinstance(self.num_workers, tuple) else self.num_workers
+
+    @property
+    def _resources_per_worker_not_none(self) -> dict[str, float]:
+        given = self.resources_per_worker
+        if given is None:
+            return {"GPU": 1} if self.use_gpu else {"CPU": 1}
+        found = {name: amount for name, amount in given.items() if amount}
+        if self.use_gpu:
+            found.setdefault("GPU", 1)
+        return found
+
+    @property
+    def total_resources(self) -> dict[str, float]:
+        """What all workers together ask for, by resource, at the most workers."""
+        return {
+            name: amount * self.max_workers for name, amount in self._resources_per_worker_not_none.items()
+        }
+
+    @property
+    def num_cpus_per_worker(self) -> float:
+        """CPUs of one worker."""
+        return self._resources_per_worker_not_none.get("CPU", 0)
+
+    @property
+    def num_gpus_per_worker(self) -> float:
+        """GPUs of one worker."""
+        return self._resources_per_worker_not_none.get("GPU", 0)
+
+    @property
+    def num_tpus_per_worker(self) -> float:
+        """TPUs of one worker."""
+        return self._resources_per_worker_not_none.get("TPU", 0)
+
+    @property
+    def additional_resources_per_worker(self) -> dict[str, float]:
+        """What one worker asks for besides CPU, GPU and memory."""
+        plain = ("CPU", "GPU", "memory")
+        return {
+            name: amount for name, amount in self._resources_per_worker_not_none.items() if name not in plain
+        }
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+@dataclass
+class CheckpointConfig:
+    """Which checkpoints of a run are kept.
+
+    Args:
+        num_to_keep: how many; None keeps all. The last one stays in any case, to resume from.
+        checkpoint_score_attribute: the reported metric to rank by, nested ones as "eval/loss"; None ranks by age.
+        checkpoint_score_order: "max" or "min": which end of the metric is best.
+    """
+
+    num_to_keep: int | None = None
+    checkpoint_score_attribute: str | None = None
+    checkpoint_score_order: str = "max"
+    checkpoint_frequency: Any = _DEPRECATED
+    checkpoint_at_end: Any = _DEPRECATED
+
+    def __post_init__(self) -> None:
+        instead = dict.fromkeys(
+            ("checkpoint_frequency", "checkpoint_at_end"),
+            "report a checkpoint from the training function when one is wanted",
+        )
+        _refuse_deprecated(self, tuple(instead), instead)
+        if self.num_to_keep is not None and (not _is_count(self.num_to_keep) or self.num_to_keep < 1):
+            raise ValueError(
+                f"num_to_keep is a number of checkpoints, at least 1, or None for all, not {self.num_to_keep!r}"
+            )
+        if self.checkpoint_score_order not in ("max", "min"):
+            raise ValueError(f'checkpoint_score_order is "max" or "min", not {self.checkpoint_score_order!r}')
+
+
+@dataclass
+class FailureConfig:
+    """How often a run may fail and start again.
+
+    Args:
+        max_failures: failures of the workers that are followed by another start; -1 for any number.
+        controller_failure_limit: the same for failures to start the workers at all.
+        max_preemption_failures: the same for workers lost with their node.
+        relax_collectives_on_preemption: taken for compatibility; a lost worker ends collectives of the others here anyway.
+        preemption_grace_s: seconds that workers have to report before a node goes.
+    """
+
+    max_failures: int = 0
+    fail_fast: Any = _DEPRECATED
+    controller_failure_limit: int = -1
+    max_preemption_failures: int = -1
+    relax_collectives_on_preemption: bool = False
+    preemption_grace_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        _refuse_deprecated(
+            self, ("fail_fast",), {"fail_fast": "max_failures=0 ends the run at the first failure"}
+        )
+        for name in ("max_failures", "controller_failure_limit", "max_preemption_failures"):
+            value = getattr(self, name)
+            if not _is_count(value) or value < -1:
+                raise ValueError(f"{name} is a number of failures, or -1 for any number, not {value!r}")
+        if self.preemption_grace_s < 0:
+            raise ValueError(f"preemption_grace_s is 0 or more seconds, not {self.preemption_grace_s}")
+
+
+@dataclass
+class LoggingConfig:
+    """How much of what the library itself says is shown: a level of `logging`, such as "INFO"."""
+
+    log_level: str = "INFO"
+
+
+@dataclass
+class RunConfig:
+    """What a run is called, where its results go, and what happens on the way.
+
+    Args:
+        name: of the run; a run of the same name and place goes on from its last checkpoint. Made up if left out.
+        storage_path: a folder or a URL such as "s3://bucket/folder"; by default ~/ray_results.
+        storage_filesystem: a pyarrow filesystem in which `storage_path` is a path.
+        failure_config, checkpoint_config, logging_config: see there.
+        callbacks: `UserCallback`s that are told of reports and failures.
+        worker_runtime_env: runtime environment of the workers.
+    """
+
+    name: str | None = None
+    storage_path: str | None = None
+    storage_filesystem: Any = None
+    failure_config: FailureConfig | None = None
+    checkpoint_config: CheckpointConfig | None = None
+    callbacks: list[Any] | None = None
+    worker_runtime_env: Any = None
+    logging_config: LoggingConfig | None = None
+    sync_config: Any = _DEPRECATED
+    verbose: Any = _DEPRECATED
+    stop: Any = _DEPRECATED
+    progress_reporter: Any = _DEPRECATED
+    log_to_file: Any = _DEPRECATED
+    #: The settings as given, with what was left out filled in.
+    _filled: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        names = ("sync_config", "verbose", "stop", "progress_reporter", "log_to_file")
+        _refuse_deprecated(
+            self, names, {"stop": "end the training function instead", "verbose": "use logging_config"}
+        )
+        self.failure_config = self.failure_config or FailureConfig()
+        self.checkpoint_config = self.checkpoint_config or CheckpointConfig()
+        self.logging_config = self.logging_config or LoggingConfig()
+        self.worker_runtime_env = self.worker_runtime_env or {}
+        if self.storage_path is not None:
+            self.storage_path = str(self.storage_path)
+        if self.name is not None and (not self.name or "/" in self.name or self.name in (".", "..")):
+            raise ValueError(f"a run's name is the name of a folder, not {self.name!r}")
+        self._check_callbacks()
+
+    def _check_callbacks(self) -> None:
+        from skate.train.callback import UserCallback  # a small module, but one that few runs need
+
+        for each in self.callbacks or ():
+            if not isinstance(each, UserCallback):
+                raise ValueError(
+                    f"callbacks are instances of ray.train.UserCallback, not {type(each).__name__} ({each!r:.80})"
+                )

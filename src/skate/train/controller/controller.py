@@ -1,0 +1,417 @@
+"""Runs the machine of a run: starts workers, waits for what they tell, does what the machine says."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import skate
+from skate.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError, RayTaskError
+from skate.train.backend import BackendConfig
+from skate.train.checkpoint import Checkpoint
+from skate.train.configs import RunConfig, ScalingConfig
+from skate.train.controller import machine as machines
+from skate.train.controller.failures import described, told_by_others
+from skate.train.controller.group import WorkerGroup
+from skate.train.controller.history import History
+from skate.train.controller.machine import Machine
+from skate.train.controller.room import fitting_together, why_not
+from skate.train.controller.validating import Validations
+from skate.train.data_config import DataConfig
+from skate.train.errors import ControllerError, TrainingFailedError, WorkerGroupError
+from skate.train.modes import ValidationConfig
+from skate.train.storage.run_folder import RunFolder
+from skate.train.worker.session import Session
+
+#: After the first rank has failed, the others have so long to fail too, so that all that belongs together is told together.
+GRACE_SECONDS = 0.5
+#: Ranks that others have waited for so long are named, with what they do.
+LATE_SECONDS = float(os.environ.get("SKATE_TRAIN_LATE_SECONDS", "60"))
+#: And after so long the run fails.
+HUNG_SECONDS = float(os.environ.get("SKATE_TRAIN_HUNG_SECONDS", "1800"))
+_LOOK_SECONDS = 1.0
+
+
+@dataclass
+class Run:
+    """All that a run is made of, as the trainer has checked it."""
+
+    function: Callable[..., Any]
+    config: Any
+    scaling: ScalingConfig
+    run_config: RunConfig
+    backend: BackendConfig
+    folder: RunFolder
+    datasets: dict[str, Any]
+    data_config: DataConfig
+    validation: ValidationConfig | None = None
+    resume_from: Checkpoint | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the run."""
+        return self.folder.name
+
+
+class Controller:
+    """One call of `fit`."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        assert run.run_config.failure_config is not None and run.run_config.checkpoint_config is not None
+        self.machine = Machine(run.scaling, run.run_config.failure_config)
+        self.history = History(run.folder, run.run_config.checkpoint_config)
+        self.validations = Validations(run.validation, self.history)
+        self.group: WorkerGroup | None = None
+        self._training: dict[Any, int] = {}
+        self._news: dict[Any, int] = {}
+        self._told_late: set[tuple[str, int]] = set()
+        self._looked_for_room = 0.0
+        self._waiting_for_checkpoints: list[int] = []
+        self.value: Any = None
+
+    # -- the loop
+
+    def execute(self) -> Any:
+        """Run to the end; what rank 0's training function returned.
+
+        Raises:
+            TrainingFailedError: the run has failed more often than it may.
+        """
+        self.run.folder.create()
+        self.history.load()
+        self.history.note(event="begin", run=self.run.name, pid=os.getpid())
+        try:
+            self._do(self.machine.begin(self._room(at_least=self.run.scaling.min_workers)))
+            while self.machine.state not in (machines.FINISHED, machines.ERRORED):
+                self._wait()
+            self.validations.finish()
+            self.history.note(event="finished")
+            return self.value
+        finally:
+            self._stop("the run has ended")
+            self.history.close()
+
+    def _do(self, actions: Sequence[machines.Action]) -> None:
+        for action in actions:
+            if isinstance(action, machines.Start):
+                self._start(action)
+            elif isinstance(action, machines.Stop):
+                self._stop(action.reason)
+            elif isinstance(action, machines.Commit):
+                self._commit(action)
+            elif isinstance(action, machines.Release):
+                self._meet(action)
+            elif isinstance(action, machines.Finish):
+                self.value = action.values[0]
+                assert self.group is not None
+                self.group.end_well()
+            else:
+                self._fail(action)
+
+    # -- starting and stopping
+
+    def _start(self, action: machines.Start) -> None:
+        if action.delay:
+            time.sleep(action.delay)
+        run = self.run
+        self.history.note(event="start", attempt=action.attempt, workers=action.workers)
+        try:
+            self.group = group = WorkerGroup(action.workers, run.scaling, run.run_config.worker_runtime_env)
+            shards = run.data_config.configure(
+                run.datasets, len(group), group.workers, [each["node"] for each in group.where]
+            )
+            stamp = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}-{action.attempt}"
+            latest = self.history.latest or run.resume_from
+            sessions = [
+                Session(place, run.folder, stamp, latest, shards[place.world_rank], run.config)
+                for place in group.places
+            ]
+            for session in sessions:
+                session.checkpoints = self.history.reported()
+            group.set_up(sessions, run.backend)
+            self._training = {
+                worker.train.remote(run.function, run.config): rank
+                for rank, worker in enumerate(group.workers)
+            }
+            self._news = {worker.news.remote(): rank for rank, worker in enumerate(group.workers)}
+        except (ActorDiedError, ActorUnavailableError, RayTaskError, OSError) as error:
+            if isinstance(error, RayTaskError) and self.run.run_config.failure_config is not None:
+                limit = self.run.run_config.failure_config.controller_failure_limit
+                if limit < 0:  # what fails in code, and not for want of something, fails again
+                    self.machine.state = machines.ERRORED
+                    raise ControllerError(error) from error
+            self._do(self.machine.start_failed(error, self._room(run.scaling.min_workers)))
+            return
+        self._do(self.machine.started())
+
+    def _stop(self, reason: str) -> None:
+        self._training.clear()
+        self._news.clear()
+        self._told_late.clear()
+        group, self.group = self.group, None
+        if group is not None:
+            self.history.note(event="stop", reason=reason)
+            group.close()
+        self.run.data_config.close()
+
+    def _room(self, at_least: int) -> int:
+        """How many workers the cluster has room for now, as far as resources tell; at least what the run cannot do without.
+
+        Raises:
+            ValueError: the whole cluster, empty, has no room for that.
+        """
+        scaling = self.run.scaling
+        bundle = scaling._resources_per_worker_not_none
+        nodes = [node["Resources"] for node in skate.nodes() if node["Alive"]]
+        problem = why_not(bundle, nodes, scaling.min_workers, scaling.placement_strategy)
+        if problem:
+            raise ValueError(problem)
+        if not scaling.elasticity_enabled:
+            return scaling.max_workers
+        free = skate.available_resources()
+        spread = [_scaled(node, free, skate.cluster_resources()) for node in nodes]
+        held = len(self.group) if self.group is not None else 0
+        return max(
+            at_least,
+            held + fitting_together(bundle, spread, scaling.max_workers - held, scaling.placement_strategy),
+        )
+
+    # -- what workers tell
+
+    def _wait(self) -> None:
+        waiting = [*self._training, *self._news]
+        if self.validations.ref is not None:
+            waiting.append(self.validations.ref)
+        ready, _ = skate.wait(waiting, num_returns=1, timeout=_LOOK_SECONDS)
+        failures: list[tuple[int, Exception]] = []
+        for ref in ready:
+            if ref in self._news:
+                self._take_news(ref, failures)
+        for ref in ready:
+            if ref in self._training:
+                self._take_end(ref, failures)
+        if failures:
+            self._take_failures(failures)
+        self.validations.look()
+        self._answer_checkpoints()
+        self._look()
+
+    def _take_news(self, ref: Any, failures: list[tuple[int, Exception]]) -> None:
+        rank = self._news.pop(ref)
+        try:
+            news = skate.get(ref)
+        except Exception:  # the worker is gone; its training call says why
+            return
+        assert self.group is not None
+        self._news[self.group.workers[rank].news.remote()] = rank
+        now = time.monotonic()
+        for _, kind, number, what in news:
+            try:
+                self._do(self.machine.came(rank, kind, number, what, now))
+            except (
+                OSError,
+                ValueError,
+            ) as error:  # a report that cannot be taken in fails the run, and nothing else
+                failures.append((rank, error))
+                return
+            if not self._news:  # the attempt was ended
+                return
+
+    def _take_end(self, ref: Any, failures: list[tuple[int, Exception]]) -> None:
+        rank = self._training.pop(ref, None)
+        if rank is None or self.group is None:
+            return
+        try:
+            value = skate.get(ref)
+        except Exception as error:  # whatever the training function raised, or the worker died of
+            failures.append((rank, error))
+            return
+        self._last_news(rank)
+        self._do(self.machine.finished(rank, value))
+
+    def _last_news(self, rank: int) -> None:
+        """What a rank has told before it returned comes before its return."""
+        if self.group is None:
+            return
+        for ref, owner in list(self._news.items()):
+            if owner == rank:
+                del self._news[ref]
+                news = skate.get(ref)
+                now = time.monotonic()
+                for _, kind, number, what in news:
+                    self._do(self.machine.came(rank, kind, number, what, now))
+
+    def _take_failures(self, failures: list[tuple[int, Exception]]) -> None:
+        """Ranks have failed: see who else does, and why those that do not are stuck."""
+        deadline = time.monotonic() + GRACE_SECONDS
+        while self._training and time.monotonic() < deadline:
+            ready, _ = skate.wait(list(self._training), num_returns=1, timeout=deadline - time.monotonic())
+            for ref in ready:
+                self._take_end(ref, failures)
+        stuck = self._stacks(sorted(self._training.values()))
+        preempted = self._lost_nodes(failures)
+        first = told_by_others(failures)
+        run_context = RunContext(self.run)
+        for callback in self.run.run_config.callbacks or ():
+            callback.after_exception(run_context, dict(first))
+        text = described(first, stuck, self.machine.workers)
+        self.history.note(event="failure", ranks=[rank for rank, _ in first], error=text)
+        self._text = text
+        self._do(self.machine.failed(first, self._room_or_least(), preempted))
+
+    def _room_or_least(self) -> int:
+        try:
+            return self._room(self.run.scaling.min_workers)
+        except ValueError:  # the cluster is smaller now; the next start waits or fails with this
+            return self.run.scaling.min_workers
+
+    def _lost_nodes(self, failures: Sequence[tuple[int, Exception]]) -> bool:
+        """Whether all that failed was on nodes that are gone."""
+        alive = {node["NodeID"] for node in skate.nodes() if node["Alive"]}
+        assert self.group is not None
+        where = self.group.where
+        return all(
+            isinstance(error, ActorDiedError) and where[rank]["node"] not in alive for rank, error in failures
+        )
+
+    def _stacks(self, ranks: Sequence[int]) -> dict[int, str]:
+        """Where ranks are just now, as far as they say within a second."""
+        if self.group is None:
+            return {}
+        asked = {rank: self.group.workers[rank].stack.remote() for rank in ranks}
+        found = {}
+        until = time.monotonic() + 1.0
+        for rank, ref in asked.items():
+            try:
+                found[rank] = skate.get(ref, timeout=max(0.0, until - time.monotonic()))
+            except (GetTimeoutError, ActorDiedError, ActorUnavailableError, RayTaskError):
+                found[rank] = ""
+        return found
+
+    # -- meetings
+
+    def _commit(self, action: machines.Commit) -> None:
+        assert self.group is not None
+        checkpoint = self.history.take(action.reports, self.machine.attempt)
+        asked = action.reports[0].validation
+        if checkpoint is not None and asked:
+            self.validations.add(self.history.kept[-1].name, checkpoint, asked)
+        run_context = RunContext(self.run)
+        for callback in self.run.run_config.callbacks or ():
+            callback.after_report(run_context, [dict(each.metrics) for each in action.reports], checkpoint)
+        news = (
+            (self.history.latest or self.run.resume_from, self.history.reported())
+            if checkpoint is not None
+            else None
+        )
+        for worker in self.group.workers:
+            worker.release.remote("report", action.number, news)
+
+    def _meet(self, action: machines.Release) -> None:
+        assert self.group is not None
+        if isinstance(action.value, tuple) and action.value[:1] == ("checkpoints",):
+            self._waiting_for_checkpoints.append(action.number)
+            return
+        for worker in self.group.workers:
+            worker.release.remote("collective", action.number, action.value)
+
+    def _answer_checkpoints(self) -> None:
+        if self._waiting_for_checkpoints and not self.validations.open and self.group is not None:
+            found = self.history.reported()
+            for number in self._waiting_for_checkpoints:
+                for worker in self.group.workers:
+                    worker.release.remote("collective", number, found)
+            self._waiting_for_checkpoints.clear()
+
+    # -- the clock
+
+    def _look(self) -> None:
+        """Ranks that are late are named; ranks that will never come fail the run; a run that may grow looks for room."""
+        now = time.monotonic()
+        if self.machine.state != machines.RUNNING:
+            return
+        for meeting, missing in self.machine.gone_without():
+            what = "report()" if meeting.kind == "report" else "a collective"
+            error = RuntimeError(
+                f"{_ranks(sorted(meeting.came))} wait in {what} number {meeting.number + 1}, which {_ranks(missing)} never "
+                f"came to: the training function has returned there; all ranks must call {what} equally often"
+            )
+            self._take_failures([(missing[0], error)])
+            return
+        for meeting, missing in self.machine.late(now, LATE_SECONDS):
+            key = (meeting.kind, meeting.number)
+            hung = now - meeting.since >= HUNG_SECONDS
+            if key in self._told_late and not hung:
+                continue
+            self._told_late.add(key)
+            text = self._late_text(meeting, missing, now)
+            if hung:
+                self._take_failures([(missing[0], TimeoutError(text))])
+                return
+            print(f"skate.train: {text}", file=sys.stderr, flush=True)
+        scaling = self.run.scaling
+        if (
+            scaling.elasticity_enabled
+            and now - self._looked_for_room >= scaling.elastic_resize_monitor_interval_s
+        ):
+            if self._looked_for_room:
+                self._do(self.machine.room_found(self._room_or_least()))
+            self._looked_for_room = now
+
+    def _late_text(self, meeting: machines.Meeting, missing: list[int], now: float) -> str:
+        stacks = self._stacks(missing)
+        what = "report()" if meeting.kind == "report" else "a collective"
+        lines = [
+            f"{_ranks(sorted(meeting.came))} have waited {now - meeting.since:.0f} s in {what} number {meeting.number + 1} for "
+            f"{_ranks(missing)}"
+        ]
+        for rank, stack in stacks.items():
+            lines.append(
+                f"rank {rank} is here:\n{stack}" if stack else f"rank {rank} does not say where it is"
+            )
+        return "\n".join(lines)
+
+    # -- the end
+
+    def _fail(self, action: machines.Fail) -> None:
+        text = getattr(self, "_text", "")
+        self.history.note(event="errored")
+        error: TrainingFailedError
+        if action.kind == "start":
+            error = ControllerError(next(iter(action.failures.values())))
+        else:
+            error = WorkerGroupError(text, action.failures)
+        raise error from next(iter(action.failures.values()))
+
+
+class RunContext:
+    """What a callback may know of the run."""
+
+    def __init__(self, run: Run) -> None:
+        self.run_config = run.run_config
+        self.scaling_config = run.scaling
+        self.train_loop_config = run.config
+        self.backend_config = run.backend
+        self.datasets = run.datasets
+        self.run_id = run.name
+
+    def get_run_config(self) -> RunConfig:
+        """The settings of the run."""
+        return self.run_config
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return f"rank{'s' * (len(ranks) != 1)} {', '.join(map(str, ranks))}"
+
+
+def _scaled(node: dict[str, float], free: dict[str, float], total: dict[str, float]) -> dict[str, float]:
+    """A node's share of what is free; with one node exactly that."""
+    return {
+        name: amount * free.get(name, 0.0) / total[name] if total.get(name) else 0.0
+        for name, amount in node.items()
+    }

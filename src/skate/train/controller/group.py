@@ -1,0 +1,149 @@
+"""The workers of one attempt: actors on a placement group, sorted by rank."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import skate
+from skate.train.backend import Backend, BackendConfig
+from skate.train.configs import ScalingConfig
+from skate.train.controller.ranks import places
+from skate.train.worker.actor import TrainWorker
+from skate.train.worker.session import Place
+from skate.util.placement_group import placement_group, remove_placement_group
+from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+#: Calls that a worker answers at a time: the training function, the controller's wait for news, and what is asked meanwhile.
+_CALLS = 5
+
+
+class WorkerGroup:
+    """Workers that run; `len()` of it is their number, positions are ranks."""
+
+    def __init__(self, workers: int, scaling: ScalingConfig, runtime_env: Any) -> None:
+        self.scaling = scaling
+        self.workers: list[Any] = []
+        self.places: list[Place] = []
+        self.where: list[dict[str, Any]] = []
+        self._group: Any = None
+        self._backend: tuple[Backend, BackendConfig] | None = None
+        try:
+            self._start(workers, runtime_env)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, workers: int, runtime_env: Any) -> None:
+        scaling = self.scaling
+        bundle = dict(scaling._resources_per_worker_not_none)
+        wanted = dict(bundle)
+        if scaling.accelerator_type:
+            wanted[f"accelerator_type:{scaling.accelerator_type}"] = 0.001
+        given: dict[str, Any] = {}
+        if scaling.label_selector is not None:
+            labels = scaling.label_selector
+            given["bundle_label_selector"] = (
+                labels[:workers] if isinstance(labels, list) else [dict(labels) for _ in range(workers)]
+            )
+        self._group = placement_group([wanted] * workers, strategy=scaling.placement_strategy, **given)
+        options: dict[str, Any] = {
+            "num_cpus": bundle.pop("CPU", 0),
+            "num_gpus": bundle.pop("GPU", 0),
+            "max_concurrency": _CALLS,
+            "runtime_env": runtime_env or None,
+        }
+        memory = bundle.pop("memory", None)
+        if memory:
+            options["memory"] = memory
+        if bundle:
+            options["resources"] = bundle
+        remote = skate.remote(TrainWorker)
+        made = [
+            remote.options(
+                **options,
+                scheduling_strategy=PlacementGroupSchedulingStrategy(
+                    placement_group=self._group, placement_group_bundle_index=index
+                ),
+            ).remote()
+            for index in range(workers)
+        ]
+        self.workers = made
+        where = skate.get([worker.whereabouts.remote() for worker in made])
+        order, self.places = places([each["node"] for each in where])
+        self.workers = [made[position] for position in order]
+        self.where = [where[position] for position in order]
+
+    # -- what backends use
+
+    def __len__(self) -> int:
+        return len(self.workers)
+
+    def execute_async(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
+        """Call a function in every worker; refs to the results, by rank."""
+        return [worker.execute.remote(func, args, kwargs) for worker in self.workers]
+
+    def execute(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
+        """Call a function in every worker and wait; the results by rank."""
+        return list(skate.get(self.execute_async(func, *args, **kwargs)))
+
+    def execute_single_async(self, rank: int, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function in one worker; a ref to the result."""
+        return self.workers[rank].execute.remote(func, args, kwargs)
+
+    def execute_single(self, rank: int, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function in one worker and wait."""
+        return skate.get(self.execute_single_async(rank, func, *args, **kwargs))
+
+    # -- what the controller uses
+
+    def set_up(self, sessions: Sequence[Any], config: BackendConfig) -> None:
+        """Give the workers their part of the run, and set the framework up in them."""
+        address, port = self.where[0]["ip"], self.execute_single(0, _free_port)
+        waits = []
+        for worker, place, session in zip(self.workers, self.places, sessions, strict=True):
+            waits.append(worker.environ.remote(environment(place, address, port)))
+            waits.append(worker.begin.remote(session))
+        skate.get(waits)
+        backend = config.backend_cls()
+        self._backend = (backend, config)
+        backend.on_start(self, config)
+        backend.on_training_start(self, config)
+
+    def end_well(self) -> None:
+        """The training functions have returned: the framework is taken down."""
+        if self._backend is not None:
+            backend, config = self._backend
+            backend.on_shutdown(self, config)
+
+    def close(self) -> None:
+        """End all workers, whatever they do."""
+        for worker in self.workers:
+            skate.kill(worker)
+        self.workers = []
+        if self._group is not None:
+            remove_placement_group(self._group)
+            self._group = None
+
+
+def environment(place: Place, address: str, port: int) -> dict[str, str]:
+    """The variables that frameworks look for in every worker."""
+    return {
+        "RANK": str(place.world_rank),
+        "WORLD_SIZE": str(place.world_size),
+        "LOCAL_RANK": str(place.local_rank),
+        "LOCAL_WORLD_SIZE": str(place.local_world_size),
+        "NODE_RANK": str(place.node_rank),
+        "MASTER_ADDR": address,
+        "MASTER_PORT": str(port),
+    }
+
+
+def _free_port() -> int:
+    import socket  # runs in the worker that listens there
+
+    with socket.socket(socket.AF_INET6 if os.environ.get("SKATE_IPV6") else socket.AF_INET) as found:
+        found.bind(("", 0))
+        port: int = found.getsockname()[1]
+        return port

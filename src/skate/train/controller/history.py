@@ -1,0 +1,191 @@
+"""What a run has reported so far: the last metrics, the checkpoints that are there, and the journal they are read from again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from skate.train.checkpoint import Checkpoint
+from skate.train.configs import CheckpointConfig
+from skate.train.modes import ReportedCheckpoint, ReportedCheckpointStatus
+from skate.train.storage import filesystem as files
+from skate.train.storage.journal import Journal
+from skate.train.storage.keeping import Kept, best_first, to_delete
+from skate.train.storage.run_folder import RunFolder
+from skate.train.worker.session import Reported
+
+
+class History:
+    """Takes reports in, writes them down, and lets old checkpoints go."""
+
+    def __init__(self, folder: RunFolder, config: CheckpointConfig) -> None:
+        self.folder = folder
+        self.config = config
+        self.journal = Journal(folder)
+        self.last_metrics: dict[str, Any] | None = None
+        self.kept: list[Kept] = []
+        self.rows: list[dict[str, Any]] = []
+        self._elsewhere: dict[str, Checkpoint] = {}
+        self._status: dict[str, ReportedCheckpointStatus] = {}
+        self._index = 0
+
+    # -- before
+
+    def load(self) -> bool:
+        """Read what an earlier run of this name has left; True if there was one."""
+        found = False
+        for entry in self.journal.entries():
+            found = True
+            self._replay(entry)
+        there = [
+            each for each in self.kept if each.name in self._elsewhere or self.folder.is_whole(each.name)
+        ]
+        self.kept = there
+        self.folder.sweep({each.name for each in there})
+        return found
+
+    def _replay(self, entry: dict[str, Any]) -> None:
+        kind = entry.get("event")
+        if kind == "report":
+            self.last_metrics = entry["metrics"]
+            self.rows.append(entry["metrics"])
+            name = entry.get("checkpoint")
+            if name is not None:
+                self.kept.append(Kept(name, entry["metrics"], self._index))
+                if "path" in entry:
+                    self._elsewhere[name] = _checkpoint_of(entry["path"])
+            self._index += 1
+        elif kind == "deleted":
+            self.kept = [each for each in self.kept if each.name != entry["checkpoint"]]
+        elif kind == "validated":
+            self._add_metrics(
+                entry["checkpoint"], entry["metrics"], ReportedCheckpointStatus(entry["status"])
+            )
+
+    # -- during
+
+    def take(self, reports: Sequence[Reported], attempt: int) -> Checkpoint | None:
+        """All ranks have reported: write it down. Returns the checkpoint if there is one."""
+        first = reports[0]
+        named = [each for each in reports if each.name is not None]
+        entry: dict[str, Any] = {
+            "event": "report",
+            "index": self._index,
+            "time": time.time(),
+            "attempt": attempt,
+            "metrics": first.metrics,
+        }
+        checkpoint = None
+        if named:
+            names = {each.name for each in named}
+            if len(names) > 1:
+                raise ValueError(
+                    f"ranks have given one checkpoint several names: {sorted(map(str, names))}; "
+                    "checkpoint_dir_name must be the same on all ranks"
+                )
+            name = str(named[0].name)
+            elsewhere = next((each.elsewhere for each in named if each.elsewhere is not None), None)
+            if elsewhere is None:
+                ranks = [rank for rank, each in enumerate(reports) if each.name is not None]
+                checkpoint = self.folder.commit(name, {"ranks": ranks, "metrics": first.metrics})
+            else:
+                checkpoint = self._elsewhere[name] = elsewhere
+                entry["path"] = _url_of(elsewhere)
+            entry["checkpoint"] = name
+            self.kept = [each for each in self.kept if each.name != name]
+            self.kept.append(Kept(name, dict(first.metrics), self._index))
+            self._status[name] = ReportedCheckpointStatus.COMMITTED
+        self.last_metrics = first.metrics
+        self.rows.append(first.metrics)
+        self._index += 1
+        self.journal.append(entry, durable=checkpoint is not None)
+        if checkpoint is not None:
+            self._let_go()
+        return checkpoint
+
+    def _let_go(self) -> None:
+        pending = ReportedCheckpointStatus.PENDING_VALIDATION
+        there = [each for each in self.kept if self._status.get(each.name) is not pending]
+        for each in to_delete(there, self.config):
+            self.kept.remove(each)
+            self.journal.append({"event": "deleted", "checkpoint": each.name})
+            if each.name in self._elsewhere:
+                _delete(self._elsewhere.pop(each.name))
+            else:
+                self.folder.delete(each.name)
+
+    def set_status(self, name: str, status: ReportedCheckpointStatus) -> None:
+        """How far the validation of a checkpoint has come."""
+        self._status[name] = status
+
+    def validated(self, name: str, metrics: dict[str, Any], status: ReportedCheckpointStatus) -> None:
+        """A validation has ended; its metrics are added to those of the checkpoint."""
+        self._add_metrics(name, metrics, status)
+        self.journal.append(
+            {"event": "validated", "checkpoint": name, "metrics": metrics, "status": status.value},
+            durable=True,
+        )
+        self._let_go()
+
+    def _add_metrics(self, name: str, metrics: dict[str, Any], status: ReportedCheckpointStatus) -> None:
+        self._status[name] = status
+        for each in self.kept:
+            if each.name == name:
+                each.metrics.update(metrics)
+
+    # -- what there is
+
+    def checkpoint(self, kept: Kept) -> Checkpoint:
+        """The checkpoint itself."""
+        return self._elsewhere.get(kept.name) or self.folder.checkpoint(kept.name)
+
+    @property
+    def latest(self) -> Checkpoint | None:
+        """The last checkpoint, to go on from."""
+        return self.checkpoint(max(self.kept, key=lambda each: each.index)) if self.kept else None
+
+    def best(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
+        """All that are kept with their metrics: in the order of their age, or worst to best if they are ranked."""
+        ranked = sorted(self.kept, key=lambda each: each.index)
+        attribute = self.config.checkpoint_score_attribute
+        if attribute is not None:
+            ranked = best_first(ranked, attribute, self.config.checkpoint_score_order)[::-1]
+        return [(self.checkpoint(each), dict(each.metrics)) for each in ranked]
+
+    def reported(self) -> list[ReportedCheckpoint]:
+        """All that are kept, oldest first, with how far they have come."""
+        committed = ReportedCheckpointStatus.COMMITTED
+        return [
+            ReportedCheckpoint(
+                self.checkpoint(each), dict(each.metrics), self._status.get(each.name, committed)
+            )
+            for each in sorted(self.kept, key=lambda each: each.index)
+        ]
+
+    def note(self, **entry: Any) -> None:
+        """Enter something that is no report: a start, a failure, the end."""
+        self.journal.append({"time": time.time(), **entry})
+
+    def close(self) -> None:
+        """The run has ended."""
+        self.journal.close()
+
+
+def _url_of(checkpoint: Checkpoint) -> str:
+    if checkpoint._local:
+        return checkpoint.path
+    return f"{checkpoint.filesystem.type_name}://{checkpoint.path}"
+
+
+def _checkpoint_of(url: str) -> Checkpoint:
+    return Checkpoint(url)
+
+
+def _delete(checkpoint: Checkpoint) -> None:
+    if checkpoint._local:
+        import shutil  # few runs have checkpoints elsewhere
+
+        shutil.rmtree(files.local_path(checkpoint.path), ignore_errors=True)
+    else:
+        checkpoint.filesystem.delete_dir(checkpoint.path)

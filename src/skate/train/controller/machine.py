@@ -1,0 +1,217 @@
+"""The course of a run as a pure machine: what has happened goes in, what is to be done comes out.
+
+    starting -> running -> finished
+       ^  |        |  |
+       |  |        |  +-> resizing --+
+       |  +--> restarting <----------+
+       +-----------+            -> errored (the failures are more than allowed)
+
+Nothing here waits, looks at a clock or talks to anybody: times are given, actions are returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from skate.train.configs import FailureConfig, ScalingConfig
+
+STARTING, RUNNING, RESTARTING, RESIZING, FINISHED, ERRORED = (
+    "starting",
+    "running",
+    "restarting",
+    "resizing",
+    "finished",
+    "errored",
+)
+
+
+@dataclass(frozen=True)
+class Start:
+    """Start a group of so many workers, in `delay` seconds."""
+
+    workers: int
+    attempt: int
+    delay: float = 0.0
+
+
+@dataclass(frozen=True)
+class Stop:
+    """End all workers of this attempt, and say why."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Commit:
+    """All have reported: take the report in, and let them go on."""
+
+    number: int
+    reports: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Release:
+    """All have come to a meeting of their own (a barrier, a broadcast): let them go on with what rank 0 brought."""
+
+    number: int
+    value: Any
+
+
+@dataclass(frozen=True)
+class Fail:
+    """The run has failed for good: exceptions by rank, in the order in which they happened."""
+
+    failures: dict[int, Exception]
+    #: "worker", "start" or "preemption"
+    kind: str
+
+
+@dataclass(frozen=True)
+class Finish:
+    """All have returned."""
+
+    values: tuple[Any, ...]
+
+
+Action = Start | Stop | Commit | Release | Fail | Finish
+
+
+@dataclass
+class Meeting:
+    """A place in the program that all ranks come to."""
+
+    kind: str  # "report" or "collective"
+    number: int
+    since: float
+    came: dict[int, Any] = field(default_factory=dict)
+
+
+class Machine:
+    """Decides what happens next."""
+
+    def __init__(self, scaling: ScalingConfig, failure: FailureConfig) -> None:
+        self.scaling = scaling
+        self.failure = failure
+        self.state = STARTING
+        self.attempt = 0
+        self.workers = 0
+        self.returned: dict[int, Any] = {}
+        self.failures: dict[int, Exception] = {}
+        self.meetings: dict[tuple[str, int], Meeting] = {}
+        self.failed_runs = 0
+        self.failed_starts = 0
+        self.preempted = 0
+
+    # -- starting
+
+    def begin(self, room: int) -> list[Action]:
+        """The run begins; there is room for so many workers now."""
+        return [self._start(room)]
+
+    def _start(self, room: int, delay: float = 0.0) -> Start:
+        self.state = STARTING
+        self.attempt += 1
+        self.workers = min(max(room, self.scaling.min_workers), self.scaling.max_workers)
+        self.returned.clear()
+        self.failures.clear()
+        self.meetings.clear()
+        return Start(self.workers, self.attempt, delay)
+
+    def started(self) -> list[Action]:
+        """The group runs."""
+        self.state = RUNNING
+        return []
+
+    def start_failed(self, error: Exception, room: int) -> list[Action]:
+        """The group could not be started."""
+        self.failed_starts += 1
+        limit = self.failure.controller_failure_limit
+        if limit >= 0 and self.failed_starts > limit:
+            self.state = ERRORED
+            return [Stop("the workers could not be started"), Fail({0: error}, "start")]
+        self.state = RESTARTING
+        delay = min(0.1 * 2**self.failed_starts, 30.0)
+        return [Stop("the workers could not be started"), self._start(room, delay)]
+
+    # -- while it runs
+
+    def came(self, rank: int, kind: str, number: int, what: Any, now: float) -> list[Action]:
+        """A rank has come to a meeting: its report number so and so, or its collective."""
+        if self.state != RUNNING:
+            return []
+        key = (kind, number)
+        meeting = self.meetings.get(key)
+        if meeting is None:
+            meeting = self.meetings[key] = Meeting(kind, number, now)
+        meeting.came[rank] = what
+        if len(meeting.came) < self.workers:
+            return []
+        del self.meetings[key]
+        if kind == "report":
+            return [Commit(number, tuple(meeting.came[each] for each in range(self.workers)))]
+        return [Release(number, meeting.came[0])]
+
+    def late(self, now: float, seconds: float) -> list[tuple[Meeting, list[int]]]:
+        """Meetings that have waited so long, with the ranks that are missing."""
+        return [
+            (meeting, [rank for rank in range(self.workers) if rank not in meeting.came])
+            for meeting in self.meetings.values()
+            if now - meeting.since >= seconds
+        ]
+
+    def finished(self, rank: int, value: Any) -> list[Action]:
+        """A rank has returned."""
+        if self.state != RUNNING:
+            return []
+        self.returned[rank] = value
+        if len(self.returned) < self.workers:
+            return []
+        self.state = FINISHED
+        return [Finish(tuple(self.returned[each] for each in range(self.workers)))]
+
+    def gone_without(self) -> list[tuple[Meeting, list[int]]]:
+        """Meetings that can never take place, since a rank has returned that did not come."""
+        return [
+            (meeting, sorted(set(self.returned) - set(meeting.came)))
+            for meeting in self.meetings.values()
+            if set(self.returned) - set(meeting.came)
+        ]
+
+    def failed(self, failures: Sequence[tuple[int, Exception]], room: int, preempted: bool) -> list[Action]:
+        """Ranks have failed, the first first; there is room for so many workers now."""
+        if self.state != RUNNING:
+            return []
+        self.failures.update(failures)
+        names = ", ".join(f"rank {rank}" for rank, _ in failures)
+        stop = Stop(f"{names} failed")
+        if preempted:
+            self.preempted += 1
+            used, limit, kind = self.preempted, self.failure.max_preemption_failures, "preemption"
+        else:
+            self.failed_runs += 1
+            used, limit, kind = self.failed_runs, self.failure.max_failures, "worker"
+        if 0 <= limit < used:
+            self.state = ERRORED
+            return [stop, Fail(dict(self.failures), kind)]
+        self.state = RESTARTING
+        return [stop, self._start(room, min(0.05 * 2 ** min(used, 10), 30.0))]
+
+    def room_found(self, room: int) -> list[Action]:
+        """There is room for so many workers in all: a run that may grow is started anew with more."""
+        if self.state != RUNNING or not self.scaling.elasticity_enabled or self.returned:
+            return []
+        if min(room, self.scaling.max_workers) <= self.workers:
+            return []
+        self.state = RESIZING
+        return [Stop(f"there is room for {room} workers"), self._start(room)]
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        assert self.scaling.min_workers <= self.workers <= self.scaling.max_workers or not self.attempt
+        assert all(0 <= rank < self.workers for rank in (*self.returned, *self.failures)), self.returned
+        for (kind, number), meeting in self.meetings.items():
+            assert meeting.kind == kind and meeting.number == number and 0 < len(meeting.came) < self.workers
+        if self.state == FINISHED:
+            assert len(self.returned) == self.workers and not self.failures

@@ -1,0 +1,74 @@
+"""How datasets reach the workers of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class DataConfig:
+    """Which datasets are split among the workers; the others go to each worker whole.
+
+    Args:
+        datasets_to_split: "all", or the keys of those to be split.
+        execution_options: how they run: `ExecutionOptions`, or a dict of them by key.
+        enable_shard_locality: whether a worker gets blocks of its node first.
+    """
+
+    def __init__(
+        self,
+        datasets_to_split: str | Sequence[str] = "all",
+        execution_options: Any = None,
+        enable_shard_locality: bool = True,
+    ) -> None:
+        named = isinstance(datasets_to_split, (list, tuple))
+        if not named and datasets_to_split != "all":
+            raise TypeError(f'datasets_to_split is "all" or a list of keys, not {datasets_to_split!r}')
+        self._datasets_to_split = datasets_to_split
+        self._execution_options = execution_options
+        self._enable_shard_locality = enable_shard_locality
+        self._open: list[Any] = []
+
+    def configure(
+        self,
+        datasets: Mapping[str, Any],
+        world_size: int,
+        worker_handles: Sequence[Any] | None,
+        worker_node_ids: Sequence[str] | None,
+        **kwargs: Any,
+    ) -> list[dict[str, Any]]:
+        """What each worker gets by key, by rank. Subclasses may split in their own way."""
+        found: list[dict[str, Any]] = [{} for _ in range(world_size)]
+        for name, dataset in datasets.items():
+            given = dataset() if callable(dataset) else dataset
+            given = self._with_options(given, name)
+            if self._datasets_to_split == "all" or name in self._datasets_to_split:
+                hints = list(worker_node_ids) if self._enable_shard_locality and worker_node_ids else None
+                for shard, part in zip(
+                    found, given.streaming_split(world_size, equal=True, locality_hints=hints), strict=True
+                ):
+                    shard[name] = part
+            else:
+                for shard in found:
+                    shard[name] = given.iterator()
+        return found
+
+    def _with_options(self, dataset: Any, name: str) -> Any:
+        options = self._execution_options
+        if isinstance(options, dict):
+            options = options.get(name)
+        if options is None:
+            return dataset
+        copied = dataset.copy(dataset)
+        copied.context.execution_options = options
+        return copied
+
+    @staticmethod
+    def default_ingest_options() -> Any:
+        """The options that datasets run under if none are given."""
+        from skate.data import ExecutionOptions  # runs without datasets never load it
+
+        return ExecutionOptions()
+
+    def close(self) -> None:
+        """The attempt has ended."""

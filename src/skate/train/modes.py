@@ -1,0 +1,65 @@
+"""Ways to write a checkpoint, and how far one has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from skate.train.checkpoint import Checkpoint
+
+
+class CheckpointUploadMode(Enum):
+    """How `report` writes a checkpoint: and waits for it, in the background, or not at all since it is in the storage."""
+
+    ASYNC = "ASYNC"
+    SYNC = "SYNC"
+    NO_UPLOAD = "NO_UPLOAD"
+
+
+class CheckpointConsistencyMode(Enum):
+    """Which checkpoints are asked for: those that are written, or with the results of their validation."""
+
+    COMMITTED = "COMMITTED"
+    VALIDATED = "VALIDATED"
+
+
+class ReportedCheckpointStatus(Enum):
+    """How far a checkpoint has come."""
+
+    COMMITTED = "COMMITTED"
+    PENDING_VALIDATION = "PENDING_VALIDATION"
+    VALIDATED = "VALIDATED"
+    VALIDATION_TIMEOUT = "VALIDATION_TIMEOUT"
+    VALIDATION_FAILED = "VALIDATION_FAILED"
+
+
+@dataclass(frozen=True)
+class ReportedCheckpoint:
+    """A checkpoint with what was reported with it, and what its validation has added."""
+
+    checkpoint: Checkpoint
+    metrics: dict[str, Any]
+    status: ReportedCheckpointStatus = ReportedCheckpointStatus.COMMITTED
+
+
+#: A function of a checkpoint, and keywords from the task config, that returns metrics to be added.
+ValidationFn = Callable[..., dict[str, Any]]
+
+
+@dataclass
+class ValidationTaskConfig:
+    """One validation: keywords for the function, and seconds it may take."""
+
+    fn_kwargs: dict[str, Any] | None = None
+    timeout_s: float | None = None
+
+
+@dataclass
+class ValidationConfig:
+    """How checkpoints are validated: the function, what each validation gets by default, and options of its task."""
+
+    fn: ValidationFn
+    task_config: ValidationTaskConfig | None = None
+    ray_remote_kwargs: dict[str, Any] | None = None

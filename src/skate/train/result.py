@@ -1,0 +1,151 @@
+"""What a run has come to."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from skate.train.checkpoint import Checkpoint
+from skate.train.configs import CheckpointConfig
+from skate.train.storage.keeping import score
+from skate.train.storage.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skate.train.errors import TrainingFailedError
+
+
+@dataclass
+class Result:
+    """The end of a run.
+
+    Attributes:
+        metrics: what rank 0 reported last, None if it reported nothing.
+        checkpoint: the last checkpoint, None if there is none.
+        error: why the run failed, None if it did not.
+        path: the run's folder.
+        metrics_dataframe: all reports, one a row; made when asked for.
+        best_checkpoints: (checkpoint, metrics) of those that are kept.
+        return_value: what the training function of rank 0 returned.
+    """
+
+    metrics: dict[str, Any] | None
+    checkpoint: Checkpoint | None
+    error: TrainingFailedError | None
+    path: str
+    metrics_dataframe: pd.DataFrame | None = None
+    best_checkpoints: list[tuple[Checkpoint, dict[str, Any]]] | None = None
+    _storage_filesystem: Any = None
+    return_value: Any = None
+
+    @property
+    def filesystem(self) -> Any:
+        """The pyarrow filesystem that the run's folder is on."""
+        if self._storage_filesystem is None:
+            return Checkpoint(self.path).filesystem
+        return self._storage_filesystem
+
+    @property
+    def config(self) -> Any:
+        """Refused: a run has no config of its own."""
+        raise DeprecationWarning(
+            "Result.config is no longer there; it is the train_loop_config that you gave the trainer"
+        )
+
+    def get_best_checkpoint(self, metric: str, mode: str) -> Checkpoint | None:
+        """The kept checkpoint whose metric is the largest ("max") or smallest ("min"); None if none was kept.
+
+        Raises:
+            ValueError: no checkpoint has the metric (those that there are are named), or the mode is another.
+        """
+        if mode not in ("max", "min"):
+            raise ValueError(f'mode is "max" or "min", not {mode!r}')
+        if not self.best_checkpoints:
+            return None
+        scored = [(score(metrics, metric), checkpoint) for checkpoint, metrics in self.best_checkpoints]
+        known = [(value, checkpoint) for value, checkpoint in scored if value is not None]
+        if not known:
+            names = sorted({name for _, metrics in self.best_checkpoints for name in metrics})
+            raise ValueError(
+                f"no checkpoint was reported with a number for {metric!r}; reported were: {', '.join(names)}"
+            )
+        choose = max if mode == "max" else min
+        return choose(known, key=lambda each: each[0])[1]
+
+    @classmethod
+    def from_path(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> Result:
+        """The result of a run that ended, or was ended, from its folder.
+
+        Raises:
+            RuntimeError: there is no folder of a run at that path.
+        """
+        from skate.train.controller.history import History  # results are read in programs that run nothing
+
+        given = os.fspath(path).rstrip("/")
+        parent, _, name = given.rpartition("/")
+        folder = RunFolder(parent or ".", name, storage_filesystem)
+        history = History(folder, CheckpointConfig())
+        if not any(True for _ in history.journal.entries()):
+            raise RuntimeError(f"there is no run at {given!r}: the folder has no journal of one")
+        history.load()
+        return result_of(history, None)
+
+    def __repr__(self) -> str:
+        shown = {
+            "metrics": self.metrics,
+            "checkpoint": self.checkpoint,
+            "path": self.path,
+            "error": self.error,
+        }
+        return "Result(" + ", ".join(f"{name}={value!r}" for name, value in shown.items()) + ")"
+
+
+class _Rows:
+    """Makes the table of reports when somebody looks: pandas takes 300 ms to load."""
+
+    def __init__(self) -> None:
+        self.name = "_frame"
+
+    def __get__(self, result: Any, owner: Any) -> Any:
+        if result is None:
+            return None
+        found = result.__dict__.get(self.name)
+        if isinstance(found, list):
+            import pandas as pd  # see above
+
+            found = result.__dict__[self.name] = (
+                pd.DataFrame([_flat(row) for row in found]) if found else None
+            )
+        return found
+
+    def __set__(self, result: Any, value: Any) -> None:
+        result.__dict__[self.name] = value
+
+
+Result.metrics_dataframe = _Rows()
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, dict):
+            found.update({f"{name}/{inner}": each for inner, each in _flat(value).items()})
+        else:
+            found[name] = value
+    return found
+
+
+def result_of(history: Any, error: TrainingFailedError | None, value: Any = None) -> Result:
+    """The result for a history."""
+    return Result(
+        metrics=history.last_metrics,
+        checkpoint=history.latest,
+        error=error,
+        path=history.folder.path,
+        metrics_dataframe=history.rows,
+        best_checkpoints=history.best(),
+        _storage_filesystem=history.folder.filesystem,
+        return_value=value,
+    )

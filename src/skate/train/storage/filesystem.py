@@ -1,0 +1,124 @@
+"""Files on a local disk or elsewhere, as a run needs them. Local ones are handled without loading a filesystem library."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from typing import Any
+
+_COPY = 1 << 22
+
+
+def is_local(path: str) -> bool:
+    """Whether a path is one of this machine's disks."""
+    return "://" not in path or path.startswith(("file://", "local://"))
+
+
+def local_path(path: str) -> str:
+    """The absolute path for what a user may give for one."""
+    for prefix in ("file://", "local://"):
+        if path.startswith(prefix):
+            path = path[len(prefix) :]
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def local_filesystem() -> Any:
+    """The filesystem of this machine, as pyarrow has it."""
+    from pyarrow import fs  # 60 ms that runs on local disks never pay
+
+    return fs.LocalFileSystem()
+
+
+def is_local_filesystem(filesystem: Any) -> bool:
+    """Whether a pyarrow filesystem is this machine's."""
+    return getattr(filesystem, "type_name", "") == "local"
+
+
+def resolve(url: str) -> tuple[Any, str]:
+    """The pyarrow filesystem of a URL, and the path in it; fsspec is asked for schemes that pyarrow does not know.
+
+    Raises:
+        ValueError: nobody knows the scheme.
+    """
+    from pyarrow import fs  # as above
+
+    try:
+        filesystem, path = fs.FileSystem.from_uri(url)
+        return filesystem, path.rstrip("/")
+    except ValueError as problem:  # pa.ArrowInvalid is one
+        try:
+            import fsspec  # type: ignore[import-untyped]  # only for what Arrow has not
+
+            found, path = fsspec.core.url_to_fs(url)
+        except (ImportError, ValueError) as second:
+            raise ValueError(
+                f"no filesystem is known for {url!r} ({problem}; fsspec: {second}); "
+                "install the fsspec package of that storage, or give storage_filesystem="
+            ) from second
+        return fs.PyFileSystem(fs.FSSpecHandler(found)), path.rstrip("/")
+
+
+def copy_file(source: str, target: str) -> None:
+    """Copy a local file with its mode; the kernel does it, sharing blocks where the disk can."""
+    shutil.copyfile(source, target)
+    shutil.copymode(source, target)
+
+
+def download(filesystem: Any, path: str, target: str) -> None:
+    """Copy a folder to a local one.
+
+    Raises:
+        FileNotFoundError: there is no such folder.
+    """
+    from pyarrow import fs  # as above
+
+    if filesystem.get_file_info(path).type == fs.FileType.NotFound:
+        raise FileNotFoundError(
+            f"there is no {path} on {filesystem.type_name}; it was deleted or never written"
+        )
+    fs.copy_files(path, target, source_filesystem=filesystem, destination_filesystem=fs.LocalFileSystem())
+
+
+def upload(source: str, filesystem: Any, path: str) -> None:
+    """Copy a local folder to one elsewhere; files of the same name are replaced."""
+    from pyarrow import fs  # as above
+
+    filesystem.create_dir(path, recursive=True)
+    fs.copy_files(source, path, source_filesystem=fs.LocalFileSystem(), destination_filesystem=filesystem)
+
+
+def read_bytes(filesystem: Any, path: str) -> bytes | None:
+    """The contents of a file, None if there is none."""
+    if filesystem is None or is_local_filesystem(filesystem):
+        try:
+            with open(path, "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+    try:
+        with filesystem.open_input_stream(path) as stream:
+            found: bytes = stream.read()
+            return found
+    except FileNotFoundError:
+        return None
+
+
+def write_bytes(filesystem: Any, path: str, contents: bytes) -> None:
+    """Write a file whole or not at all."""
+    if filesystem is None or is_local_filesystem(filesystem):
+        folder = os.path.dirname(path)
+        handle, name = tempfile.mkstemp(dir=folder, prefix=".writing-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(contents)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+        return
+    with filesystem.open_output_stream(path) as stream:  # an object store shows it once it is closed
+        stream.write(contents)

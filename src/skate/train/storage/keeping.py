@@ -1,0 +1,57 @@
+"""Which checkpoints stay: a pure function of those there are and the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from skate.train.configs import CheckpointConfig
+
+
+@dataclass
+class Kept:
+    """A checkpoint that is there: its name, and what was reported with it by rank 0."""
+
+    name: str
+    metrics: dict[str, Any]
+    index: int = 0
+
+
+def score(metrics: Mapping[str, Any], attribute: str) -> float | None:
+    """The number that a checkpoint is ranked by; nested metrics as "eval/loss"; None if there is none or it is not a number."""
+    found: Any = metrics.get(attribute)
+    if found is None and "/" in attribute:
+        found = metrics
+        for part in attribute.split("/"):
+            found = found.get(part) if isinstance(found, Mapping) else None
+    try:
+        number = float(found)
+    except (TypeError, ValueError):
+        return None
+    return number if number == number else None
+
+
+def best_first(there: Sequence[Kept], attribute: str, order: str) -> list[Kept]:
+    """Checkpoints by score, best first; those without one last, newer ones first among equals."""
+    sign = -1.0 if order == "max" else 1.0
+
+    def key(each: Kept) -> tuple[bool, float, int]:
+        found = score(each.metrics, attribute)
+        return (found is None, 0.0 if found is None else sign * found, -each.index)
+
+    return sorted(there, key=key)
+
+
+def to_delete(there: Sequence[Kept], config: CheckpointConfig) -> list[Kept]:
+    """Those that go now, oldest first; the last stays in any case, since a run goes on from it."""
+    keep = config.num_to_keep
+    if keep is None or len(there) <= keep:
+        return []
+    latest = max(there, key=lambda each: each.index)
+    if config.checkpoint_score_attribute is None:
+        ranked = sorted(there, key=lambda each: -each.index)
+    else:
+        ranked = best_first(there, config.checkpoint_score_attribute, config.checkpoint_score_order)
+    staying = {id(each) for each in ranked[:keep]} | {id(latest)}
+    return sorted((each for each in there if id(each) not in staying), key=lambda each: each.index)

@@ -1,0 +1,50 @@
+"""A checkpoint that holds a model of torch."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any
+
+import torch
+
+from skate.train.checkpoint import Checkpoint
+
+
+class TorchCheckpoint(Checkpoint):
+    """A folder with a model, or its weights, in one file."""
+
+    MODEL_FILENAME = "model.pt"
+
+    @classmethod
+    def from_state_dict(cls, state_dict: dict[str, Any], *, preprocessor: Any = None) -> TorchCheckpoint:
+        """A checkpoint of a model's weights."""
+        return cls._of(state_dict)
+
+    @classmethod
+    def from_model(cls, model: torch.nn.Module, *, preprocessor: Any = None) -> TorchCheckpoint:
+        """A checkpoint of a whole model; its class must be importable where it is loaded."""
+        return cls._of(model)
+
+    @classmethod
+    def _of(cls, what: Any) -> TorchCheckpoint:
+        folder = tempfile.mkdtemp(prefix="checkpoint_")
+        torch.save(what, os.path.join(folder, cls.MODEL_FILENAME))
+        return cls(folder)
+
+    def get_model(self, model: torch.nn.Module | None = None) -> torch.nn.Module:
+        """The model; weights are loaded into `model`, which is needed if the checkpoint has only those.
+
+        Raises:
+            ValueError: the checkpoint has weights, and no model was given for them.
+        """
+        with self.as_directory() as folder:
+            found = torch.load(
+                os.path.join(folder, self.MODEL_FILENAME), weights_only=model is not None, map_location="cpu"
+            )
+        if isinstance(found, torch.nn.Module):
+            return found
+        if model is None:
+            raise ValueError("the checkpoint holds weights; give get_model the model that they are for")
+        model.load_state_dict({name.removeprefix("module."): value for name, value in found.items()})
+        return model

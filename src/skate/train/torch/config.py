@@ -1,0 +1,87 @@
+"""The process group of a run's workers."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from skate.train.backend import Backend, BackendConfig
+
+
+@dataclass
+class TorchConfig(BackendConfig):
+    """How the workers' process group is made.
+
+    Args:
+        backend: "nccl", "gloo" or another; by default nccl for workers with GPUs, else gloo.
+        init_method: "env" or "tcp".
+        timeout_s: seconds after which a collective operation fails.
+    """
+
+    backend: str | None = None
+    init_method: str = "env"
+    timeout_s: int = 1800
+
+    def __post_init__(self) -> None:
+        if self.init_method not in ("env", "tcp"):
+            raise ValueError(f'init_method is "env" or "tcp", not {self.init_method!r}')
+        if self.timeout_s <= 0:
+            raise ValueError(f"timeout_s is a number of seconds above 0, not {self.timeout_s}")
+
+    @property
+    def backend_cls(self) -> type[Backend]:
+        return TorchBackend
+
+    @property
+    def preload(self) -> tuple[str, ...]:
+        return ("torch",)
+
+
+class TorchBackend(Backend):
+    """Makes the process group, and takes it down."""
+
+    share_cuda_visible_devices = True
+
+    def on_start(self, worker_group: Any, backend_config: Any) -> None:
+        backend = backend_config.backend
+        if backend is None:
+            backend = "nccl" if worker_group.scaling.num_gpus_per_worker else "gloo"
+        worker_group.execute(_join, backend, backend_config.init_method, backend_config.timeout_s)
+
+    def on_shutdown(self, worker_group: Any, backend_config: Any) -> None:
+        worker_group.execute(_leave)
+
+
+def _join(backend: str, init_method: str, timeout_s: int) -> None:
+    from datetime import timedelta  # in workers
+
+    import torch
+    from torch import distributed
+
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    url = "env://"
+    if init_method == "tcp":
+        url = f"tcp://{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    if backend == "nccl":
+        os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
+        torch.cuda.set_device(local_device_index())
+    distributed.init_process_group(
+        backend, init_method=url, rank=rank, world_size=size, timeout=timedelta(seconds=timeout_s)
+    )
+
+
+def local_device_index() -> int:
+    """The index, among the GPUs that this process sees, of the first that is its own."""
+    import skate  # workers have it
+
+    own = skate.get_runtime_context().get_accelerator_ids().get("GPU", [])
+    visible = [each for each in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if each]
+    return visible.index(str(own[0])) if own and str(own[0]) in visible else 0
+
+
+def _leave() -> None:
+    from torch import distributed  # in workers
+
+    if distributed.is_initialized():
+        distributed.destroy_process_group()

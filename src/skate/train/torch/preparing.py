@@ -1,0 +1,254 @@
+"""What a training function does with its model and its loaders so that the workers train together."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import distributed
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, RandomSampler, SequentialSampler
+
+from skate.train.torch.config import local_device_index
+from skate.train.worker.session import current
+
+
+def get_device() -> torch.device:
+    """The device of this worker: its first GPU, or the CPU.
+
+    Raises:
+        RuntimeError: this is not the training function.
+    """
+    return get_devices()[0]
+
+
+def get_devices() -> list[torch.device]:
+    """All devices of this worker: its GPUs, or the CPU.
+
+    Raises:
+        RuntimeError: this is not the training function.
+    """
+    current("torch.get_devices()")
+    if not torch.cuda.is_available():
+        return [torch.device("cpu")]
+    import skate  # workers have it
+
+    own = skate.get_runtime_context().get_accelerator_ids().get("GPU", [])
+    if not own:
+        return [torch.device("cpu")]
+    first = local_device_index()
+    return [torch.device(f"cuda:{first + index}") for index in range(len(own))]
+
+
+def prepare_model(
+    model: torch.nn.Module,
+    move_to_device: bool | torch.device = True,
+    parallel_strategy: str | None = "ddp",
+    parallel_strategy_kwargs: dict[str, Any] | None = None,
+) -> torch.nn.Module:
+    """Move a model to this worker's device and wrap it so that the workers' gradients are averaged.
+
+    Args:
+        model: the model, the same on all ranks.
+        move_to_device: whether it is moved, or the device to move it to.
+        parallel_strategy: "ddp", "fsdp" (FullyShardedDataParallel), "fsdp2" (`fully_shard`), or None for no wrapping.
+        parallel_strategy_kwargs: keywords for the wrapper.
+
+    Raises:
+        ValueError: there is no such strategy.
+        RuntimeError: this is not the training function.
+    """
+    place = current("torch.prepare_model()").place
+    if parallel_strategy not in ("ddp", "fsdp", "fsdp2", None):
+        raise ValueError(f'parallel_strategy is "ddp", "fsdp", "fsdp2" or None, not {parallel_strategy!r}')
+    device = get_device()
+    if isinstance(move_to_device, torch.device):
+        device, move_to_device = move_to_device, True
+    if move_to_device:
+        model = model.to(device)
+    if parallel_strategy is None or place.world_size == 1 or not distributed.is_initialized():
+        return model
+    given = dict(parallel_strategy_kwargs or {})
+    if parallel_strategy == "ddp":
+        if device.type == "cuda":
+            given = {"device_ids": [device], "output_device": device, **given}
+        return DistributedDataParallel(model, **given)
+    if parallel_strategy == "fsdp":
+        from torch.distributed.fsdp import FullyShardedDataParallel  # 200 ms that few runs need
+
+        if device.type == "cpu":
+            given.setdefault("device_id", torch.device("cpu"))
+        return FullyShardedDataParallel(model, **given)
+    from torch.distributed.fsdp import fully_shard  # as above
+
+    for child in model.children():
+        if any(True for _ in child.parameters()) and len(list(child.children())) > 0:
+            fully_shard(child, **given)
+    fully_shard(model, **given)
+    return model
+
+
+def prepare_data_loader(
+    data_loader: DataLoader[Any],
+    add_dist_sampler: bool = True,
+    move_to_device: bool = True,
+    auto_transfer: bool = True,
+) -> Any:
+    """A loader of the same data for this worker's part of it.
+
+    Args:
+        data_loader: the loader, the same on all ranks.
+        add_dist_sampler: whether each rank gets its part; shuffles if the loader does. A loader with a sampler of its own,
+            other than the two of torch, or of an `IterableDataset`, is left as it is.
+        move_to_device: whether batches come on this worker's device.
+        auto_transfer: whether the next batch is copied to a GPU while the last is computed.
+
+    Raises:
+        RuntimeError: this is not the training function.
+    """
+    place = current("torch.prepare_data_loader()").place
+    loader = data_loader
+    plain = isinstance(loader.sampler, (RandomSampler, SequentialSampler)) and not isinstance(
+        loader.dataset, IterableDataset
+    )
+    if add_dist_sampler and place.world_size > 1 and plain and loader.batch_size is not None:
+        loader = _split(loader, place.world_rank, place.world_size)
+    if move_to_device:
+        return _OnDevice(loader, get_device(), auto_transfer)
+    return loader
+
+
+def _split(loader: DataLoader[Any], rank: int, size: int) -> DataLoader[Any]:
+    shuffle = isinstance(loader.sampler, RandomSampler)
+    sampler: DistributedSampler[Any] = DistributedSampler(
+        loader.dataset, num_replicas=size, rank=rank, shuffle=shuffle, drop_last=loader.drop_last
+    )
+    given: dict[str, Any] = {
+        "batch_size": loader.batch_size,
+        "num_workers": loader.num_workers,
+        "collate_fn": loader.collate_fn,
+        "pin_memory": loader.pin_memory,
+        "drop_last": loader.drop_last,
+        "timeout": loader.timeout,
+        "worker_init_fn": loader.worker_init_fn,
+        "multiprocessing_context": loader.multiprocessing_context,
+        "generator": loader.generator,
+        "persistent_workers": loader.persistent_workers,
+    }
+    if loader.num_workers:
+        given["prefetch_factor"] = loader.prefetch_factor
+    return DataLoader(loader.dataset, sampler=sampler, **given)
+
+
+class _OnDevice:
+    """A loader whose batches come on a device; everything else is the loader's."""
+
+    def __init__(self, loader: DataLoader[Any], device: torch.device, ahead: bool) -> None:
+        self._loader = loader
+        self._device = device
+        self._ahead = ahead and device.type == "cuda"
+        self._passes = 0
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._loader, name)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._ahead:
+            for batch in self._loader:
+                yield to_device(batch, self._device)
+            return
+        yield from self._with_stream()
+
+    def _with_stream(self) -> Iterator[Any]:
+        """The next batch is copied on a stream of its own while the last one is computed."""
+        stream: Any = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        batches = iter(self._loader)
+
+        def copy() -> Any:
+            try:
+                batch = next(batches)
+            except StopIteration:
+                return None
+            with torch.cuda.stream(stream):
+                return (to_device(batch, self._device, non_blocking=True),)
+
+        coming = copy()
+        while coming is not None:
+            torch.cuda.current_stream(self._device).wait_stream(stream)
+            (batch,) = coming
+            _keep_for_stream(batch, torch.cuda.current_stream(self._device))
+            coming = copy()
+            yield batch
+
+
+def to_device(batch: Any, device: torch.device, non_blocking: bool = False) -> Any:
+    """A batch with its tensors on a device; dicts, lists and tuples are gone through."""
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device, non_blocking=non_blocking)
+    if isinstance(batch, Mapping):
+        made = {name: to_device(value, device, non_blocking) for name, value in batch.items()}
+        return made if type(batch) is dict else type(batch)(made)  # type: ignore[call-arg]
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(to_device(value, device, non_blocking) for value in batch))
+    if isinstance(batch, (list, tuple)):
+        return type(batch)(to_device(value, device, non_blocking) for value in batch)
+    if hasattr(batch, "to") and not isinstance(batch, torch.nn.Module):
+        return batch.to(device)
+    return batch
+
+
+def _keep_for_stream(batch: Any, stream: Any) -> None:
+    if isinstance(batch, torch.Tensor):
+        if batch.is_cuda:
+            batch.record_stream(stream)
+    elif isinstance(batch, Mapping):
+        for value in batch.values():
+            _keep_for_stream(value, stream)
+    elif isinstance(batch, (list, tuple)):
+        for value in batch:
+            _keep_for_stream(value, stream)
+
+
+def enable_reproducibility(seed: int = 0) -> None:
+    """Have this worker compute the same in every run: seeds, and deterministic algorithms where there are some.
+
+    Raises:
+        RuntimeError: this is not the training function.
+    """
+    current("torch.enable_reproducibility()")
+    torch.manual_seed(seed)
+    random.seed(seed)
+    import numpy as np  # torch has loaded it if it is there
+
+    np.random.seed(seed)
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+
+
+def accelerate(amp: bool = False) -> None:
+    """Refused: use torch.autocast, or the accelerate library."""
+    raise DeprecationWarning(
+        "accelerate is no longer there; use torch.autocast, or Hugging Face Accelerate, in the function"
+    )
+
+
+def prepare_optimizer(optimizer: Any) -> Any:
+    """Refused: optimizers need no preparation."""
+    raise DeprecationWarning("prepare_optimizer is no longer there; use the optimizer as it is")
+
+
+def backward(tensor: torch.Tensor) -> None:
+    """Refused: call `tensor.backward()`."""
+    raise DeprecationWarning(
+        "backward is no longer there; call loss.backward(), with torch.amp.GradScaler if you need it"
+    )

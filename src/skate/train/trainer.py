@@ -1,0 +1,138 @@
+"""The trainer: a training function, what it is given, and `fit`."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from skate.train.backend import BackendConfig
+from skate.train.checkpoint import Checkpoint
+from skate.train.configs import RunConfig, ScalingConfig
+from skate.train.controller.controller import Controller, Run
+from skate.train.controller.local import execute_here
+from skate.train.data_config import DataConfig
+from skate.train.modes import ValidationConfig
+from skate.train.result import Result, result_of
+from skate.train.session_for_runs import ensure_session
+from skate.train.storage.run_folder import RunFolder
+from skate.train.worker.calling import takes_config
+
+_DEFAULT_STORAGE = "~/ray_results"
+
+
+class DataParallelTrainer:
+    """Runs a training function in several workers at once.
+
+    Args:
+        train_loop_per_worker: the function; it takes nothing, or the config.
+        train_loop_config: what it is called with, a dict.
+        backend_config: the framework to set up.
+        scaling_config: how many workers, with what.
+        run_config: name, storage, failures, checkpoints, callbacks.
+        datasets: `Dataset`s by key, for `ray.train.get_dataset_shard`.
+        dataset_config: how they are split.
+        validation_config: the function that looks at checkpoints reported with `validation`.
+        metadata: refused.
+        resume_from_checkpoint: what `get_checkpoint` gives in a run that has none of its own yet.
+
+    Raises:
+        TypeError, ValueError: an argument is not what it should be; it says which and what is wanted.
+    """
+
+    def __init__(
+        self,
+        train_loop_per_worker: Callable[..., Any],
+        *,
+        train_loop_config: dict[str, Any] | None = None,
+        backend_config: BackendConfig | None = None,
+        scaling_config: ScalingConfig | None = None,
+        run_config: RunConfig | None = None,
+        datasets: dict[str, Any] | None = None,
+        dataset_config: DataConfig | None = None,
+        validation_config: ValidationConfig | None = None,
+        metadata: Any = None,
+        resume_from_checkpoint: Checkpoint | None = None,
+    ) -> None:
+        takes_config(train_loop_per_worker)
+        if metadata is not None:
+            raise DeprecationWarning(
+                "metadata is no longer there; pass values with train_loop_config, or Checkpoint.set_metadata"
+            )
+        self.train_loop_per_worker = train_loop_per_worker
+        self.train_loop_config = _instance("train_loop_config", train_loop_config, dict, None)
+        self.backend_config = _instance("backend_config", backend_config, BackendConfig, BackendConfig())
+        self.scaling_config = _instance("scaling_config", scaling_config, ScalingConfig, ScalingConfig())
+        self.run_config = _instance("run_config", run_config, RunConfig, RunConfig())
+        self.datasets = _instance("datasets", datasets, dict, {})
+        self.data_config = _instance("dataset_config", dataset_config, DataConfig, DataConfig())
+        self.validation_config = _instance("validation_config", validation_config, ValidationConfig, None)
+        self.resume_from_checkpoint = _instance(
+            "resume_from_checkpoint", resume_from_checkpoint, Checkpoint, None
+        )
+
+    def fit(self) -> Result:
+        """Run the training function to its end.
+
+        Returns:
+            The result of the run.
+
+        Raises:
+            TrainingFailedError: workers failed more often than `FailureConfig` allows (`WorkerGroupError` names the first rank to
+                fail), or could not be started (`ControllerError`).
+            ValueError: the cluster has no room for the workers at all; what is missing is named.
+        """
+        ensure_session(self.backend_config.preload)
+        run = self._run()
+        if self.scaling_config.max_workers == 0:
+            history, value = execute_here(run)
+            return result_of(history, None, value)
+        controller = Controller(run)
+        value = controller.execute()
+        return result_of(controller.history, None, value)
+
+    def _run(self) -> Run:
+        config = self.run_config
+        name = (
+            config.name
+            or f"{type(self).__name__}_{time.strftime('%Y-%m-%d_%H-%M-%S')}_{uuid.uuid4().hex[:5]}"
+        )
+        storage = config.storage_path or os.environ.get("RAY_STORAGE") or _DEFAULT_STORAGE
+        return Run(
+            function=self.train_loop_per_worker,
+            config=self.train_loop_config,
+            scaling=self.scaling_config,
+            run_config=config,
+            backend=self.backend_config,
+            folder=RunFolder(storage, name, config.storage_filesystem),
+            datasets=self.datasets,
+            data_config=self.data_config,
+            validation=self.validation_config,
+            resume_from=self.resume_from_checkpoint,
+        )
+
+    @classmethod
+    def restore(cls, *args: Any, **kwargs: Any) -> Any:
+        """Refused: a trainer with the same name and storage_path goes on by itself."""
+        raise DeprecationWarning(
+            f"{cls.__name__}.restore is no longer there: make the trainer anew with the same RunConfig(name=..., "
+            "storage_path=...) and "
+            "call fit(); it goes on from the last checkpoint"
+        )
+
+    @classmethod
+    def can_restore(cls, *args: Any, **kwargs: Any) -> Any:
+        """Refused: see `restore`."""
+        raise DeprecationWarning(
+            f"{cls.__name__}.can_restore is no longer there: a trainer with the same name and storage_path goes on by itself"
+        )
+
+
+def _instance(name: str, value: Any, kind: type, default: Any) -> Any:
+    if value is None:
+        return default
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is a {kind.__name__}, not {type(value).__name__}: {value!r:.120}")
+    return value

@@ -1,0 +1,97 @@
+"""The actor of one worker: it sets the process up, runs the training function, and answers the controller."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from skate.train.worker import session as sessions
+from skate.train.worker.calling import call
+from skate.train.worker.session import Session
+
+
+class TrainWorker:
+    """One worker of a run; calls come from the controller, several at a time."""
+
+    def __init__(self) -> None:
+        self._session: Session | None = None
+        self._thread: int | None = None
+        self._rank = -1
+
+    def __repr__(self) -> str:
+        return "TrainWorker" if self._rank < 0 else f"TrainWorker rank={self._rank}"
+
+    # -- before
+
+    def whereabouts(self) -> dict[str, Any]:
+        """Where this process is: node, address, process id, and the GPUs it was given."""
+        import skate  # loaded in every worker; not yet when this module is
+
+        context = skate.get_runtime_context()
+        gpus = context.get_accelerator_ids().get("GPU", [])
+        return {
+            "node": context.get_node_id(),
+            "ip": skate.util.get_node_ip_address(),
+            "pid": os.getpid(),
+            "gpus": gpus,
+        }
+
+    def environ(self, values: Mapping[str, str]) -> None:
+        """Set environment variables."""
+        os.environ.update(values)
+
+    def execute(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function in this process."""
+        return function(*args, **kwargs)
+
+    def begin(self, session: Session) -> None:
+        """This worker's part of the run."""
+        self._session = session
+        self._rank = session.place.world_rank
+        sessions.begin(session)
+
+    # -- during
+
+    def train(self, function: Callable[..., Any], config: Any) -> Any:
+        """Run the training function; what rank 0 returns is the run's."""
+        session = self._session
+        assert session is not None
+        self._thread = threading.get_ident()
+        try:
+            value = call(function, config)
+            session.settle_uploads(wait=True)
+        finally:
+            session.close()
+            self._thread = None
+        return value if self._rank == 0 else None
+
+    def news(self) -> list[tuple[Any, ...]]:
+        """What the training function has come to since the last call; waits a while if there is nothing."""
+        assert self._session is not None
+        return self._session.news()
+
+    def release(self, kind: str, number: int, value: Any) -> None:
+        """All have come to a meeting."""
+        assert self._session is not None
+        self._session.release(kind, number, value)
+
+    def stack(self) -> str:
+        """Where the training function is just now, as a traceback; empty if it does not run."""
+        frame = sys._current_frames().get(self._thread or -1)
+        if frame is None:
+            return ""
+        lines = traceback.extract_stack(frame)
+        own = [
+            line for line in lines if os.sep + os.path.join("skate", "worker") + os.sep not in line.filename
+        ]
+        return "".join(traceback.format_list(own or lines))
+
+    def end(self, reason: str) -> None:
+        """The run ends or starts anew: waits of the training function are given up."""
+        if self._session is not None:
+            self._session.end(reason)
+        sessions.leave()

@@ -1,0 +1,42 @@
+"""Calling the training function with what it takes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+
+def takes_config(function: Callable[..., Any]) -> bool:
+    """Whether a training function takes the config.
+
+    Raises:
+        TypeError: it is no function.
+        ValueError: it takes more than one argument.
+    """
+    if not callable(function):
+        raise TypeError(
+            f"train_loop_per_worker is a function that trains, called in every worker, not {type(function).__name__}"
+        )
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # built in: it will say itself what it takes
+        return True
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    given = [each for each in signature.parameters.values() if each.kind in kinds]
+    needed = [each for each in given if each.default is inspect.Parameter.empty]
+    if len(needed) > 1:
+        raise ValueError(
+            f"train_loop_per_worker takes no argument or one, the config; {_name(function)}{signature} needs {len(needed)}: "
+            "put the values into train_loop_config={...}"
+        )
+    return bool(given) or any(each.kind is each.VAR_POSITIONAL for each in signature.parameters.values())
+
+
+def call(function: Callable[..., Any], config: Any) -> Any:
+    """Call a training function, with the config if it takes it."""
+    return function({} if config is None else config) if takes_config(function) else function()
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__qualname__", repr(function))

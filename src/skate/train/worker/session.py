@@ -1,0 +1,194 @@
+"""The run as a worker sees it: who it is, its way to the controller, and what the training function may ask.
+
+The training function runs in a thread of its own. What it has to tell (it has come to a report, to a barrier) is put into a
+queue, which the controller empties with a call that waits while there is nothing; what it waits for comes back with another
+call. So a report costs two calls of an actor and no look at a clock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from skate.train.checkpoint import Checkpoint
+from skate.train.storage.run_folder import RunFolder
+
+#: How long a wait of the controller for news takes at most, so that a lost controller is noticed.
+_NEWS_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which worker this is."""
+
+    world_rank: int
+    world_size: int
+    local_rank: int = 0
+    local_world_size: int = 1
+    node_rank: int = 0
+
+
+@dataclass(frozen=True)
+class Reported:
+    """One worker's part of a report."""
+
+    metrics: dict[str, Any]
+    #: The name of the checkpoint in the run's folder that it has put files for, or None.
+    name: str | None = None
+    #: A checkpoint that is somewhere else already.
+    elsewhere: Checkpoint | None = None
+    validation: Any = False
+    seconds: float = 0.0
+
+
+@dataclass
+class Session:
+    """One worker's side of a run."""
+
+    place: Place
+    folder: RunFolder
+    #: Begins the names of checkpoints, so that no attempt takes a name of another.
+    stamp: str = ""
+    latest: Checkpoint | None = None
+    shards: Mapping[str, Any] = field(default_factory=dict)
+    config: Any = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    #: Whether there is a controller in another process; without one every meeting has one rank.
+    controlled: bool = True
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Condition()
+        self._news: deque[tuple[Any, ...]] = deque()
+        self._released: dict[tuple[str, int], Any] = {}
+        self._counts = {"report": 0, "collective": 0}
+        self._pool: ThreadPoolExecutor | None = None
+        self._uploads: deque[Future[None]] = deque()
+        self._ended = ""
+        self._over = False
+        self.checkpoints: list[Any] = []
+
+    def __reduce__(self) -> Any:
+        given = (self.place, self.folder, self.stamp, self.latest, self.shards, self.config, self.metadata)
+        return _made, (*given, self.controlled, self.checkpoints)
+
+    # -- to the controller and back
+
+    def next_number(self, kind: str) -> int:
+        """The number of the next meeting of a kind; all ranks count alike."""
+        with self._lock:
+            number = self._counts[kind]
+            self._counts[kind] = number + 1
+            return number
+
+    def tell(self, *news: Any) -> None:
+        """Put something into the controller's queue."""
+        with self._lock:
+            self._news.append(news)
+            self._lock.notify_all()
+
+    def news(self) -> list[tuple[Any, ...]]:
+        """All that is in the queue; waits a while for something."""
+        with self._lock:
+            self._lock.wait_for(lambda: self._news or self._ended or self._over, _NEWS_SECONDS)
+            found = list(self._news)
+            self._news.clear()
+            return found
+
+    def release(self, kind: str, number: int, value: Any) -> None:
+        """A meeting has taken place."""
+        with self._lock:
+            if kind == "report" and value is not None:
+                self.latest, self.checkpoints = value
+            self._released[kind, number] = value
+            self._lock.notify_all()
+
+    def end(self, reason: str) -> None:
+        """The run goes on without this worker: whoever waits gets an error."""
+        with self._lock:
+            self._ended = reason
+            self._lock.notify_all()
+
+    def await_release(self, kind: str, number: int) -> Any:
+        """Wait until all ranks have come to a meeting.
+
+        Raises:
+            RuntimeError: the run was ended meanwhile.
+        """
+        with self._lock:
+            self._lock.wait_for(lambda: (kind, number) in self._released or self._ended)
+            if (kind, number) not in self._released:
+                raise RuntimeError(f"the run was ended while this worker waited: {self._ended}")
+            return self._released.pop((kind, number))
+
+    def forget_release(self, kind: str, number: int) -> None:
+        """Nobody will wait for a meeting."""
+        with self._lock:
+            self._released.pop((kind, number), None)
+
+    # -- uploads beside the training
+
+    def upload_later(self, work: Any) -> Future[None]:
+        """Run something after all that was given before, in another thread."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, "skate-upload")
+        future = self._pool.submit(work)
+        self._uploads.append(future)
+        return future
+
+    def settle_uploads(self, wait: bool) -> None:
+        """Raise the error of an upload that has failed; with `wait`, once all have ended."""
+        while self._uploads and (wait or self._uploads[0].done()):
+            self._uploads.popleft().result()
+
+    def close(self) -> None:
+        """The training function has ended."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
+            self._pool = None
+        with self._lock:
+            self._over = True
+            self._lock.notify_all()
+
+
+def _made(*given: Any) -> Session:
+    *fields, checkpoints = given
+    session = Session(*fields)
+    session.checkpoints = checkpoints
+    return session
+
+
+_current: list[Session | None] = [None]
+
+
+def begin(session: Session) -> None:
+    """From now on this process is that worker."""
+    _current[0] = session
+
+
+def leave() -> None:
+    """This process is no worker any more."""
+    _current[0] = None
+
+
+def current(asked: str) -> Session:
+    """The session of this process.
+
+    Raises:
+        RuntimeError: it is no worker of a run; `asked` is what was called.
+    """
+    session = _current[0]
+    if session is None:
+        raise RuntimeError(
+            f"ray.train.{asked} is for the training function of a trainer: call it there, in the function that "
+            "TorchTrainer(train_loop_per_worker=...) runs in each worker, not in the program that calls fit()"
+        )
+    return session
+
+
+def active() -> bool:
+    """Whether this process is a worker of a run."""
+    return _current[0] is not None
