@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import skate
@@ -125,7 +126,7 @@ class Controller:
             shards = run.data_config.configure(
                 run.datasets, len(group), group.workers, [each["node"] for each in group.where]
             )
-            stamp = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}-{action.attempt}"
+            stamp = f"{datetime.now():%Y-%m-%d_%H-%M-%S.%f}"
             latest = self.history.latest or run.resume_from
             sessions = [
                 Session(place, run.folder, stamp, latest, shards[place.world_rank], run.config)
@@ -241,7 +242,7 @@ class Controller:
         for ref, owner in list(self._news.items()):
             if owner == rank:
                 del self._news[ref]
-                news = skate.get(ref)
+                news = [*skate.get(ref), *skate.get(self.group.workers[rank].news.remote())]
                 now = time.monotonic()
                 for _, kind, number, what in news:
                     self._do(self.machine.came(rank, kind, number, what, now))

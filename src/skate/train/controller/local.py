@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from datetime import datetime
 from typing import Any
 
 from skate.train.controller.history import History
@@ -70,4 +70,4 @@ def execute_here(run: Any) -> tuple[History, Any]:
 
 
 def _stamp() -> str:
-    return time.strftime("%Y-%m-%d_%H-%M-%S") + "-0"
+    return f"{datetime.now():%Y-%m-%d_%H-%M-%S.%f}"

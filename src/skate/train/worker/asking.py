@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Callable
@@ -221,11 +220,7 @@ def _checked(metrics: Any) -> dict[str, Any]:
         raise TypeError(
             f"metrics is a dict of names to values, such as {{'loss': 0.5}}, not {type(metrics).__name__}"
         )
-    try:
-        json.dumps(metrics)
-        return dict(metrics)
-    except (TypeError, ValueError):
-        return {_name(key): _as_plain(value, str(key)) for key, value in metrics.items()}
+    return {_name(key): _as_plain(value, str(key)) for key, value in metrics.items()}
 
 
 def _name(key: Any) -> str:
