@@ -43,8 +43,8 @@ _HOMES = {
         "get_context",
         "get_dataset_shard",
         "get_preemption_info",
-        "report",
     ),
+    "skate.train.worker.reporting": ("report",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _PARTS = ("collective", "torch", "trainer")

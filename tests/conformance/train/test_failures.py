@@ -55,7 +55,7 @@ def test_failures_have_their_own_type(tmp_path):
 )
 def test_rank_that_hangs_is_told_with_its_stack(tmp_path):
     def wait_for_ever():
-        time.sleep(1000)
+        time.sleep(1000)  # it is what hangs
 
     def loop():
         if train.get_context().get_world_rank() == 0:

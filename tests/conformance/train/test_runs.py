@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
-import time
 
 import pytest
 import ray
 from ray import train
 from ray.train import Checkpoint, RunConfig, ScalingConfig
 from ray.train.data_parallel_trainer import DataParallelTrainer
+from waiting import wait_for
+
 
 def returning(value):
     return value
@@ -108,10 +109,7 @@ def test_workers_run_at_the_same_time(fit, tmp_path):
     def loop(config):
         rank = train.get_context().get_world_rank()
         open(f"{config['path']}/{rank}", "w").close()
-        deadline = time.monotonic() + 30
-        while len(os.listdir(config["path"])) < 2:
-            assert time.monotonic() < deadline, "the other rank did not come"
-            time.sleep(0.01)
+        wait_for(lambda: len(os.listdir(config["path"])) == 2, 30, "the other rank")
 
     fit(loop, workers=2, train_loop_config={"path": _folder(tmp_path)})
 
@@ -219,10 +217,7 @@ def test_several_runs_one_after_the_other(fit):
 
 def test_resources_are_free_after_a_run(fit):
     fit(lambda: None, workers=2)
-    deadline = time.monotonic() + 20
-    while ray.available_resources().get("CPU", 0) < 2:
-        assert time.monotonic() < deadline, ray.available_resources()
-        time.sleep(0.05)
+    wait_for(lambda: ray.available_resources().get("CPU", 0) == 2, 20, "both CPUs")
 
 
 def test_run_without_workers_is_in_this_process(tmp_path):

@@ -48,7 +48,7 @@ def resolve(url: str) -> tuple[Any, str]:
         return filesystem, path.rstrip("/")
     except ValueError as problem:  # pa.ArrowInvalid is one
         try:
-            import fsspec  # type: ignore[import-untyped]  # only for what Arrow has not
+            import fsspec  # only for what Arrow has not
 
             found, path = fsspec.core.url_to_fs(url)
         except (ImportError, ValueError) as second:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from skate.train.backend import Backend, BackendConfig
@@ -54,9 +55,7 @@ class TorchBackend(Backend):
 
 
 def _join(backend: str, init_method: str, timeout_s: int) -> None:
-    from datetime import timedelta  # in workers
-
-    import torch
+    import torch  # in workers, which have loaded it or will
     from torch import distributed
 
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

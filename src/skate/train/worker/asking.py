@@ -1,15 +1,12 @@
-"""What the training function may call: report, get_checkpoint, get_context, get_dataset_shard, and the meetings of all ranks."""
+"""What the training function may ask: get_checkpoint, get_context, get_dataset_shard."""
 
 from __future__ import annotations
 
-import shutil
-import time
-from collections.abc import Callable
 from typing import Any
 
 from skate.train.checkpoint import Checkpoint
-from skate.train.modes import CheckpointConsistencyMode, CheckpointUploadMode
-from skate.train.worker.session import Reported, Session, current
+from skate.train.modes import CheckpointConsistencyMode
+from skate.train.worker.session import Session, current
 
 
 class TrainContext:
@@ -142,108 +139,3 @@ def get_preemption_info() -> Any:
     """What is known of nodes that are about to go away; None as long as none is."""
     current("get_preemption_info()")
     return None
-
-
-def report(
-    metrics: dict[str, Any],
-    checkpoint: Checkpoint | None = None,
-    checkpoint_dir_name: str | None = None,
-    checkpoint_upload_mode: CheckpointUploadMode = CheckpointUploadMode.SYNC,
-    delete_local_checkpoint_after_upload: bool | None = None,
-    checkpoint_upload_fn: Callable[[Checkpoint, str], Checkpoint] | None = None,
-    validation: Any = False,
-) -> None:
-    """Tell how training goes, with a checkpoint if there is one; all ranks must call it equally often.
-
-    It returns once all ranks have come to it and the checkpoint is written (ASYNC: at once, the rest follows in the background).
-
-    Args:
-        metrics: what rank 0 gives is the run's; JSON must be able to hold it.
-        checkpoint: files of this rank; those of all ranks make one checkpoint.
-        checkpoint_dir_name: name of the checkpoint in the run's folder, the same on all ranks.
-        checkpoint_upload_mode: SYNC, ASYNC or NO_UPLOAD (the files are in the storage already).
-        delete_local_checkpoint_after_upload: whether the local folder goes once its files are written; by default with ASYNC.
-        checkpoint_upload_fn: writes the files itself: (checkpoint, name) -> the checkpoint where it is now.
-        validation: True or a `ValidationTaskConfig` to have the trainer's validation function look at the checkpoint.
-
-    Raises:
-        TypeError: metrics is not a dict, or has a value that JSON cannot hold (its key is named).
-        RuntimeError: this is not the training function.
-    """
-    session = current("report()")
-    checked = _checked(metrics)
-    if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
-        raise TypeError(
-            f"checkpoint is a ray.train.Checkpoint, not {type(checkpoint).__name__}; "
-            "make one of a folder: Checkpoint.from_directory(folder)"
-        )
-    mode = CheckpointUploadMode(checkpoint_upload_mode)
-    session.settle_uploads(wait=False)
-    number = session.next_number("report")
-    name = checkpoint_dir_name or f"checkpoint_{session.stamp}_{number:06d}"
-    if checkpoint is None:
-        session.tell("came", "report", number, Reported(checked, validation=validation))
-        session.await_release("report", number)
-        return
-    drop = delete_local_checkpoint_after_upload
-    if drop is None:
-        drop = mode is CheckpointUploadMode.ASYNC
-
-    def work() -> None:
-        started = time.perf_counter()
-        elsewhere = None
-        if checkpoint_upload_fn is not None:
-            elsewhere = checkpoint_upload_fn(checkpoint, name)
-            if not isinstance(elsewhere, Checkpoint):
-                raise TypeError(
-                    f"checkpoint_upload_fn returns the Checkpoint it has written, not {elsewhere!r:.80}"
-                )
-        elif mode is CheckpointUploadMode.NO_UPLOAD:
-            elsewhere = checkpoint
-        else:
-            session.folder.upload(checkpoint, name)
-        if drop and elsewhere is not checkpoint:
-            shutil.rmtree(checkpoint.path, ignore_errors=True)
-        spent = time.perf_counter() - started
-        session.tell("came", "report", number, Reported(checked, name, elsewhere, validation, spent))
-
-    if mode is CheckpointUploadMode.ASYNC:
-        session.upload_later(work)
-        return
-    session.settle_uploads(wait=True)  # so that reports are told in their order
-    work()
-    session.await_release("report", number)
-
-
-def _checked(metrics: Any) -> dict[str, Any]:
-    if not isinstance(metrics, dict):
-        raise TypeError(
-            f"metrics is a dict of names to values, such as {{'loss': 0.5}}, not {type(metrics).__name__}"
-        )
-    return {_name(key): _as_plain(value, str(key)) for key, value in metrics.items()}
-
-
-def _name(key: Any) -> str:
-    if not isinstance(key, str):
-        raise TypeError(f"metrics are named by strings, not {key!r} ({type(key).__name__})")
-    return key
-
-
-def _as_plain(value: Any, at: str) -> Any:
-    """A value as JSON can hold it; numbers of numpy and torch become Python's."""
-    if isinstance(value, dict):
-        return {_name(key): _as_plain(each, f"{at}/{key}") for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_as_plain(each, f"{at}[{index}]") for index, each in enumerate(value)]
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    raise TypeError(
-        f"metric {at!r} is a {type(value).__name__} ({value!r:.80}), which a report cannot hold; report numbers, strings, lists "
-        "and dicts of them, and put objects into the checkpoint"
-    )
