@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tidy_limits import MANY_PARAMETERS
 
 ROOT = Path(__file__).parents[1]
 UNTOUCHED = ROOT / "tests" / "mission" / "blocks"  # as the mission's documents print them
@@ -27,43 +28,6 @@ PARAMETERS = 8
 # shrunk, and add none. Parameters may be many only where Ray's public API fixes the signature.
 LONG_FILES: dict[str, int] = {}
 LONG_FUNCTIONS: dict[str, int] = {}
-MANY_PARAMETERS: dict[str, int] = {
-    "src/skate/client/driver.py::init": 24,
-    "src/skate/core/task_error.py::RayTaskError.__init__": 9,
-    "src/skate/data/dataset/shuffling.py::Shuffling.join": 10,
-    "src/skate/data/dataset/transforms.py::Transforms.filter": 18,
-    "src/skate/data/dataset/transforms.py::Transforms.flat_map": 17,
-    "src/skate/data/dataset/transforms.py::Transforms.map": 17,
-    "src/skate/data/dataset/transforms.py::Transforms.map_batches": 21,
-    "src/skate/data/dataset/writing.py::Writing.write_csv": 11,
-    "src/skate/data/dataset/writing.py::Writing.write_images": 10,
-    "src/skate/data/dataset/writing.py::Writing.write_json": 11,
-    "src/skate/data/dataset/writing.py::Writing.write_numpy": 11,
-    "src/skate/data/dataset/writing.py::Writing.write_orc": 10,
-    "src/skate/data/dataset/writing.py::Writing.write_parquet": 15,
-    "src/skate/data/dataset/writing.py::Writing.write_tfrecords": 11,
-    "src/skate/data/dataset/writing.py::Writing.write_webdataset": 11,
-    "src/skate/data/grouped_data.py::GroupedData.map_groups": 13,
-    "src/skate/data/reading/frames.py::read_datasource": 15,
-    "src/skate/data/reading/media.py::read_binary_files": 22,
-    "src/skate/data/reading/media.py::read_images": 24,
-    "src/skate/data/reading/media.py::read_numpy": 13,
-    "src/skate/data/reading/media.py::read_text": 24,
-    "src/skate/data/reading/media.py::read_tfrecords": 22,
-    "src/skate/data/reading/media.py::read_webdataset": 26,
-    "src/skate/data/reading/tables.py::read_avro": 22,
-    "src/skate/data/reading/tables.py::read_csv": 22,
-    "src/skate/data/reading/tables.py::read_json": 23,
-    "src/skate/data/reading/tables.py::read_orc": 21,
-    "src/skate/data/reading/tables.py::read_parquet": 26,
-    "src/skate/data/source/files/source.py::FileBasedDatasource.__init__": 11,
-    "src/skate/exceptions.py::ActorDeath.__init__": 11,
-    "src/skate/job_config.py::JobConfig.__init__": 9,
-    "src/skate/runtime_env/env.py::RuntimeEnv.__init__": 14,
-    "src/skate/train/torch/trainer.py::TorchTrainer.__init__": 11,
-    "src/skate/train/trainer.py::DataParallelTrainer.__init__": 10,
-    "src/skate/util/state/logs.py::get_log": 17,
-}
 
 # What each layer may import of Skate besides itself: libraries -> api -> client -> node -> core.
 ARROWS: dict[str, set[str]] = {
