@@ -6,7 +6,7 @@ from typing import Any
 
 from skate.client import session
 from skate.client.refs import ObjectRef
-from skate.core.messages import ARENA, INLINE
+from skate.core.messages import ARENA, INLINE, SPILLED
 
 
 def _ask(verb: str) -> Any:
@@ -94,4 +94,4 @@ def object_location(ref: ObjectRef[Any]) -> dict[str, Any]:
     there = state["kind"] in (ARENA, INLINE)
     nodes = state.get("nodes") or ([process.node_id.hex()] if there else [])
     size = state["size"] or (len(ref._value) if ref._kind == INLINE else None)
-    return {"node_ids": nodes, "object_size": size, "did_spill": False}
+    return {"node_ids": nodes, "object_size": size, "did_spill": state["kind"] == SPILLED}

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from skate.client import failures, patience
+from skate.client import failures, patience, storing, views
 from skate.client.actor_hold import ActorHold
 from skate.client.link import Link
 from skate.client.numbering import Numbering
@@ -78,6 +78,7 @@ class Process(Numbering):
             m.GONE: self._gone,
             m.SURVEY: self._survey,
             **patience.handlers(self),
+            m.RECALL: lambda message: views.recall(self, message),
         }
 
     # -- out
@@ -384,16 +385,18 @@ class Process(Numbering):
 
     def load(self, ref: ObjectRef[Any]) -> Any:
         """The value of a ready ref, unpacked; raises the error it is, if it is one."""
-        kind = ref._kind
-        if kind == INLINE:
-            return values.unpack(ref._value)
-        if kind == ARENA:
-            offset, size = ref._value
-            return values.unpack(self.mapping.view(offset, size, ref._released))
-        if kind == ERROR:
-            ref._held = SeenHeld(ref._held) if isinstance(ref._held, list) else SEEN
-            raise failures.to_exception(ref._value, ref._site, self)
-        raise self.ended() if self.closed else RuntimeError(f"{ref!r} has no value yet")
+        while True:
+            kind = ref._kind
+            if kind == INLINE:
+                return values.unpack(ref._value)
+            if kind == ERROR:
+                ref._held = SeenHeld(ref._held) if isinstance(ref._held, list) else SEEN
+                raise failures.to_exception(ref._value, ref._site, self)
+            found = views.view(self, ref) if kind == ARENA else views.awaited_view(self, ref)
+            if found is not None:
+                return values.unpack(found)
+            if self.closed:
+                raise self.ended()
 
     def store(self, value: Any) -> ObjectRef[Any]:
         """A ref to a value of this process's; a small one stays here, a large one goes into the arena."""
@@ -411,38 +414,12 @@ class Process(Numbering):
         with self.lock:
             self._check_open()
             ref = ObjectRef(self.next_object_id(), self, PENDING)
-            place = self.write_large(ref._id, packed)
+            place = storing.write(self, ref._id, packed)
             held = tuple(self.escape(inner) for inner in packed.met)
+            storing.adopt(self, ref, place)
             self.send((m.PUT, ref._id, held))
             self.link.flush()
-            self.adopt_written(ref, place)
         return ref
-
-    def adopt_written(self, ref: ObjectRef[Any], place: tuple[int, int]) -> None:
-        """A ref of ours has its value in the arena from now on; the lock is held."""
-        ref._value = place
-        ref._kind = ARENA
-        ref._grants = 1
-        self.known[ref._id] = weakref.ref(ref)
-
-    def write_large(self, oid: bytes, packed: values.Packed) -> tuple[int, int]:
-        """Write a packed value into the arena; returns where. The lock is held, and let go while bytes are copied."""
-        self.pump.interruption_point()
-        try:
-            offset = self.allocate(oid, packed.size)
-            if offset is None:
-                return (0, 0)
-            with self.pump.aside():
-                self.mapping.write(offset, packed.parts())
-        except OSError as error:
-            text = f"a value of {packed.size} bytes cannot be stored: {error}; free space on the disk or in memory"
-            self.send((m.PUBLISH, oid, ERROR, ("OutOfDiskError", {"message": text}), (), False))
-            raise failures.to_exception(("OutOfDiskError", {"message": text}), None, self) from error
-        except BaseException:  # an interrupt, most of all: nobody will write what was set apart
-            if not self.closed:
-                self.send((m.FREE, oid, 0))
-            raise
-        return (offset, packed.size)
 
     def ended(self) -> BaseException:
         """What a wait raises that the end of the session has overtaken."""

@@ -22,7 +22,7 @@ _KINDS = {
     ARENA: "ready",
     ERROR: "failed",
     UNKNOWN: "elsewhere",
-    REMOTE: "on another node",
+    REMOTE: "not in memory here",
 }
 _current: list[Any] = [None]
 #: Marks a failed ref whose error somebody has looked at.
@@ -41,7 +41,18 @@ class ObjectRef(Generic[T]):
     it and its end costs no message.
     """
 
-    __slots__ = ("_id", "_process", "_kind", "_value", "_held", "_grants", "_waiters", "_site", "__weakref__")
+    __slots__ = (
+        "_id",
+        "_process",
+        "_kind",
+        "_value",
+        "_held",
+        "_grants",
+        "_waiters",
+        "_site",
+        "_views",
+        "__weakref__",
+    )
 
     def __init__(
         self, oid: bytes, process: Process | None = None, kind: int = UNKNOWN, value: Any = None
@@ -56,6 +67,8 @@ class ObjectRef(Generic[T]):
         self._grants = 0
         self._waiters: list[Callable[[], None]] | None = None
         self._site: Any = None
+        #: One entry for each view of the value, and for who is about to take one; see `client.views`.
+        self._views: list[None] | None = None
 
     def __del__(self) -> None:
         if self._kind == ERROR and self._process is not None and not self._grants and _unseen(self._held):
@@ -214,7 +227,10 @@ class ObjectRef(Generic[T]):
         )
 
     def _released(self) -> None:
-        """The last view of the value is gone; being bound to the view is what kept the ref alive."""
+        """A view of the value is gone; being bound to the view is what kept the ref alive."""
+        views = self._views
+        if views:
+            views.pop()
 
 
 def _unseen(held: Any) -> bool:

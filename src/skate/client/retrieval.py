@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from skate.client import session
+from skate.client import session, views
 from skate.client.generators import ObjectRefGenerator
 from skate.client.patience import wait_told, why
 from skate.client.refs import ObjectRef, site_text
@@ -83,11 +83,29 @@ def _get_all(refs: list[ObjectRef[Any]], timeout: float | None) -> list[Any]:
     process = session.current()
     if timeout is not None and timeout < 0:
         timeout = None if timeout == -1 else 0
+    asked: list[ObjectRef[Any]] = []
+    try:
+        return _get_asking(process, refs, timeout, asked)
+    finally:
+        for ref in asked:
+            views.let_go(ref)
+
+
+def _get_asking(
+    process: Any, refs: list[ObjectRef[Any]], timeout: float | None, asked: list[ObjectRef[Any]]
+) -> list[Any]:
+    """As `_get_all`; what had to be asked for is kept in memory until it is looked at, and appended to `asked`."""
+
+    def ask(ref: ObjectRef[Any]) -> None:
+        process.ask_for(ref)
+        views.keep(ref)
+        asked.append(ref)
+
     with process.lock:
         process._check_open()
         for ref in refs:
             if ref._kind >= UNKNOWN or ref._process is not process:
-                process.ask_for(ref)
+                ask(ref)
         at = 0
         count = len(refs)
 
@@ -95,8 +113,8 @@ def _get_all(refs: list[ObjectRef[Any]], timeout: float | None) -> list[Any]:
             nonlocal at
             while at < count:
                 kind = refs[at]._kind
-                if kind >= UNKNOWN:  # it was made on another node
-                    process.ask_for(refs[at])
+                if kind >= UNKNOWN:  # it was made on another node, or is on disk
+                    ask(refs[at])
                     process.link.flush()
                     kind = refs[at]._kind
                 if kind == PENDING:

@@ -6,6 +6,7 @@ import pickle
 import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
+from skate.client import storing
 from skate.client.refs import ObjectRef
 from skate.core import messages as m
 from skate.core.messages import PENDING
@@ -58,10 +59,10 @@ def pack_arguments(process: Process, args: tuple[Any, ...], kwargs: dict[str, An
         return packed.joined(), deps, packed.met
     with process.lock:
         whole: ObjectRef[Any] = ObjectRef(process.next_object_id(), process, PENDING)
-        place = process.write_large(whole._id, packed)
+        place = storing.write(process, whole._id, packed)
         held = tuple(process.escape(inner) for inner in packed.met)
+        storing.adopt(process, whole, place)
         process.send((m.PUT, whole._id, held))
-        process.adopt_written(whole, place)
     deps.append((WHOLE, whole))
     return NO_ARGUMENTS, deps, []
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
+from skate.core.admission import PULLS, ErrorValue, Request
 from skate.core.lineage import Lineage
 from skate.core.objects import ObjectRecord
 from skate.core.tasks import METHOD, Task
@@ -49,6 +50,8 @@ class Abroad:
         self.lineage = Lineage(node)
         #: Values on their way here, by their offset: (object, size, ids in the value).
         self.pulls: dict[int, tuple[bytes, int, tuple[bytes, ...]]] = {}
+        #: What the values contain for which there is no room yet.
+        self.waiting: list[tuple[bytes, ...]] = []
 
     @staticmethod
     def away() -> Away:
@@ -154,9 +157,9 @@ class Abroad:
 
     def deliver(self, cid: int, record: ObjectRecord) -> None:
         """Answer a peer's FETCH: with the value, or with where it is. What the peer holds keeps it there meanwhile."""
-        payload = record.payload
-        if record.kind == m.ARENA:
-            payload = record.size
+        kind, payload = record.kind, record.payload
+        if kind == m.ARENA or kind == m.SPILLED:  # it will be read by its name
+            kind, payload = m.ARENA, record.size
         elif record.kind == m.REMOTE:
             place = record.away.place
             if place is None:
@@ -164,7 +167,7 @@ class Abroad:
                 self.want(record)
                 return
             payload = (place.node_id, record.size)
-        self.node.emit(cid, (m.VALUE, record.oid, record.kind, payload, record.held))
+        self.node.emit(cid, (m.VALUE, record.oid, kind, payload, record.held))
 
     def want(self, record: ObjectRecord) -> None:
         """The value is needed here: have it sent, or made again."""
@@ -204,6 +207,12 @@ class Abroad:
                 asked = True
                 execution.await_argument(task, record)
                 self.want(record)
+            elif (
+                record.kind == m.SPILLED and task.kind == METHOD
+            ):  # for others it is done when there is a worker
+                asked = True
+                execution.await_argument(task, record)
+                self.node.spilling.want(record)
         task.missing -= 1
         if asked and not task.missing and task.kind != METHOD:  # one of them is an error by now
             execution.arguments_there(task)
@@ -233,20 +242,31 @@ class Abroad:
             node.objects.drop_if_unused(record)
 
     def _pull(self, record: ObjectRecord, source: Peer, size: int, held: tuple[bytes, ...]) -> None:
-        node = self.node
-        offset = node.allocator.allocate(size)
-        if offset is None:
-            node.objects.fail(
-                record,
-                "ObjectStoreFullError",
-                message=f"a value of {size} bytes from another node does not fit",
-            )
-            return
         record.writer = PULLING
-        self.pulls[offset] = (record.oid, size, held)
         for other in held:
-            node.objects.pin(other)
-        node.shell("pull", source.cid, record.oid, offset, size)
+            self.node.objects.pin(other)
+        self.waiting.append(held)
+        self.node.admission.ask(Request(self, PULLS, record.oid, size, (source, held)))
+
+    def granted(self, request: Request) -> None:
+        """There is memory for a value of another node's."""
+        source, held = request.detail
+        self.waiting.remove(held)
+        self.pulls[request.offset] = (request.oid, request.size, held)
+        self.node.shell("pull", source.cid, request.oid, request.offset, request.size)
+
+    def refused(self, request: Request, error: ErrorValue) -> None:
+        """There is none."""
+        objects = self.node.objects
+        _, held = request.detail
+        self.waiting.remove(held)
+        record = objects.get(request.oid)
+        if record is not None and record.writer == PULLING:
+            record.writer = None
+            objects.fill(record, m.ERROR, error, ())
+            objects.drop_if_unused(record)
+        for other in held:
+            objects.unpin(other)
 
     def pulled(self, offset: int, there: bool) -> None:
         """A value has arrived in our memory, or will not."""
@@ -315,5 +335,5 @@ class Abroad:
                 used = others or record.pins or record.waiters or record.fetchers or record.writer is not None
                 assert used, f"{record} is borrowed for nothing"
         writing = sum(record.writer == PULLING for record in self.node.objects.records.values())
-        assert writing <= len(self.pulls), "a value is awaited that nobody sends"
+        assert writing <= len(self.pulls) + len(self.waiting), "a value is awaited that nobody sends"
         self.lineage.check()

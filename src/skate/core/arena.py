@@ -82,6 +82,10 @@ class Allocator:
     def __len__(self) -> int:
         return len(self._live)
 
+    def taken(self, offset: int) -> bool:
+        """Whether a range that was handed out begins there."""
+        return offset in self._live
+
     @property
     def resident(self) -> int:
         """Bytes that may have memory behind them: those in use and those freed but not given back."""

@@ -213,12 +213,12 @@ class Calls:
             actor.lanes.setdefault(actor.lane_of(task), deque()).appendleft(task)
 
     def _send(self, actor: Actor, task: Task) -> bool:
-        """Send a call to the actor; False if it has to wait for an argument that is on another node."""
+        """Send a call to the actor; False if it has to wait for an argument that is not here in memory."""
         worker = actor.worker
         if worker is None:
             self.node.forwarding.forward(task, actor.node)
             return True
-        if task.deps and self.node.peers.active:
+        if task.deps and (self.node.peers.active or self.node.spilling.used_once):
             if self.node.abroad.bring(task):
                 return False
             failed = self.node.execution.failed_argument(task)

@@ -166,6 +166,7 @@ class Execution:
         for place, oid in task.deps:
             record = objects.records[oid]
             if record.kind == m.ARENA:
+                self.node.spilling.told(record)
                 objects.grant(record, cid)
             values.append((place, oid, record.kind, record.payload))
         return tuple(values)
@@ -337,7 +338,7 @@ class Execution:
         if task.missing > 0:
             for _, oid in task.deps:
                 record = objects.records[oid]
-                if record.kind == m.PENDING and task in record.waiters:
+                if task in record.waiters:
                     record.waiters.remove(task)
         for _, oid in task.deps:
             objects.unpin(oid)

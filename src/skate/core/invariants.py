@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from skate.core.abroad import PULLING
 from skate.core.actors import ALIVE, DEAD
+from skate.core.messages import SHELL
 from skate.core.tasks import CREATION, SENT
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def check_clients(node: NodeCore) -> None:
     here = node.clients
     for record in node.objects.records.values():
         for cid in (*record.holders, *record.fetchers):
-            assert cid in here, f"{record} is kept for process {cid}, which is gone"
+            assert cid in here or cid == SHELL, f"{record} is kept for process {cid}, which is gone"
         writer = record.writer
         assert writer is None or writer == PULLING or writer in here, f"{record} is written by nobody"
     for actor in node.actors.actors.values():
@@ -99,6 +100,8 @@ def check_room(node: NodeCore) -> None:
     """Nothing waits for resources that are free."""
     scheduler = node.scheduler
     for group in scheduler.waiting:
+        if any(oid in node.spilling.restoring for _, oid in group.queue[0].deps):
+            continue
         assert not scheduler.has_room(group), f"{group} waits, but what it asks for is free"
     for group_id, index in scheduler.pools:
         known = node.placement.groups[group_id]

@@ -335,6 +335,8 @@ class Inventory:
     def _where(self, record: ObjectRecord) -> str:
         if record.kind == m.ARENA:
             return "arena" if record.payload[0] < self.node.allocator.boundary else "disk"
+        if record.kind == m.SPILLED:
+            return "disk"
         if record.kind == m.INLINE:
             return "node"
         if record.kind == m.ERROR:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
+from skate.core.admission import ErrorValue, Request
 from skate.core.objects import ObjectRecord
 from skate.core.tasks import CREATION, PLAIN, Task, return_ids
 
@@ -63,6 +64,8 @@ class Lifetimes:
         """FREE: the sender gives grants back."""
         _, any_id, grants = message
         if len(any_id) == 28:
+            if not grants:
+                self.node.admission.withdraw(cid, any_id)
             self.node.objects.free(cid, any_id, grants)
             return
         actor = self.node.actors.actors.get(any_id)
@@ -87,6 +90,9 @@ class Lifetimes:
         elif record.kind == m.REMOTE and cid not in self.node.peers.alive:
             record.fetchers.append(cid)
             self.node.abroad.want(record)
+        elif record.kind == m.SPILLED and cid not in self.node.peers.alive:
+            record.fetchers.append(cid)
+            self.node.spilling.want(record)
         else:
             self.deliver(cid, record)
 
@@ -95,34 +101,42 @@ class Lifetimes:
         if cid in self.node.peers.alive:
             self.node.abroad.deliver(cid, record)
             return
+        if cid == m.SHELL:
+            self.node.shell("there", record.oid)
+            return
         if record.kind == m.ARENA:
+            self.node.spilling.told(record)
             self.node.objects.grant(record, cid)
         self.node.emit(cid, (m.VALUE, record.oid, record.kind, record.payload, record.held))
 
     def allocate(self, cid: int, message: tuple[Any, ...]) -> None:
         """ALLOCATE: memory for a value that the sender will write."""
         _, number, oid, size = message
-        node = self.node
-        offset = node.allocator.allocate(size)
-        if offset is None:
-            capacity, used = node.allocator.capacity, node.allocator.used
-            text = (
-                f"a value of {size} bytes does not fit into the object store: {used} of {capacity} bytes are in use; drop refs "
-                f"that are no longer needed, or start with init(object_store_memory={max(2 * capacity, used + 2 * size)})"
-            )
-            node.emit(cid, (m.REPLY, number, False, ("ObjectStoreFullError", {"message": text})))
+        record = self.node.objects.get(oid)
+        if record is not None and record.kind != m.PENDING:
+            # A second attempt of a task whose first value is still there.
+            self.node.emit(cid, (m.REPLY, number, True, None))
             return
-        record = node.objects.ensure(oid)
-        if record.kind != m.PENDING:  # a second attempt of a task whose first value is still there
-            record = node.objects.records[oid]
+        self.node.admission.ask(Request(self, cid, oid, size, number))
+
+    def granted(self, request: Request) -> None:
+        """There is memory for a value that a process will write."""
+        node = self.node
+        cid, offset = request.lane, request.offset
+        record = node.objects.ensure(request.oid)
+        if record.kind != m.PENDING:  # as above
             node._release(offset)
-            node.emit(cid, (m.REPLY, number, True, None))
+            node.emit(cid, (m.REPLY, request.detail, True, None))
             return
         if record.payload is not None:
             node._release(record.payload[0])
         record.writer = cid
-        record.payload = (offset, size)
-        node.emit(cid, (m.REPLY, number, True, offset))
+        record.payload = (offset, request.size)
+        node.emit(cid, (m.REPLY, request.detail, True, offset))
+
+    def refused(self, request: Request, error: ErrorValue) -> None:
+        """There is none."""
+        self.node.emit(request.lane, (m.REPLY, request.detail, False, error))
 
     def put(self, cid: int, message: tuple[Any, ...]) -> None:
         """PUT: a value from `ray.put` is written; the sender holds it."""
@@ -135,6 +149,8 @@ class Lifetimes:
     def forget_client(self, cid: int) -> None:
         """A process is gone, with all that only it held."""
         node = self.node
+        node.admission.forget_client(cid)
+        node.spilling.forget_client(cid)
         node.objects.forget_client(cid)
         for record in list(node.objects.records.values()):
             self._lose_if_orphaned(record)

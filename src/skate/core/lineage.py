@@ -45,7 +45,7 @@ class Lineage:
         if task.template.streaming:
             self.unmade(task, not_made_again(task))
         made = [records[oid] for oid in made_by(task) if oid in records]
-        made = [record for record in made if record.kind in (m.ARENA, m.REMOTE)]
+        made = [record for record in made if record.kind in (m.ARENA, m.REMOTE, m.SPILLED)]
         if not made:
             return
         if (
@@ -98,10 +98,10 @@ class Lineage:
             return False
         if record.kind == m.PENDING:  # it is kept for its name; unless nobody is about to make it
             return record.oid[:24] in self.node.tasks
-        if record.kind not in (m.ARENA, m.REMOTE):
+        if record.kind not in (m.ARENA, m.REMOTE, m.SPILLED):
             return True
-        if record.kind == m.ARENA:
-            self.node._release(record.payload[0])
+        if record.kind != m.REMOTE:
+            objects.forget_value(record)
         if record.away is None:
             record.away = self.node.abroad.away()
         away = record.away

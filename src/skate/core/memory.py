@@ -16,11 +16,18 @@ class MemoryPlan:
     def allocate(self, size: int) -> int | None:
         """An offset for `size` bytes, or None if there is no room in either."""
         offset = self.arena.allocate(size)
-        if offset is None and self.overflow is not None:
-            offset = self.overflow.allocate(size)
-            if offset is not None:
-                offset += self.boundary
-        return offset
+        return self.allocate_on_disk(size) if offset is None else offset
+
+    def allocate_on_disk(self, size: int) -> int | None:
+        """An offset in the overflow file, or None if there is no room in it."""
+        offset = None if self.overflow is None else self.overflow.allocate(size)
+        return None if offset is None else offset + self.boundary
+
+    def taken(self, offset: int) -> bool:
+        """Whether something was allocated there."""
+        if offset < self.boundary:
+            return self.arena.taken(offset)
+        return self.overflow is not None and self.overflow.taken(offset - self.boundary)
 
     def free(self, offset: int) -> tuple[int, int] | None:
         """Give memory back; for the overflow file the (offset, size) in it that should be given back to the disk."""

@@ -15,7 +15,11 @@ INLINE = 1  # payload: bytes
 ARENA = 2  # payload: (offset, size) in the arena of this node
 ERROR = 3  # payload: (exception class name, fields)
 UNKNOWN = 4  # a borrowed ref: ask the node
-REMOTE = 5  # it is there, but on another node; payload: size in bytes
+REMOTE = 5  # it is there, but on another node, or not in memory; payload: size in bytes
+SPILLED = 6  # on disk, as a node knows it; its clients call this REMOTE
+
+#: What stands for the shell of a node among its clients.
+SHELL = -1
 
 # client -> node: tasks
 FUNCTION = 1  # key, blob, held ids
@@ -36,6 +40,9 @@ FETCH = 14  # oid: send the value when it is there
 ALLOCATE = 15  # request number, oid, size
 PUT = 16  # oid, size, held ids: what was allocated is written
 CONSUMED = 17  # task_id, items taken from a stream
+RECALLED = (
+    18  # number, oid, grants of the sender if it has forgotten the place, else -1: the answer to RECALL
+)
 
 # client -> node: questions
 REQUEST = 20  # request number, verb, arguments
@@ -67,6 +74,7 @@ CONFIRM = 46  # round: say again what is waited for
 DEADLOCK = 47  # number of the wait, text: it never ends
 
 SURVEY = 48  # key, kinds: tell what you hold
+RECALL = 49  # number, oid: forget where the value is, unless it is being looked at
 
 # node -> worker
 EXECUTE = 50  # task_id, template_key, args, deps, attempt

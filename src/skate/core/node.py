@@ -15,6 +15,8 @@ from skate.core import invariants
 from skate.core import messages as m
 from skate.core.abroad import Abroad
 from skate.core.actors import ActorTable
+from skate.core.admission import LOOK_SECONDS, Admission
+from skate.core.arena import PAGE
 from skate.core.calls import Calls
 from skate.core.capacity import Capacity
 from skate.core.definitions import Definitions
@@ -33,13 +35,14 @@ from skate.core.queries import Queries
 from skate.core.resources import UNIT
 from skate.core.routes import Routes
 from skate.core.scheduler import Scheduler
+from skate.core.spilling import Spilling
 from skate.core.survival import Survival
 from skate.core.tasks import METHOD, Task
 from skate.core.waiting import Reasons
 from skate.core.waits import Waits
 from skate.core.workers import Worker
 
-SHELL = -1
+SHELL = m.SHELL
 HISTORY_MAX = 10_000
 
 Effect = tuple[int, Any]
@@ -66,8 +69,8 @@ class NodeCore:
         *,
         gpus: Iterable[Any] = (),
         arena_bytes: int = 1 << 30,
-        arena_reserved: int = 0,
         overflow_bytes: int = 0,
+        spill_outside: bool = False,
         node_id: bytes = b"\0" * 28,
         labels: dict[str, str] | None = None,
     ) -> None:
@@ -78,8 +81,6 @@ class NodeCore:
         self.now = 0.0
         self.capacity = Capacity("node", total, [(gpu, UNIT) for gpu in gpus], labels)
         self.allocator = MemoryPlan(arena_bytes, overflow_bytes)
-        if arena_reserved:
-            self.allocator.allocate(arena_reserved)
         self.clients: dict[int, Client] = {}
         self.definitions = Definitions(self)
         self.functions, self.templates = self.definitions.functions, self.definitions.templates
@@ -92,6 +93,10 @@ class NodeCore:
         )
         self.calls = Calls(self)
         self.lifetimes = Lifetimes(self)
+        self.admission = Admission(self)
+        self.spilling = self.objects.spilling = Spilling(
+            self, overflow_bytes >= PAGE or spill_outside, spill_outside
+        )
         self.scheduler = Scheduler(self.capacity, self.emit, self.execution.start)
         self.scheduler.spawn = self._spawn
         self.scheduler.lend = self.execution.lend
@@ -100,6 +105,8 @@ class NodeCore:
         self.pausing: dict[bytes, float] = {}
         self.pressure = Pressure(self)
         self.survival = Survival(self)
+        self.scheduler.spilled = self.spilling.spilled
+        self.scheduler.lacks = self.spilling.lacks
         self.placement = PlacementTable(self)
         self.queries = Queries(self)
         self.waits = Waits(self)
@@ -133,6 +140,7 @@ class NodeCore:
             m.FETCH: self.lifetimes.fetch,
             m.ALLOCATE: self.lifetimes.allocate,
             m.PUT: self.lifetimes.put,
+            m.RECALLED: self.spilling.recalled,
             m.CONSUMED: self.execution.consumed,
             m.REQUEST: self.queries.request,
             m.READY: self._ready,
@@ -154,6 +162,8 @@ class NodeCore:
         """Take one message of the process `cid`; what is to be done is appended to `effects`."""
         self.now = self.scheduler.now = now
         self.handlers[message[0]](cid, message)
+        if self.admission.lanes:
+            self.admission.pump()
 
     def tick(self, now: float) -> float | None:
         """Time has passed; returns seconds until the next tick is wanted, or None."""
@@ -172,6 +182,9 @@ class NodeCore:
             report = self.peers.tick(now)
             if report is not None and (again is None or report < again):
                 again = report
+        if self.admission.lanes:
+            self.admission.pump()
+            again = LOOK_SECONDS if again is None else min(again, LOOK_SECONDS)
         return again
 
     def connect(self, cid: int, job: str, namespace: str, is_driver: bool) -> None:
@@ -201,11 +214,35 @@ class NodeCore:
         self.scheduler.dispatch_all()
         if self.jobs.ended:
             self.jobs.sweep()
+        self.admission.pump()
 
     def pulled(self, offset: int, there: bool, now: float) -> None:
         """A value from another node has arrived in memory, or will not."""
         self.now = self.scheduler.now = now
         self.abroad.pulled(offset, there)
+        self.admission.pump()
+
+    def spilled(self, number: int, there: bool, now: float) -> None:
+        """A copy of a value is on disk, or there was no room for it."""
+        self.now = self.scheduler.now = now
+        self.spilling.spilled_to(number, there)
+        self.admission.pump()
+
+    def restored(self, number: int, there: bool, now: float) -> None:
+        """A value is in memory again, or cannot be read."""
+        self.now = self.scheduler.now = now
+        self.spilling.restored(number, there)
+        self.admission.pump()
+
+    def reserved(self, number: int, problem: str, now: float) -> None:
+        """Blocks of the overflow file were set apart, or there is a problem, in words."""
+        self.now = self.scheduler.now = now
+        self.admission.reserved(number, problem)
+        self.admission.pump()
+
+    def read_abroad(self, oid: bytes, now: float) -> None:
+        """Another node reads a value that is on disk: the shell is told when it is back."""
+        self.step(SHELL, (m.FETCH, oid), now)
 
     def environment_failed(self, cid: int, now: float, text: str) -> None:
         """The runtime environment of a worker that was to be started cannot be made."""
@@ -218,7 +255,7 @@ class NodeCore:
     @property
     def watchful(self) -> bool:
         """True while something may have to be done after some time, so that `tick` must be called."""
-        return self.scheduler.watchful or bool(self.waits.by_client)
+        return self.scheduler.watchful or bool(self.waits.by_client) or bool(self.admission.lanes)
 
     # -- small parts
 
@@ -250,8 +287,10 @@ class NodeCore:
             worker.pid = message[1]
 
     def _release(self, offset: int) -> None:
+        self.admission.writing.pop(offset, None)
         on_disk = self.allocator.free(offset)
         if on_disk is not None:
+            self.spilling.disk_freed()
             self.shell("punch", *on_disk)
 
     def _pin_actor(self, actor_id: bytes, change: int) -> None:
@@ -319,6 +358,8 @@ class NodeCore:
         self._check_books()
         self.definitions.check()
         self.waits.check()
+        self.admission.check()
+        self.spilling.check()
         self.abroad.check()
         self.peers.check()
         invariants.check(self)
@@ -361,6 +402,7 @@ class NodeCore:
         for oid in self.abroad.lineage.pinned():
             counted[oid] = counted.get(oid, 0) + 1
         inside = [held for _, _, held in self.abroad.pulls.values()]
+        inside += self.abroad.waiting
         inside += [held for _, held in self.functions.values()]
         inside += [record.held for record in self.objects.records.values()]
         for held in inside:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from skate.core.messages import ARENA, ERROR, PENDING
+from skate.core.messages import ARENA, ERROR, PENDING, SPILLED
 from skate.core.tasks import Task
 
 if TYPE_CHECKING:
     from skate.core.abroad import Abroad
+    from skate.core.spilling import Spilling
 
 Value = tuple[int, Any, tuple[bytes, ...]]
 
@@ -52,7 +53,7 @@ class ObjectRecord:
         self.away: Any = None  # what ties it to other nodes
 
     def __repr__(self) -> str:
-        kind = ("pending", "inline", "arena", "error", "unknown", "remote")[self.kind]
+        kind = ("pending", "inline", "arena", "error", "unknown", "remote", "spilled")[self.kind]
         return f"<Object {self.oid.hex()[:16]} {kind} holders={self.holders} pins={self.pins}>"
 
 
@@ -73,6 +74,8 @@ class ObjectTable:
         #: What is shared with other nodes; None while there are none.
         self.abroad: Abroad | None = None
         self._arrived = arrived
+        #: What goes to disk when memory is short.
+        self.spilling: Spilling
 
     def get(self, oid: bytes) -> ObjectRecord | None:
         """The record of an object, or None if it is not (or no longer) known here."""
@@ -103,6 +106,7 @@ class ObjectTable:
         record.writer = None
         if kind == ARENA:
             record.size = payload[1]
+            self.spilling.arrived(record)
         for other in held:
             self.pin(other)
         for other in before:
@@ -186,7 +190,9 @@ class ObjectTable:
             return
         if self.records.pop(record.oid, None) is None:
             return
-        if record.kind == ARENA or (record.kind == PENDING and record.payload is not None):
+        if record.kind in (ARENA, SPILLED):
+            self.forget_value(record)
+        elif record.kind == PENDING and record.payload is not None:
             self._release(record.payload[0])
         held, record.held = record.held, ()
         for other in held:
@@ -196,6 +202,12 @@ class ObjectTable:
                 abroad.dropped(record)
             if record.producer is not None:
                 abroad.lineage.released(record)
+
+    def forget_value(self, record: ObjectRecord) -> None:
+        """Give back what a large value takes, in memory and on disk."""
+        self.spilling.forget(record)
+        if record.kind == ARENA:
+            self._release(record.payload[0])
 
     def _abandon(self, record: ObjectRecord) -> None:
         """The writer of a value gives up: its memory is free again."""
@@ -219,8 +231,8 @@ class ObjectTable:
         for oid, record in self.records.items():
             assert record.oid == oid
             assert all(grants > 0 for grants in record.holders.values()), record
-            assert record.kind == PENDING or not record.waiters, record
-            assert record.kind == PENDING or not record.fetchers, record
+            assert record.kind in (PENDING, SPILLED) or not record.waiters, record
+            assert record.kind in (PENDING, SPILLED) or not record.fetchers, record
             assert record.pins == pins.get(oid, 0), f"{record}, but {pins.get(oid, 0)} pins are accounted for"
             kept = (
                 record.holders

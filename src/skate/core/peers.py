@@ -111,6 +111,7 @@ class Peers:
         self.where.members_changed()
         node.placement.node_joined(peer)
         self.pump()
+        node.admission.pump()
 
     def left(self, cid: int, reason: str, now: float) -> None:
         """A node is gone: what ran there runs elsewhere or fails, what was only there is lost."""
@@ -136,6 +137,7 @@ class Peers:
         node.inventory.forget(cid)
         node.scheduler.dispatch_all()
         self.pump()
+        node.admission.pump()
 
     # -- which node
 

@@ -218,7 +218,7 @@ class Queries:
         if record is None:
             return None
         place = None if record.away is None else record.away.place
-        here = [self.node.node_id.hex()] if record.kind in (m.ARENA, m.INLINE) else []
+        here = [self.node.node_id.hex()] if record.kind in (m.ARENA, m.INLINE, m.SPILLED) else []
         return {
             "kind": record.kind,
             "size": record.size,

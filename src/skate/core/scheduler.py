@@ -75,6 +75,9 @@ class Scheduler:
         self.now = 0.0
         self.spawn: Callable[[str, str | None], Worker]
         self.lend: Callable[[Worker, Task], None]
+        #: Values that are on disk only, and what looks whether a task takes one of them and has it brought back.
+        self.spilled: dict[bytes, Any] = {}
+        self.lacks: Callable[[Task], bool]
         self.watchful = False  # something may have to be done after some time
         self.version = 0  # counts changes of what the node has
         #: Set while placement groups wait for resources: tries to place them.
@@ -110,7 +113,7 @@ class Scheduler:
     def enqueue(self, task: Task, front: bool = False) -> None:
         """A task whose arguments are there waits for a worker; it may get one at once."""
         group = task.template.sched_class or self.class_of(task)
-        if group not in self.waiting:
+        if group not in self.waiting and not (self.spilled and task.deps and self.lacks(task)):
             lease = self._acquire(group, task)
             if lease is not None:
                 self._launch(group, task, lease)
@@ -148,6 +151,8 @@ class Scheduler:
         """Send what can be sent of one class."""
         queue = group.queue
         while queue:
+            if self.spilled and queue[0].deps and self.lacks(queue[0]):
+                break
             lease = self._acquire(group, queue[0])
             if lease is None:
                 break
@@ -187,6 +192,8 @@ class Scheduler:
             for worker in room:
                 if not queue:
                     break
+                if self.spilled and queue[0].deps and self.lacks(queue[0]):
+                    return
                 self._send(worker, queue.popleft())
                 if len(worker.outstanding) < depth:
                     still.append(worker)
@@ -257,6 +264,8 @@ class Scheduler:
         elif queue and not worker.leaving and not worker.blocked and self.held is None:
             depth = self.depth(queue[0]) if worker.outstanding else 1
             while queue and len(worker.outstanding) < depth:
+                if self.spilled and queue[0].deps and self.lacks(queue[0]):
+                    break
                 self._send(worker, queue.popleft())
             if not queue:
                 self.waiting.pop(group, None)

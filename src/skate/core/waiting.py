@@ -62,6 +62,8 @@ class Reasons:
         node = self.node
         task = node.tasks.get(oid[:24])
         record = node.objects.records.get(oid)
+        if record is not None and record.kind == m.SPILLED:
+            return "it is on disk, and comes back into memory"
         if record is not None and record.kind not in (m.PENDING, m.REMOTE):
             return ""
         if task is not None:

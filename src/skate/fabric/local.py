@@ -138,7 +138,7 @@ class LocalFabric:
                 self.handler.message(self.ids[source], frame[3])
         elif kind == READ:
             _, _, _, ticket, key, at, size = frame
-            self.post(PIECE, source, ticket, at, self.handler.read(key, at, size))
+            self.handler.read(key, at, size, lambda piece: self.post(PIECE, source, ticket, at, piece))
         elif kind == PIECE:
             self._piece(*frame[3:])
         elif kind == JOINED:

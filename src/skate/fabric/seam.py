@@ -27,8 +27,8 @@ class Handler(Protocol):
     def message(self, member: NodeId, message: tuple[Any, ...]) -> None:
         """A message has come."""
 
-    def read(self, key: bytes, at: int, size: int) -> Any:
-        """Bytes of a value that is here, for a `fetch` of another member; None if it is not."""
+    def read(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
+        """Answer, now or later, with bytes of a value that is here, for a `fetch` of another member; None if it is not."""
 
     def printed(self, is_error: bool, text: str) -> None:
         """Workers of another node have printed something."""

@@ -18,6 +18,7 @@ from skate.core.node import SHELL, NodeCore
 from skate.node.arena import ArenaFile
 from skate.node.control_c import ControlC
 from skate.node.cooling import Cooling
+from skate.node.disk import DISK_WORDS, Answer, Disk
 from skate.node.launcher import PYTHON, zygote_config
 from skate.node.logs import WorkerOutput
 from skate.node.memory_monitor import NEVER, MemoryMonitor
@@ -65,11 +66,17 @@ class NodeHost:
         self.pump = pump
         self.lock = pump.lock
         board_at = -(-settings.object_store_memory // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+        outside = None
+        if settings.spill.uri:
+            from skate.node.outside import Outside  # fsspec, where it is asked for
+
+            outside = Outside(settings.spill.uri)
+        self.overflow = OverflowFile(settings.spill.folders, settings.spill.full_at)
         self.arena = ArenaFile(board_at + BOARD_BYTES)
-        self.overflow = OverflowFile()
         self.mapping = Memory(
             self.arena.fd, settings.object_store_memory, self.overflow.fd, self.overflow.capacity
         )
+        self.disk = Disk(self.arena, self.overflow, outside, self.mapping, self._told)
         self.board = Board(self.arena.fd, board_at)
         node_id = os.urandom(28)
         totals = settings.totals()
@@ -80,6 +87,7 @@ class NodeHost:
             gpus=settings.gpu_ids,
             arena_bytes=settings.object_store_memory,
             overflow_bytes=self.overflow.capacity,
+            spill_outside=outside is not None,
             node_id=node_id,
             labels={**settings.labels, "ray.io/node-id": node_id.hex()},
         )
@@ -266,8 +274,10 @@ class NodeHost:
             self.pool.kill(action[1])
         elif verb == "end_task":
             self.pool.end_task(action[1], action[2])
-        elif verb == "punch":
-            self.overflow.release(action[1], action[2])
+        elif verb in DISK_WORDS:
+            self.disk.act(action)
+        elif verb == "there" and self.neighbours is not None:
+            self.neighbours.there(action[1])
         elif verb == "look":
             pids = stopped_among(self.pool.by_pid)
             self.core.reasons.looked(action[1], action[2], action[3], pids, time.monotonic())
@@ -276,6 +286,24 @@ class NodeHost:
             self.drivers.forget(action[1])
         elif verb == "pull" and self.neighbours is not None:
             self.neighbours.pull(*action[1:])
+
+    def _told(self, answers: list[Answer]) -> None:
+        """The disk has done something; called in threads of its own."""
+        with self.lock:
+            if self.pump.closed:
+                return
+            core = self.core
+            now = time.monotonic()
+            for word, number, result in answers:
+                if word == "spill":
+                    core.spilled(number, result, now)
+                elif word == "restore":
+                    core.restored(number, result, now)
+                else:
+                    core.reserved(number, result, now)
+            self.apply_if_idle()
+            self.flush()
+            self.pump.wake_ready()
 
     # -- time
 
@@ -327,6 +355,7 @@ class NodeHost:
                 self.pool.environments.close()
             self._await_writers()
             self.pump.close()
+            self.disk.close()
             self.pool.close()
             self.output.close()
             self.board.close()

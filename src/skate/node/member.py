@@ -66,7 +66,7 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, STDIN)
     os.close(null)
-    settings = Settings(**{**given["settings"], "preload": tuple(given["settings"]["preload"])})
+    settings = Settings.unpacked(given["settings"])
     sock = socket.socket(fileno=given["socket"])
     sock.set_inheritable(
         False

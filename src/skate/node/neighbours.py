@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
@@ -22,6 +23,8 @@ class Neighbours:
         self.fabric = fabric
         self._cids: dict[NodeId, int] = {}
         self._members: dict[int, NodeId] = {}
+        #: What others read of values that are on disk, until those are back: first byte, bytes, whom to answer.
+        self._late: dict[bytes, list[tuple[int, int, Callable[[Any], None]]]] = {}
         fabric.handler = self
 
     # -- out
@@ -90,12 +93,28 @@ class Neighbours:
         """A message has come."""
         self._host.step(self._cids[member], message)
 
-    def read(self, key: bytes, at: int, size: int) -> Any:
-        """Bytes of a value that is here."""
+    def read(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
+        """Answer with bytes of a value that is here, or with None; later, if it has to be brought back from disk first."""
+        core = self._host.core
+        if key in core.spilling.spilled:
+            self._late.setdefault(key, []).append((at, size, answer))
+            core.read_abroad(key, time.monotonic())
+            self._host.apply_if_idle()
+        else:
+            self._answer(key, at, size, answer)
+
+    def there(self, key: bytes) -> None:
+        """A value is back in memory, or is not to be had."""
+        for at, size, answer in self._late.pop(key, ()):
+            self._answer(key, at, size, answer)
+        self.flush()
+
+    def _answer(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
         record = self._host.core.objects.get(key)
         if record is None or record.kind != m.ARENA or at + size > record.size:
-            return None
-        return self._host.mapping.view(record.payload[0] + at, size, _nothing)
+            answer(None)
+        else:
+            answer(self._host.mapping.view(record.payload[0] + at, size, _nothing))
 
     def printed(self, is_error: bool, text: str) -> None:
         """Workers of another node have printed something."""

@@ -1,30 +1,87 @@
-"""The overflow file: disk for values that the arena has no room for."""
+"""The overflow file: disk for values that memory has no room for."""
 
 from __future__ import annotations
 
+import errno
 import os
 
+from skate.core.resources import human_bytes
 from skate.node.arena import _punch_function
 
 CAPACITY_MAX = 1 << 42
+PIECE_BYTES = 1 << 26
 
 
 class OverflowFile:
-    """A sparse file without a name, in the folder for temporary files; empty if there is no such folder to write to."""
+    """A sparse file without a name; empty if there is no folder to write to.
 
-    def __init__(self) -> None:
-        folder = os.environ.get("TMPDIR") or "/tmp"
+    Of `folders`, the one with most room is taken; without any it is the folder for temporary files. Of the disk at most the part
+    `full_at` is used, by everybody together.
+    """
+
+    def __init__(self, folders: tuple[str, ...] = (), full_at: float = 1.0) -> None:
         self.fd = -1
         self.capacity = 0
-        try:
-            self.fd = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
-            disk = os.statvfs(folder)
-            self.capacity = min(CAPACITY_MAX, disk.f_bavail * disk.f_frsize) & ~4095
-            os.ftruncate(self.fd, self.capacity)
-        except OSError:
-            # No disk to overflow to: the arena is all there is, and a full one is an error.
-            self.close()
+        self.folder = ""
+        self._full_at = full_at
         self._punch = _punch_function()
+        for folder in sorted(folders, key=_room, reverse=True) or [os.environ.get("TMPDIR") or "/tmp"]:
+            self.folder = folder
+            try:
+                if folders:
+                    os.makedirs(folder, exist_ok=True)
+                self.fd = _nameless(folder)
+                self.capacity = min(CAPACITY_MAX, max(self._left(), 0)) & ~4095
+                os.ftruncate(self.fd, self.capacity)
+                return
+            except OSError as error:
+                self.close()
+                if folders:
+                    raise ValueError(
+                        f"values cannot be spilled to {folder!r}: {error.strerror}; name a folder on a local disk that can be "
+                        "written to"
+                    ) from error
+                # No disk to overflow to: memory is all there is, and a full one is an error.
+
+    def _left(self) -> int:
+        disk = os.statvfs(self.folder)
+        kept = int(disk.f_blocks * disk.f_frsize * (1 - self._full_at))
+        return int(disk.f_bavail * disk.f_frsize - kept)
+
+    def reserve(self, offset: int, size: int) -> str:
+        """Set blocks apart, so that no store into them can fail; returns the problem in words, or "".
+
+        A store into a hole of a full disk would end in SIGBUS instead of an error.
+        """
+        try:
+            left = self._left()
+            if size <= left:
+                os.posix_fallocate(self.fd, offset, size)
+                return ""
+            free = f"{human_bytes(max(left, 0))} free"
+            if self._full_at < 1:
+                free += f" before it is {self._full_at:.0%} full (local_fs_capacity_threshold)"
+            return f"the disk of {self.folder} has {free}, of {human_bytes(size)} asked for"
+        except OSError as error:
+            self.release(offset, size)
+            return f"the disk of {self.folder} did not give {human_bytes(size)}: {error.strerror}"
+
+    def store(self, offset: int, source: int, at: int, size: int) -> str:
+        """Copy bytes of the file `source` here; returns the problem in words, or "". For one thread only."""
+        try:
+            os.lseek(self.fd, offset, os.SEEK_SET)
+            while size:
+                try:
+                    copied = os.sendfile(self.fd, source, at, min(size, PIECE_BYTES))
+                except OSError as error:
+                    if error.errno not in (errno.EINVAL, errno.ENOSYS):
+                        raise
+                    copied = os.write(self.fd, os.pread(source, min(size, 1 << 20), at))
+                at += copied
+                size -= copied
+        except OSError as error:
+            return f"the disk of {self.folder} cannot be written to: {error.strerror}"
+        return ""
 
     def release(self, offset: int, size: int) -> None:
         """Give the blocks of a range back to the disk."""
@@ -37,3 +94,26 @@ class OverflowFile:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+
+def _nameless(folder: str) -> int:
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
+            raise
+    import tempfile  # only where the file system cannot make a file without a name
+
+    fd, path = tempfile.mkstemp(prefix="skate-spilled-", dir=folder)
+    os.unlink(path)
+    return fd
+
+
+def _room(folder: str) -> int:
+    while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    try:
+        disk = os.statvfs(folder or ".")
+    except OSError:
+        return 0
+    return disk.f_bavail * disk.f_frsize

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skate.core.resources import UNIT, to_units
+from skate.node.spill_place import SpillPlace
 
 #: Settings of Ray that have no meaning here and are accepted without effect.
 _WITHOUT_EFFECT = {
@@ -15,11 +16,19 @@ _WITHOUT_EFFECT = {
     "system_reserved_memory", "proxy_server_url", "ignore_reinit_error",
 }  # fmt: skip
 #: What belongs to a node: whoever only joins it has no say there.
-OF_THE_NODE = ("num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "_memory")
+OF_THE_NODE = (
+    "num_cpus",
+    "num_gpus",
+    "resources",
+    "labels",
+    "object_store_memory",
+    "_memory",
+    "object_spilling_directory",
+)
 _KNOWN = {
     "num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "local_mode", "log_to_driver", "namespace",
     "runtime_env", "preload", "_memory", "_system_config", "_temp_dir", "_node_name", "_node_ip_address",
-    "_labels", "listen",
+    "_labels", "listen", "object_spilling_directory",
 }  # fmt: skip
 
 
@@ -44,6 +53,14 @@ class Settings:
     memory_threshold: float = 0.95
     memory_refresh_seconds: float = 0.25
     gpu_ids: tuple[Any, ...] = field(default=())
+    spill: SpillPlace = field(default=SpillPlace())
+
+    @classmethod
+    def unpacked(cls, plain: dict[str, Any]) -> Settings:
+        """What `dataclasses.asdict` made of settings, after a journey."""
+        spill = plain["spill"]
+        place = SpillPlace(**{**spill, "folders": tuple(spill["folders"])})
+        return cls(**{**plain, "preload": tuple(plain["preload"]), "spill": place})
 
     @classmethod
     def of(cls, address: str | None, given: dict[str, Any]) -> Settings:
@@ -83,6 +100,7 @@ class Settings:
             memory_threshold=_threshold(),
             memory_refresh_seconds=_refresh_seconds(),
             gpu_ids=ids,
+            spill=SpillPlace.of(given),
         )
 
     @classmethod

@@ -15,6 +15,7 @@ from skate.core.actors import DEAD
 from skate.core.lifetimes import owner_of
 from skate.core.node import SHELL, NodeCore
 from skate.simulation import accounts, quiet
+from skate.simulation.disk import WORDS, Disk
 from skate.simulation.faults import CALM, Faults
 from skate.simulation.mishaps import END, WARY_STEPS, Mishaps
 from skate.simulation.onlooker import Onlooker
@@ -67,6 +68,7 @@ class Cluster(Mishaps):
         self.steps = 0
         self.processes: dict[int, Process] = {}
         self.memory: dict[int, tuple[bytes, tuple[bytes, ...]]] = {}
+        self.disk = Disk(self)
         self.gates: set[str] = set()
         self.pace: dict[str, float] = {}  # how readily "arrive", "deliver", "act" and the like happen: 0 to 1
         self.impatient = False  # a wait in `get` may time out
@@ -124,10 +126,10 @@ class Cluster(Mishaps):
             self.tick()
         return True
 
-    def events(self) -> list[tuple[Any, Process]]:
+    def events(self) -> list[tuple[Any, Any]]:
         """What can happen next."""
         now = self.now
-        events: list[tuple[Any, Process]] = []
+        events: list[tuple[Any, Any]] = []
         for process in self.processes.values():
             if process.outbox and process.held_out <= now:
                 events.append((self.arrive, process))
@@ -141,6 +143,8 @@ class Cluster(Mishaps):
                 if process.graves:
                     events.append((self.tidy, process))
         events += [(self.strike, self.processes[cid]) for cid in self.doomed]
+        if self.disk.jobs:
+            events.append((self.disk.disk_work, self.disk))
         return events
 
     def next_release(self) -> float | None:
@@ -251,6 +255,9 @@ class Cluster(Mishaps):
 
     def shell(self, verb: str, cid: int, *rest: Any) -> None:
         """What the core wants of the machine."""
+        if verb in WORDS:
+            self.disk.take((verb, cid, *rest))
+            return
         self.record(verb, cid)
         if verb == "spawn":
             self.processes[cid] = Worker(cid, self)

@@ -43,6 +43,8 @@ class Faults:
     slow: float = 0.0  # a node is slow in everything; by node
     jump: float = 0.0  # the clock leaps ahead; never back, as clocks that count from the start of a machine don't; by step
     environment: float = 0.0  # a runtime environment cannot be made; by worker that needs one
+    full: float = 0.0  # the disk takes nothing more; by copy of a value
+    unreadable: float = 0.0  # a copy on disk cannot be read; by read
     arena_bytes: int = 8 * MIB  # memory of each node: a large value of a program takes 200 kB
     disk_bytes: int = 0  # what may overflow to disk; none is a full disk
 
@@ -62,7 +64,9 @@ class Faults:
     def calmed(self) -> Faults:
         """Only what is harmless of these."""
         harmless = {name: getattr(self, name) for name in ("delay", "stop", "slow", "jump", "partition")}
-        return replace(Faults(), **harmless, disk_bytes=self.disk_bytes)
+        # Not so little that tasks which have all of it in use would find the store full.
+        disk = max(self.disk_bytes, 64 * MIB) if self.arena_bytes < 8 * MIB else self.disk_bytes
+        return replace(Faults(), **harmless, arena_bytes=self.arena_bytes, disk_bytes=disk)
 
     @staticmethod
     def drawn(rng: random.Random) -> Faults:
@@ -84,8 +88,10 @@ class Faults:
             slow=pick((0, 0.3)),
             jump=pick((0, 0, 0.002, 0.02)),
             environment=pick((0, 0.3)),
+            full=pick((0, 0, 0.2)),
+            unreadable=pick((0, 0, 0, 0.1)),
             arena_bytes=pick((MIB, 2 * MIB, 8 * MIB)),
-            disk_bytes=pick((0, 0, MIB, 16 * MIB)),
+            disk_bytes=pick((0, MIB, 16 * MIB, 64 * MIB)),
         )
 
 

@@ -49,6 +49,7 @@ class Node(Cluster):
         self.core.peers.where.linear_max = self.rng.choice((LINEAR_MAX, 1))
         self.peers: dict[int, int] = {}  # numbers of nodes by the ids of this core
         self.reads: dict[int, int] = {}  # whom a value is awaited from, by where it goes
+        self.late: list[tuple[bytes, int, int]] = []  # of values on disk: what to send where
         self.alive = True
         self.gates = world.gates
 
@@ -133,6 +134,13 @@ class Node(Cluster):
             else:
                 self.core.pulled(offset, False, self.now)
             return
+        if verb == "there":
+            there: Any = cid
+            late, self.late = self.late, [each for each in self.late if each[0] != there]
+            for oid, source, offset in late:
+                if oid == there:
+                    self.read(oid, source, offset)
+            return
         super().shell(verb, cid, *rest)
         if cid in self.processes:
             self._tag(self.processes[cid])
@@ -148,9 +156,11 @@ class Node(Cluster):
                 self.core.step(cid, frame[1], self.now)
         elif word == "read":
             _, oid, offset, size = frame
-            found = self.core.objects.get(oid)
-            entry = self.memory.get(found.payload[0]) if found is not None and found.kind == m.ARENA else None
-            self.world.post(self.number, source, ("piece", oid, offset, entry))
+            if oid in self.core.spilling.spilled:
+                self.late.append((oid, source, offset))
+                self.core.read_abroad(oid, self.now)
+            else:
+                self.read(oid, source, offset)
         elif word == "piece":
             _, oid, offset, entry = frame
             if self.reads.pop(offset, None) is not None:
@@ -163,6 +173,12 @@ class Node(Cluster):
         elif word == "left":
             self.lose(frame[1])
         self.apply()
+
+    def read(self, oid: bytes, source: int, offset: int) -> None:
+        """Send a value to another node, if it is in memory."""
+        found = self.core.objects.get(oid)
+        entry = self.memory.get(found.payload[0]) if found is not None and found.kind == m.ARENA else None
+        self.world.post(self.number, source, ("piece", oid, offset, entry))
 
     def meet(self, number: int, info: dict[str, Any]) -> None:
         """Another node is there."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from skate.core import messages as m
 from skate.simulation.patience import Patience
 from skate.simulation.programs import Operation, Spec
-from skate.simulation.refs import Frame, Hold, Ref, Stream
+from skate.simulation.refs import Frame, Hold, Ref, Stream, recall
 
 if TYPE_CHECKING:
     from skate.simulation.cluster import Cluster
@@ -67,6 +67,7 @@ class Process:
             m.STREAM_END: self._stream_end,
             m.CONFIRM: self.patience.confirm,
             m.DEADLOCK: self.patience.condemned,
+            m.RECALL: lambda message: recall(self, message),
         }
 
     # -- turns
@@ -373,16 +374,27 @@ class Process:
         ref = frame.pick(number)
         if ref is None:
             return
-        for _ in range(2):  # the first time to learn that it is on another node
-            if ref.kind >= m.UNKNOWN:
-                ref.kind = m.PENDING
-                self.pending[ref.oid] = ref
-                self.send((m.FETCH, ref.oid))
-            if ref.kind == m.PENDING:
+        looks = 0
+        try:
+            while ref.kind >= m.UNKNOWN or ref.kind == m.PENDING:
+                if ref.kind >= m.UNKNOWN:
+                    looks += 1  # so that it stays when it has come
+                    ref.views += 1
+                    ref.kind = m.PENDING
+                    self.pending[ref.oid] = ref
+                    self.send((m.FETCH, ref.oid))
                 yield from self.block(lambda: ref.kind != m.PENDING, parent, ref.oid)
-        for thing in self.load(ref):
-            frame.take(thing)
-        yield None
+                if ref.kind == m.PENDING:
+                    break
+            looks += 1
+            ref.views += 1
+            for thing in self.load(ref):
+                frame.take(thing)
+            yield None
+            if ref.kind == m.ARENA:
+                self.cluster.onlooker.reads(self.cluster, ref)
+        finally:
+            ref.views -= looks
 
     def block(self, ready: Callable[[], bool], parent: bytes, what: bytes) -> Thread:
         """Wait for something."""

@@ -250,7 +250,13 @@ class Worker(Process):
     def run(self, running: Running, inner: tuple[bytes, ...], deps: tuple[Any, ...]) -> Thread:
         """The whole life of a task; ends with what DONE carries."""
         frame = running.frame
-        granted = [self.adopt(oid, 1) for _, oid, kind, _ in deps if kind == m.ARENA]
+        granted = []
+        for _, oid, kind, payload in deps:
+            if kind == m.ARENA:
+                ref = self.adopt(oid, 1)
+                ref.kind, ref.value = kind, payload
+                ref.views += 1
+                granted.append(ref)
         yield None
         for each in inner:
             frame.take(self.adopt(each, 0))
@@ -260,15 +266,17 @@ class Worker(Process):
             )
             if kind == m.ARENA:
                 ref = self.adopt(oid, 0)
-                ref.kind, ref.value = kind, payload
                 frame.refs.append(ref)
                 for each in self.load(ref):
                     frame.take(each)
             elif isinstance(payload, tuple):
                 for each in payload[1]:
                     frame.take(self.adopt(each, 0))
-        granted.clear()
         yield None
+        for ref in granted:
+            self.cluster.onlooker.reads(self.cluster, ref)
+            ref.views -= 1
+        granted.clear()
         for operation in running.spec.program:
             if operation[0] in ("fail", "crash", "exit", "item", "give", "work", "gate", "stash"):
                 yield from getattr(self, "task_" + operation[0])(running, *operation[1:])

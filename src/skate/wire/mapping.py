@@ -33,6 +33,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 _STEP = 64 * 1024
+_PIECE = 16 * 1024 * 1024
 _UNSEEN, _WRITTEN, _MAPPED = 0, 1, 2
 # A copy below this is over sooner than it pays to let go of the interpreter's lock.
 _UNLOCKED = 256 * 1024
@@ -103,6 +104,24 @@ class Mapping:
         exporter.on_release = on_release
         # Through PickleBuffer, as a plain memoryview of a ctypes array cannot be indexed.
         return pickle.PickleBuffer(exporter).raw()[:size].toreadonly()
+
+    def fill(self, offset: int, fd: int, at: int, size: int) -> None:
+        """Reads bytes of the file `fd`, from `at` on, into the arena; OSError if they cannot be read, or not all of them."""
+        self._bounds(offset, size)
+        target = self._bytes[offset : offset + size]
+        done = 0
+        while done < size:
+            count = os.preadv(fd, [target[done : done + _PIECE]], at + done)
+            if not count:
+                raise OSError(f"{size - done} of {size} bytes at {at} are missing in the file")
+            done += count
+        first, last = -(-offset // _STEP), (offset + size) // _STEP
+        self._steps[first:last] = bytes([_MAPPED]) * max(0, last - first)
+
+    def peek(self, offset: int, size: int) -> memoryview:
+        """These bytes, read-only, for who knows that they stay what they are meanwhile."""
+        self._bounds(offset, size)
+        return self._bytes[offset : offset + size].toreadonly()
 
     def copy(self, offset: int, size: int) -> bytes:
         """These bytes, copied out of the arena; ValueError outside it or after `close`."""

@@ -47,6 +47,14 @@ class Memory:
             self._overflow = Mapping(self._overflow_fd, self._overflow_bytes, writable=False)
         return self._overflow.view(offset - self._boundary, size, on_release)
 
+    def fill(self, offset: int, fd: int, at: int, size: int) -> None:
+        """Read bytes of a file into the arena. Raises OSError if they cannot be read."""
+        self._arena.fill(offset, fd, at, size)
+
+    def peek(self, offset: int, size: int) -> memoryview:
+        """Bytes of the arena, for who knows that they stay what they are meanwhile."""
+        return self._arena.peek(offset, size)
+
     def forget(self, offset: int, size: int) -> None:
         """Memory of the arena was given back to the system."""
         self._arena.forget(offset, size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from skate.client import views
 from skate.client.submission import WHOLE
 from skate.core.messages import ARENA
 from skate.wire import values
@@ -21,10 +22,16 @@ def unpack_arguments(process: Process, blob: bytes, deps: tuple[Any, ...]) -> Ar
         return values.unpack(blob) if blob else ((), {})
     # Their grants came with the message, so all are taken over before anything can go wrong.
     with process.lock:
-        refs = [process.adopt_any(oid) if kind == ARENA else None for _, oid, kind, _ in deps]
-    found = {
-        place: _value(process, ref, payload) for ref, (place, _, _, payload) in zip(refs, deps, strict=True)
-    }
+        refs = [_adopt(process, oid, payload) if kind == ARENA else None for _, oid, kind, payload in deps]
+    try:
+        found = {
+            place: values.unpack(payload) if ref is None else process.load(ref)
+            for ref, (place, _, _, payload) in zip(refs, deps, strict=True)
+        }
+    finally:
+        for ref in refs:
+            if ref is not None:
+                views.let_go(ref)
     if WHOLE in found:
         given, named = found.pop(WHOLE)
     else:
@@ -46,9 +53,10 @@ def give_up(process: Process, deps: tuple[Any, ...]) -> None:
             process.bury(oid, 1)
 
 
-def _value(process: Process, ref: ObjectRef[Any] | None, payload: Any) -> Any:
-    if ref is None:
-        return values.unpack(payload)
+def _adopt(process: Process, oid: bytes, payload: Any) -> ObjectRef[Any]:
+    """The ref of an argument in shared memory, which stays where it is until it is unpacked."""
+    ref: ObjectRef[Any] = process.adopt_any(oid)
+    views.keep(ref)
     ref._kind = ARENA
     ref._value = payload
-    return process.load(ref)
+    return ref

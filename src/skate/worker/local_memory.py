@@ -26,4 +26,5 @@ class LocalMemory(MemoryPlan):
 
     def view(self, offset: int, size: int, on_release: Callable[[], object]) -> memoryview:
         """A read-only view of the bytes at `offset`."""
+        on_release()  # which is for who moves values
         return self._stored[offset][:size]

@@ -6,6 +6,7 @@ import os
 import pickle
 from typing import TYPE_CHECKING, Any
 
+from skate.client import storing
 from skate.core.messages import ARENA, INLINE
 from skate.wire import values
 
@@ -43,7 +44,7 @@ def pack_value(process: Process, running: Running, oid: bytes, value: Any) -> Va
         return INLINE, packed.joined(), held
     running.kept += packed.met
     with process.lock:
-        place = process.write_large(oid, packed)
+        place = storing.write(process, oid, packed)
         held = tuple(process.escape(inner) for inner in packed.met)
     return ARENA, place, held
 

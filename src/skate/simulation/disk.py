@@ -1,0 +1,72 @@
+"""The disk of a node: copies of values are written and read one after the other, late, and not always with success."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skate.simulation.cluster import Cluster
+
+WORDS = ("spill", "restore", "reserve", "unspill", "punch", "there")
+
+
+class Disk:
+    """What `skate.node.disk` is to a real node."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.jobs: deque[tuple[Any, ...]] = deque()
+        #: Values outside, by their number; those in the overflow file are with the memory, behind the arena.
+        self.outside: dict[int, Any] = {}
+
+    def take(self, job: tuple[Any, ...]) -> None:
+        """Do something later."""
+        if job[0] == "unspill":
+            del self.outside[job[1]]
+        elif job[0] not in ("punch", "there"):
+            self.jobs.append(job)
+
+    def disk_work(self, _: Disk) -> None:
+        """The next job is done."""
+        cluster = self.cluster
+        word, number, *rest = self.jobs.popleft()
+        cluster.record(word, number)
+        getattr(self, "_" + word)(number, *rest)
+        cluster.apply()
+
+    def _full(self) -> bool:
+        cluster = self.cluster
+        full = bool(cluster.faults.full) and cluster.rng.random() < cluster.faults.full
+        if full:
+            cluster.fault("full")
+        return full
+
+    def _spill(self, number: int, oid: bytes, offset: int, size: int, place: int) -> None:
+        cluster = self.cluster
+        there = not self._full()
+        if there:
+            entry = cluster.memory[offset]
+            if place < 0:
+                self.outside[number] = entry
+            else:
+                cluster.memory[place + cluster.core.allocator.boundary] = entry
+            cluster.onlooker.counts["spilled"] += 1
+        cluster.core.spilled(number, there, cluster.now)
+
+    def _restore(self, number: int, place: int, offset: int, size: int) -> None:
+        cluster = self.cluster
+        core = cluster.core
+        oid = core.spilling.reads[number][0]
+        outside = core.spilling.external
+        entry = self.outside.get(place) if outside else cluster.memory[place + core.allocator.boundary]
+        there = not (cluster.faults.unreadable and cluster.rng.random() < cluster.faults.unreadable)
+        if entry is not None and there:
+            wanted = core.spilling.restoring.get(oid) == number
+            assert entry[0] == oid or not wanted, f"{oid.hex()} comes back as another value"
+            cluster.memory[offset] = entry
+            cluster.onlooker.counts["restored"] += 1
+        core.restored(number, entry is not None and there, cluster.now)
+
+    def _reserve(self, number: int, place: int, size: int) -> None:
+        self.cluster.core.reserved(number, "the disk is full" if self._full() else "", self.cluster.now)
