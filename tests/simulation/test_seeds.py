@@ -47,7 +47,7 @@ def test_every_kind_of_fault_is_injected() -> None:
         "partition",
         "giving up",
     }
-    wanted |= {"stop", "jump", "environment", "full disk"}
+    wanted |= {"stop", "jump", "environment", "full disk", "full", "unreadable"}
     assert kinds == wanted
     assert all(counts[f"lost {what}"] for what in ("requests", "answers", "results"))
 

@@ -293,6 +293,8 @@ class Abroad:
         away = record.away
         away.tries += 1
         if away.owner is None:
+            if away.place is not None and away.place.alive:
+                self.node.emit(away.place.cid, (m.FREE, record.oid, 1))
             away.place = None
             self.lineage.rebuild(record)
         elif away.tries > TRIES_MAX:

@@ -102,6 +102,7 @@ class Lifetimes:
             self.node.abroad.deliver(cid, record)
             return
         if cid == m.SHELL:
+            self.node.spilling.reading(record.oid)
             self.node.shell("there", record.oid)
             return
         if record.kind == m.ARENA:

@@ -240,9 +240,14 @@ class NodeCore:
         self.admission.reserved(number, problem)
         self.admission.pump()
 
-    def read_abroad(self, oid: bytes, now: float) -> None:
-        """Another node reads a value that is on disk: the shell is told when it is back."""
-        self.step(SHELL, (m.FETCH, oid), now)
+    def read_abroad(self, oid: bytes, now: float) -> bool:
+        """Another node reads a value: True if it can now; else it is on disk, and the shell is told when it is back."""
+        if oid in self.spilling.spilled:
+            self.step(SHELL, (m.FETCH, oid), now)
+            return False
+        self.now = self.scheduler.now = now
+        self.spilling.reading(oid)
+        return True
 
     def environment_failed(self, cid: int, now: float, text: str) -> None:
         """The runtime environment of a worker that was to be started cannot be made."""

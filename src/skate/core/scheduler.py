@@ -131,6 +131,13 @@ class Scheduler:
 
     def dequeue(self, task: Task) -> bool:
         """Take a queued task out; False if it is not in a queue."""
+        taken = self.take_out(task)
+        if taken and self.spilled:  # others may have waited only for a value of this one to come back
+            self.dispatch(self.class_of(task))
+        return taken
+
+    def take_out(self, task: Task) -> bool:
+        """As `dequeue`, and let nothing go in its place yet."""
         group = self.class_of(task)
         try:
             group.queue.remove(task)

@@ -102,6 +102,14 @@ class Spilling:
                 if move is not None:
                     self._cancel(move)
 
+    def reading(self, oid: bytes) -> None:
+        """Another node reads a value, piece by piece: it stays until that has not happened for a while."""
+        if oid in self.warm:
+            self.refused_at[oid] = self.node.now
+            move = self.moves.get(oid)
+            if move is not None:
+                self._cancel(move)
+
     def forget(self, record: ObjectRecord) -> None:
         """A value is gone, in memory and on disk."""
         oid = record.oid
@@ -299,17 +307,18 @@ class Spilling:
         record = self.spilled.get(request.oid)
         if record is None or self.restoring.get(request.oid) != 0:
             return
-        del self.restoring[request.oid]
         fetchers, record.fetchers = record.fetchers, []
         for cid in fetchers:
             if cid == m.SHELL:
                 self.node.lifetimes.deliver(cid, record)
             else:
                 self.node.emit(cid, (m.VALUE, record.oid, m.ERROR, error, ()))
-        waiters, record.waiters = record.waiters, []
-        tasks = {task.task_id: task for task in (*waiters, *self._queued(record.oid))}
-        for task in tasks.values():
-            self._end(task, error)
+        while tasks := {task.task_id: task for task in (*record.waiters, *self._queued(record.oid))}:
+            record.waiters = []
+            for task in tasks.values():  # after which other calls of theirs may wait for it
+                self._end(task, error)
+        self.restoring.pop(request.oid, None)
+        self.node.scheduler.dispatch_all()
         self.node.objects.drop_if_unused(record)
 
     def _end(self, task: Task, error: ErrorValue) -> None:
@@ -320,6 +329,7 @@ class Spilling:
         if task.kind == METHOD:
             node.calls.dequeue(task)
             node.execution.fail(task, error)
+            node.calls.end_if_unwanted(task.actor)
         elif task.actor is not None:
             node.calls.arguments_failed(task, error)
         else:
@@ -363,6 +373,8 @@ class Spilling:
         record.kind = m.ARENA
         record.payload = (offset, record.size)
         self.arrived(record)
+        if offset >= self.node.allocator.boundary and record.oid in self.copies:
+            self._give_back(self.copies.pop(record.oid))  # it has a place on disk for good
         objects = self.node.objects
         fetchers, record.fetchers = record.fetchers, []
         waiters, record.waiters = record.waiters, []
@@ -378,13 +390,14 @@ class Spilling:
         node = self.node
         self.forget(record)
         for task in self._queued(record.oid):
-            node.scheduler.dequeue(task)
+            node.scheduler.take_out(task)
             node.peers.unwait(task)
             for _ in [1 for _, oid in task.deps if oid == record.oid]:
                 node.execution.await_argument(task, record)
         record.kind = m.PENDING
         held, record.held = record.held, ()
         node.abroad.lineage.rebuild(record)
+        node.scheduler.dispatch_all()
         for other in held:
             node.objects.unpin(other)
         node.objects.drop_if_unused(record)

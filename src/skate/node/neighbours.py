@@ -95,13 +95,11 @@ class Neighbours:
 
     def read(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
         """Answer with bytes of a value that is here, or with None; later, if it has to be brought back from disk first."""
-        core = self._host.core
-        if key in core.spilling.spilled:
-            self._late.setdefault(key, []).append((at, size, answer))
-            core.read_abroad(key, time.monotonic())
-            self._host.apply_if_idle()
-        else:
+        if self._host.core.read_abroad(key, time.monotonic()):
             self._answer(key, at, size, answer)
+        else:
+            self._late.setdefault(key, []).append((at, size, answer))
+            self._host.apply_if_idle()
 
     def there(self, key: bytes) -> None:
         """A value is back in memory, or is not to be had."""

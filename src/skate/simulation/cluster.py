@@ -58,7 +58,11 @@ class Cluster(Mishaps):
         if gpus:
             total["GPU"] = gpus * CPU
         self.core = NodeCore(
-            total, gpus=range(gpus), arena_bytes=faults.arena_bytes, overflow_bytes=faults.disk_bytes
+            total,
+            gpus=range(gpus),
+            arena_bytes=faults.arena_bytes,
+            overflow_bytes=faults.disk_bytes,
+            spill_outside=faults.outside,
         )
         self.faults = faults
         self.check_every = check_every

@@ -19,6 +19,8 @@ class Disk:
         self.jobs: deque[tuple[Any, ...]] = deque()
         #: Values outside, by their number; those in the overflow file are with the memory, behind the arena.
         self.outside: dict[int, Any] = {}
+        #: Where copies are that cannot be read: their blocks are bad.
+        self.bad: set[int] = set()
 
     def take(self, job: tuple[Any, ...]) -> None:
         """Do something later."""
@@ -45,7 +47,12 @@ class Disk:
     def _spill(self, number: int, oid: bytes, offset: int, size: int, place: int) -> None:
         cluster = self.cluster
         there = not self._full()
+        mark = number if place < 0 else place
+        self.bad.discard(mark)
         if there:
+            if cluster.faults.unreadable and cluster.rng.random() < cluster.faults.unreadable:
+                cluster.fault("unreadable")
+                self.bad.add(mark)
             entry = cluster.memory[offset]
             if place < 0:
                 self.outside[number] = entry
@@ -60,7 +67,7 @@ class Disk:
         oid = core.spilling.reads[number][0]
         outside = core.spilling.external
         entry = self.outside.get(place) if outside else cluster.memory[place + core.allocator.boundary]
-        there = not (cluster.faults.unreadable and cluster.rng.random() < cluster.faults.unreadable)
+        there = place not in self.bad
         if entry is not None and there:
             wanted = core.spilling.restoring.get(oid) == number
             assert entry[0] == oid or not wanted, f"{oid.hex()} comes back as another value"

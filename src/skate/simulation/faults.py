@@ -44,9 +44,10 @@ class Faults:
     jump: float = 0.0  # the clock leaps ahead; never back, as clocks that count from the start of a machine don't; by step
     environment: float = 0.0  # a runtime environment cannot be made; by worker that needs one
     full: float = 0.0  # the disk takes nothing more; by copy of a value
-    unreadable: float = 0.0  # a copy on disk cannot be read; by read
+    unreadable: float = 0.0  # a copy on disk cannot be read; by copy
+    outside: bool = False  # values are spilled to a storage elsewhere
     arena_bytes: int = 8 * MIB  # memory of each node: a large value of a program takes 200 kB
-    disk_bytes: int = 0  # what may overflow to disk; none is a full disk
+    disk_bytes: int = 64 * MIB  # what may go to disk; none is a full disk
 
     @cached_property
     def by_step(self) -> tuple[list[str], list[float], float]:
@@ -64,9 +65,8 @@ class Faults:
     def calmed(self) -> Faults:
         """Only what is harmless of these."""
         harmless = {name: getattr(self, name) for name in ("delay", "stop", "slow", "jump", "partition")}
-        # Not so little that tasks which have all of it in use would find the store full.
-        disk = max(self.disk_bytes, 64 * MIB) if self.arena_bytes < 8 * MIB else self.disk_bytes
-        return replace(Faults(), **harmless, arena_bytes=self.arena_bytes, disk_bytes=disk)
+        # Little memory is harmless where there is disk enough.
+        return replace(Faults(), **harmless, outside=self.outside, arena_bytes=self.arena_bytes)
 
     @staticmethod
     def drawn(rng: random.Random) -> Faults:
@@ -88,9 +88,10 @@ class Faults:
             slow=pick((0, 0.3)),
             jump=pick((0, 0, 0.002, 0.02)),
             environment=pick((0, 0.3)),
-            full=pick((0, 0, 0.2)),
-            unreadable=pick((0, 0, 0, 0.1)),
-            arena_bytes=pick((MIB, 2 * MIB, 8 * MIB)),
+            full=pick((0, 0.3, 0.7)),
+            unreadable=pick((0, 0, 0.5)),
+            outside=pick((False, False, True)),
+            arena_bytes=pick((MIB // 2, MIB, MIB, 8 * MIB)),
             disk_bytes=pick((0, MIB, 16 * MIB, 64 * MIB)),
         )
 

@@ -41,6 +41,7 @@ class Node(Cluster):
             total,
             arena_bytes=faults.arena_bytes,
             overflow_bytes=faults.disk_bytes,
+            spill_outside=faults.outside,
             node_id=self.node_id,
             labels={"zone": str(site % 2)},
         )
@@ -156,11 +157,10 @@ class Node(Cluster):
                 self.core.step(cid, frame[1], self.now)
         elif word == "read":
             _, oid, offset, size = frame
-            if oid in self.core.spilling.spilled:
-                self.late.append((oid, source, offset))
-                self.core.read_abroad(oid, self.now)
-            else:
+            if self.core.read_abroad(oid, self.now):
                 self.read(oid, source, offset)
+            else:
+                self.late.append((oid, source, offset))
         elif word == "piece":
             _, oid, offset, entry = frame
             if self.reads.pop(offset, None) is not None:

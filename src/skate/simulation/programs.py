@@ -265,7 +265,7 @@ class Author:
         for _ in range(rng.randrange(0, 4)):
             operations.append(self.task_operation(depth, in_actor))
             if streaming and rng.random() < 0.7:
-                operations.append(("item", rng.random() < 0.2, self.picks()))
+                operations.append(("item", rng.random() < theme.large, self.picks()))
         if self.failures and rng.random() < theme.fail:
             fail = ("fail", rng.random() < 0.7, rng.choice((1, 2, 5)))
             operations.insert(rng.randrange(len(operations) + 1), fail)

@@ -13,7 +13,10 @@ from typing import Any
 
 from skate.core.node import NodeCore
 
-DOORS = ("step", "tick", "connect", "disconnect", "pulled", "environment_failed", "peers.join", "peers.left")
+DOORS = (
+    "step", "tick", "connect", "disconnect", "pulled", "spilled", "restored", "reserved", "read_abroad",
+    "environment_failed", "peers.join", "peers.left",
+)  # fmt: skip
 
 
 class Recording:

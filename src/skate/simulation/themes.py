@@ -55,6 +55,10 @@ WAITERS = Theme(
     passing=0.9, wait=0.6, concurrent=0.9, held_cpu=0.9, fail=0.03, crash=0.01, leave=0.0,
     kinds={"_call": 6, "_create": 1, "_kill": 0.3, "_drop": 0.3},
 )  # fmt: skip
+MEMORY = Theme(
+    large=0.8, passing=0.8, wait=0.4, give=0.2, fail=0.03, streaming=0.2,
+    kinds={"_put": 6, "_look": 8, "_drop": 0.5, "_create": 0.5},
+)  # fmt: skip
 
 #: Those of a run, one of which is drawn.
-THEMES = (MIXED, MIXED, STREAMS, ACTORS, SHARING, FAILING, GROUPS, BURSTS, CALLS, WAITERS)
+THEMES = (MIXED, MIXED, STREAMS, ACTORS, SHARING, FAILING, GROUPS, BURSTS, CALLS, WAITERS, MEMORY, MEMORY)
