@@ -9,6 +9,7 @@ from skate.data import block as blocks
 from skate.data.dataset.base import DatasetBase
 from skate.data.dataset.schema import Schema
 from skate.data.execution.bundle import RefBundle
+from skate.data.iterating.frameworks import FrameworkBatches
 from skate.data.iterating.iterator import DataIterator, DatasetIterator
 from skate.data.plan import knowledge
 from skate.data.plan import operators as logical
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from skate.data.dataset import MaterializedDataset
 
 
-class Consuming(DatasetBase):
+class Consuming(FrameworkBatches, DatasetBase):
     """What a program takes out of a dataset: rows, batches, counts, whole tables."""
 
     # -- rows
@@ -92,6 +93,9 @@ class Consuming(DatasetBase):
             local_shuffle_seed=local_shuffle_seed,
             finish=_collate_fn,
         )
+
+    def _iter_batches(self, **options: Any) -> Iterable[Any]:
+        return self.iterator()._iter_batches(**options)
 
     # -- what is known of it
 

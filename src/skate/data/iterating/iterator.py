@@ -10,6 +10,7 @@ import pyarrow as pa
 from skate.data import block as blocks
 from skate.data.block.batching import batches_of
 from skate.data.block.table import FORMATS
+from skate.data.iterating.frameworks import FrameworkBatches
 from skate.data.iterating.prefetching import Ahead
 from skate.data.iterating.shuffling import shuffled
 
@@ -27,7 +28,7 @@ class Tables:
         self.stop = stop
 
 
-class DataIterator:
+class DataIterator(FrameworkBatches):
     """Iterates over rows and batches; each loop over what its methods return is a run of its own.
 
     Subclasses have `_open`, which begins a run, and `_dataset`.

@@ -1,0 +1,73 @@
+"""Functions that make of a batch what a training loop wants: `ray.data.collate_fn`.
+
+A class says by its base which form of a batch it is given.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from skate.data.iterating import tensors
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DataBatchType = TypeVar("DataBatchType")
+
+
+class CollateFn(Generic[DataBatchType]):
+    """Makes of a batch what a training loop gets; tensors in it are moved to the device afterwards."""
+
+    def __call__(self, batch: DataBatchType) -> Any:
+        """What the loop gets for a batch."""
+        raise NotImplementedError(f"{type(self).__name__} must define __call__(self, batch)")
+
+
+class ArrowBatchCollateFn(CollateFn[Any]):
+    """Is given batches as pyarrow Tables."""
+
+
+class NumpyBatchCollateFn(CollateFn[Any]):
+    """Is given batches as dicts of arrays."""
+
+
+class PandasBatchCollateFn(CollateFn[Any]):
+    """Is given batches as DataFrames."""
+
+
+class DefaultCollateFn(ArrowBatchCollateFn):
+    """Makes torch tensors of the columns.
+
+    Args:
+        dtypes: a torch dtype for all columns, or a dict of column name to dtype.
+        combine_chunks: one tensor a column, rather than a list with one for each chunk of the table.
+        num_workers: taken for compatibility; the work is done in the thread that makes batches ready.
+    """
+
+    def __init__(self, dtypes: Any = None, combine_chunks: bool = False, num_workers: int = 4) -> None:
+        self.dtypes = dtypes
+        self.combine_chunks = combine_chunks
+        self.num_workers = num_workers
+
+    def __call__(self, batch: pa.Table) -> dict[str, Any]:
+        """A dict of column name to tensors."""
+        if self.combine_chunks:
+            return tensors.of_table(batch, self.dtypes)
+        parts: dict[str, Any] = {name: [] for name in batch.column_names}
+        for piece in batch.to_batches() or [batch]:
+            for name, made in tensors.of_table(_table(piece), self.dtypes).items():
+                parts[name].append(made)
+        return parts
+
+
+def _table(piece: Any) -> pa.Table:
+    import pyarrow as pa  # a program that only writes such a class needs no Arrow
+
+    return piece if isinstance(piece, pa.Table) else pa.Table.from_batches([piece])
+
+
+def format_of(collate: Any) -> str:
+    """The form of batch that a function or a CollateFn is given."""
+    if isinstance(collate, ArrowBatchCollateFn):
+        return "pyarrow"
+    return "pandas" if isinstance(collate, PandasBatchCollateFn) else "numpy"

@@ -1,0 +1,102 @@
+"""Columns as torch tensors.
+
+A column that torch has no type for (text, bytes, points in time, structs, any Python objects) is a list with one value a row;
+arrays or lists of different lengths are a list of tensors.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skate.data.block import columns
+from skate.data.block.names import known
+
+#: Kinds of numpy's dtypes that torch has, too.
+_NUMBERS = "biufc"
+
+
+def of_table(table: pa.Table, dtypes: Any = None) -> dict[str, Any]:
+    """The columns of a block as tensors. Raises UnknownColumn for a dtype of a column that is not there."""
+    wanted = dtypes if isinstance(dtypes, Mapping) else {}
+    for name in wanted:
+        known(table.column_names, name)
+    return {
+        name: of_column(name, table.column(at), wanted.get(name), dtypes if wanted is not dtypes else None)
+        for at, name in enumerate(table.column_names)
+    }
+
+
+def of_column(name: str, column: pa.ChunkedArray, dtype: Any = None, otherwise: Any = None) -> Any:
+    """One column as a tensor, or as a list; `dtype` must be possible, `otherwise` is for what is a tensor anyway.
+
+    Raises TypeError if there is a dtype for a column that cannot be a tensor.
+    """
+    values = columns.to_numpy(column)
+    found = of_array(values, dtype or otherwise)
+    if found is None:
+        if dtype is not None:
+            raise TypeError(
+                f"column {name!r} is to be {dtype}, but its values are {column.type}; convert them, or write a collate_fn"
+            )
+        found = columns.to_values(column)
+    return found
+
+
+def of_array(values: np.ndarray, dtype: Any = None) -> Any:
+    """An array as a tensor with memory of its own, arrays of several shapes as a list of tensors, None for other things."""
+    import torch  # only those who ask for tensors have it
+
+    if values.dtype.kind in _NUMBERS:
+        # Blocks are read-only and may be shared with other processes, so that a tensor on top of one could not be written to.
+        made = torch.from_numpy(np.array(values, order="C"))
+        return made if dtype is None else made.to(dtype)
+    if values.dtype != object or not len(values):
+        return None
+    if not all(isinstance(row, np.ndarray) and row.dtype.kind in _NUMBERS for row in values):
+        return None
+    if all(row.shape == values[0].shape for row in values):
+        return of_array(np.stack(list(values)), dtype)
+    return [of_array(row, dtype) for row in values]
+
+
+def writable(batch: Any) -> Any:
+    """A dict of arrays that may be written to; other batches as they are."""
+    if not isinstance(batch, dict):
+        return batch
+    return {name: each if each.flags.writeable else np.array(each) for name, each in batch.items()}
+
+
+def device_for(device: Any) -> Any:
+    """The device that "auto" stands for: that of the training worker, else the first GPU of this process, else the CPU."""
+    import torch  # as above
+
+    if device != "auto":
+        return torch.device(device)
+    training = sys.modules.get("skate.train.torch")
+    if training is not None and hasattr(training, "get_device"):
+        return training.get_device()
+    return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+
+
+def moved(value: Any, device: Any, pin: bool = False) -> Any:
+    """Tensors inside dicts, lists and tuples on a device; what is no tensor stays."""
+    import torch  # as above
+
+    if isinstance(value, torch.Tensor):
+        if pin and torch.cuda.is_available() and not value.is_cuda:
+            value = value.pin_memory()
+        return value if value.device == device else value.to(device, non_blocking=pin)
+    if type(value) is dict:
+        return {key: moved(each, device, pin) for key, each in value.items()}
+    if type(value) in (list, tuple):
+        if value and not isinstance(value[0], (torch.Tensor, list, tuple, dict)):
+            return value
+        return type(value)(moved(each, device, pin) for each in value)
+    if isinstance(value, Mapping) and hasattr(value, "to") and device.type != "cpu":
+        return value.to(device)  # what tokenizers give
+    return value
