@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
+from skate.simulation.in_groups import InGroups, Thread
 from skate.simulation.patience import Patience
 from skate.simulation.programs import Operation, Spec
 from skate.simulation.refs import Frame, Hold, Ref, Stream, recall
 
 if TYPE_CHECKING:
     from skate.simulation.cluster import Cluster
-
-Thread = Generator[Callable[[], bool] | None, None, Any]
 
 NODE_TAG = b"nodenode"
 JOB = b"job0"
@@ -32,7 +31,7 @@ class Interrupted(BaseException):
     """Raised inside an operation of a task that is being cancelled."""
 
 
-class Process:
+class Process(InGroups):
     """One driver, or what a worker has in common with one."""
 
     is_worker = False
@@ -462,47 +461,6 @@ class Process:
         found = yield from self.do_request(frame, parent, "get_actor", "", name)
         if found is not None:
             frame.holds.append(Hold(found[0], self))  # which does not keep it alive
-
-    def do_group(self, frame: Frame, parent: bytes, bundles: Any, strategy: str) -> Thread:
-        """Make a placement group."""
-        self.count += 1
-        group_id = b"group" + self.cid.to_bytes(4, "little") + self.count.to_bytes(9, "little")
-        frame.groups.append(group_id)
-        yield from self.do_request(frame, parent, "create_group", group_id, bundles, {"strategy": strategy})
-        return group_id
-
-    def do_ready(self, frame: Frame, parent: bytes, number: int) -> Thread:
-        """A ref that is ready when a group is placed."""
-        if frame.groups:
-            oid = self.next_object_id()
-            group_id = frame.groups[number % len(frame.groups)]
-            yield from self.do_request(frame, parent, "group_ready", group_id, oid)
-            frame.refs.append(self.adopt(oid, 1))
-
-    def do_remove_group(self, frame: Frame, parent: bytes, number: int) -> Thread:
-        """Remove a placement group."""
-        if frame.groups:
-            yield from self.do_request(
-                frame, parent, "remove_group", frame.groups[number % len(frame.groups)]
-            )
-
-    def do_in_group(
-        self, frame: Frame, parent: bytes, group: int, index: int, spec: Spec, *rest: Any
-    ) -> Thread:
-        """Submit a task into a bundle of a group."""
-        if frame.groups:
-            placed = spec.placed(frame.groups[group % len(frame.groups)], index)
-            return (yield from self.do_submit(frame, parent, placed, *rest))
-        return None
-
-    def do_create_in_group(
-        self, frame: Frame, parent: bytes, group: int, index: int, spec: Spec, life: dict[str, Any]
-    ) -> Thread:
-        """Start an actor in a bundle of a group."""
-        if frame.groups:
-            placed = spec.placed(frame.groups[group % len(frame.groups)], index)
-            return (yield from self.do_create(frame, parent, placed, life))
-        return None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.cid}>"
