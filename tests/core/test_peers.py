@@ -429,3 +429,17 @@ def test_a_node_says_which_resource_is_missing_where_it_could_be() -> None:
     task_id = bytes(8) + HERE[:8] + b"\1\0\0\0job0"
     node.step(1, (m.SUBMIT, task_id, b"key", b"", (), (), b""), 0.0)
     assert "no CPU: 1 asked for, 0 of 1 free on node" in node.reasons.of(task_id)
+
+
+def test_what_a_node_owned_that_was_lost_before_this_one_joined_is_not_waited_for() -> None:
+    node = core()
+    owned = bytes(8) + b"someone." + bytes(12)
+    task_id, fields = bytes(8) + THERE[:8] + bytes(8), {"name": "f", "function": b"", "request": {}}
+    node.step(50, (m.TEMPLATE, b"key", fields), 0.0)
+    life = {"attempt": 0, "retries": 0, "job": "job", "namespace": ""}
+    node.step(50, (m.FORWARD, PLAIN, task_id, b"key", b"", ((0, owned),), (), b"", life), 0.0)
+    node.check()
+    assert not node.tasks
+    errors = [message[3] for cid, message in node.effects if cid == 50 and message[0] == m.RESULT]
+    assert [name for name, _ in errors] == ["OwnerDiedError"]
+    assert "lost before this node joined" in errors[0][1]["detail"]

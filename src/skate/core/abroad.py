@@ -64,9 +64,7 @@ class Abroad:
         """A record is new: it may be of an object that another node owns."""
         tag = record.oid[8:16]
         if tag != self.node.tag:
-            owner = self.node.peers.by_tag.get(tag)
-            if owner is not None:
-                record.away = Away(owner)
+            record.away = Away(self.node.peers.by_tag.get(tag) or self.node.peers.stranger(tag))
 
     def used(self, record: ObjectRecord) -> None:
         """Something here holds or pins an object: its owner must know."""

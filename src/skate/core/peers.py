@@ -75,6 +75,7 @@ class Peers:
         self.active = False  # there has been another node
         self.alive: dict[int, Peer] = {}
         self.by_tag: dict[bytes, Peer] = {}  # the dead ones too
+        self._strangers: dict[bytes, Peer] = {}
         #: The node that decides about actors and groups; None on that node itself.
         self.head: Peer | None = None
         self.here = Peer(-2, node.node_id, node.capacity.total, node.capacity.labels)
@@ -112,6 +113,15 @@ class Peers:
         node.placement.node_joined(peer)
         self.pump()
         node.admission.pump()
+
+    def stranger(self, tag: bytes) -> Peer:
+        """A node of which only objects are known: it was lost before this one joined."""
+        peer = self._strangers.get(tag)
+        if peer is None:
+            peer = self._strangers[tag] = Peer(-1, tag, {}, {})
+            peer.alive = False
+            peer.reason = "was lost before this node joined"
+        return peer
 
     def left(self, cid: int, reason: str, now: float) -> None:
         """A node is gone: what ran there runs elsewhere or fails, what was only there is lost."""

@@ -28,7 +28,7 @@ class Faults:
 
     worker: float = 0.0  # a worker is killed, whatever it does; by step
     driver: float = 0.0  # a driver is killed, never the first; by step
-    node: float = 0.0  # a node other than the head is lost with all its processes; by step
+    node: float = 0.0  # a node other than the head is lost, if others would miss it; by step
     restart: float = 0.0  # a lost node joins again, under another id; by node lost
     request: float = 0.0  # what a killed process has said last is lost; by message
     work: float = 0.0  # a worker is killed when a task has run, before the answer is sent; by answer
@@ -75,8 +75,8 @@ class Faults:
         return Faults(
             worker=pick((0, 0, 0.003, 0.03)),
             driver=pick((0, 0.001, 0.003)),
-            node=pick((0, 0.001, 0.005)),
-            restart=pick((0, 0.5, 1)),
+            node=pick((0, 0.03, 0.1)),
+            restart=pick((0, 0.8, 1)),
             request=pick((0, 0.5, 0.9)),
             work=pick((0, 0, 0.05, 0.2)),
             reply=pick((0, 0, 0.05, 0.2)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
-from skate.core.actors import DEAD
+from skate.core.actors import ALIVE, DEAD
 from skate.core.node import NodeCore
 from skate.core.room import LINEAR_MAX
 from skate.simulation.cluster import Cluster
@@ -99,11 +99,20 @@ class Node(Cluster):
 
     def cut_off(self, cid: int) -> bool:
         """The process that the next effect is for is killed before it gets it, or all of this node; False if so."""
-        if self.number != HEAD and self.rng.random() < 0.3:
+        if self.number != HEAD and self.rng.random() < 0.3 * self.missed():
             self.fault("effect")
             self.world.kill(self)
             return False
         return super().cut_off(cid)
+
+    def missed(self) -> float:
+        """How much others would miss this node, from 0 to 1: by what runs, lives and lies here for them."""
+        core = self.core
+        peers = self.peers
+        tasks = any(task.origin is not None for task in core.tasks.values())
+        actors = any(actor.hosted and actor.state == ALIVE for actor in core.actors.actors.values())
+        values = any(not peers.keys().isdisjoint(record.holders) for record in core.objects.records.values())
+        return 0.1 * tasks + 0.45 * actors + 0.45 * values
 
     def break_jump(self) -> None:
         """The clock leaps ahead, for all."""
@@ -114,7 +123,7 @@ class Node(Cluster):
 
     def break_node(self) -> None:
         """This node is lost."""
-        if self.number != HEAD:
+        if self.number != HEAD and self.rng.random() < self.missed() + 0.02:
             self.fault("node")
             self.world.kill(self)
 

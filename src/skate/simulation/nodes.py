@@ -217,8 +217,7 @@ class World:
         """Let one thing happen; False if nothing can."""
         kind = self.faults.struck(self.rng)
         if kind:
-            living = [node for node in self.nodes.values() if node.alive]
-            getattr(living[self.rng.randrange(len(living))], "break_" + kind)()
+            getattr(self.victim(kind), "break_" + kind)()
         events = self.events()
         while not events:
             release = self.next_release()
@@ -232,6 +231,13 @@ class World:
         if self.rng.random() < 0.1:
             self.tick()
         return True
+
+    def victim(self, kind: str) -> Node:
+        """The node that a fault strikes: if it is to be lost or cut off, the one that others would miss most, by preference."""
+        living = [node for node in self.nodes.values() if node.alive]
+        if kind in ("node", "partition") and self.rng.random() < 0.8:
+            return max(living, key=Node.missed)
+        return living[self.rng.randrange(len(living))]
 
     def tick(self) -> float | None:
         """Time passes for all; returns in how many seconds one wants to be told again."""

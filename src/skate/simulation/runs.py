@@ -9,14 +9,16 @@ Both raise an `AssertionError` where a rule was broken, and return what ran.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from skate.simulation.cluster import Cluster
-from skate.simulation.faults import CALM, Faults
+from skate.simulation.faults import CALM, MIB, Faults
 from skate.simulation.nodes import World
 from skate.simulation.process import Process
 from skate.simulation.programs import Author, Spec
 
 OPERATIONS = 60
+MORE_STEPS = 1500
 CHECK_EVERY = (1, 4, 8, 16)  # steps
 # The groups that are there in the end are removed then, and one that cannot be is an argument like others.
 FINE = ("ok", "TaskPlacementGroupRemoved", "TaskUnschedulableError")
@@ -70,7 +72,7 @@ def manner(seed: int, rng: random.Random) -> tuple[bool, bool, Faults]:
     calm = seed % 4 == 0
     faults = Faults.drawn(rng)
     if calm:
-        faults = CALM if seed % 8 == 0 else faults.calmed()
+        faults = replace(CALM if seed % 8 == 0 else faults.calmed(), disk_bytes=256 * MIB)
     return calm, seed % 2 == 1, faults
 
 
@@ -84,6 +86,10 @@ def play(ran: Cluster | World, author: Author, drivers: list[Process], operation
             driver.todo.append(author.driver_operation())
         for _ in range(rng.randrange(haste)):
             ran.step()
+    for _ in range(
+        rng.randrange(MORE_STEPS)
+    ):  # most of what was asked for is yet to be done, and may meet with faults too
+        ran.step()
 
 
 def all_fine(ran: Cluster | World) -> None:
@@ -98,11 +104,12 @@ class Wanderer(Author):
     def __init__(self, rng: random.Random, nodes: int, *, free: bool, failures: bool, most_cpus: int) -> None:
         super().__init__(rng, gpus=False, free=free, failures=failures, most_cpus=most_cpus)
         self.nodes = nodes
+        self.far = rng.choice((0.6, 0.6, 0.95))  # how often a place is asked for
 
     def where(self, spec: Spec) -> None:
         """Ask for a place."""
         rng = self.rng
-        kind = rng.random()
+        kind = rng.random() * 0.6 / self.far
         number = rng.randrange(self.nodes)
         node_id = f"node{number:04}".encode() + bytes(20)
         if kind < 0.2:
