@@ -293,6 +293,9 @@ class PlacementTable:
         what = "Task" if task.kind == PLAIN else "Actor"
         if group is None or group.state == REMOVED:
             return (f"{what}PlacementGroupRemoved", {"message": removed_text(group_id)})
+        if group.state == INFEASIBLE:
+            text = f"{task.template.name} is to run in a placement group that cannot be placed: {group.why}"
+            return (f"{what}UnschedulableError", {"message": text})
         request = {**task.template.request, **task.template.placement}
         bundles = group.bundles if index < 0 else group.bundles[index : index + 1]
         if any(all(bundle.get(name, 0) >= units for name, units in request.items()) for bundle in bundles):

@@ -201,7 +201,7 @@ class Worker(Process):
         word, task_id, _key, (spec, inner), deps, last = message
         self.begun = max(self.begun, sequence)
         if word == m.CONSTRUCT:
-            self.actor_id, self.life = task_id, last
+            self.actor_id, self.life = task_id, {**last, "concurrent": spec.concurrent}
         running = Running(task_id, spec, last["restarts"] if word == m.CONSTRUCT else last)
         self.cluster.onlooker.began(self, running, word)
         running.thread = self.run(running, inner, deps)
