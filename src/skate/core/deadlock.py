@@ -170,6 +170,8 @@ class Judgement:
     def _sent(self, task: Task) -> bool:
         worker = task.worker
         waits = self.node.waits.by_client.get(worker.cid)
+        if held_back(task) and not worker.leaving and not task.cancelled:  # only its reader lets it go on
+            return self.is_live(("process", task.client))
         if not waits or worker.leaving or self._has_free_threads(waits):
             return True
         actor = worker.actor
@@ -367,11 +369,19 @@ class Judgement:
         if worker is not None:
             # One without work may have threads of its own, of which nothing is known.
             tasks = worker.outstanding
-            return not tasks or any(self.is_live(("task", task_id)) for task_id in list(tasks))
+            if not tasks:
+                return cid not in self.asleep
+            return any(self.is_live(("task", task_id)) for task_id in list(tasks))
         waits = node.waits.by_client.get(cid)
         if not waits:
             return cid not in self.asleep
         return self._has_free_threads(waits) or self._any_live(waits.values())
+
+
+def held_back(task: Task) -> bool:
+    """True for a generator that has made as many values more than were read as it may."""
+    limit: int = task.template.fields.get("backpressure", 0)
+    return limit > 0 and task.items - task.consumed >= limit
 
 
 def side_by_side(actor: Actor) -> bool:

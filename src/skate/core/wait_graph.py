@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate.core.actors import ALIVE
-from skate.core.deadlock import Judgement, Key, held_units, side_by_side
+from skate.core.deadlock import Judgement, Key, held_back, held_units, side_by_side
 from skate.core.resources import human_amount
 from skate.core.tasks import METHOD, SENT, Task
 
@@ -18,6 +18,8 @@ REMEDY = (
     "pass refs on instead of getting them, let an actor answer while it waits (async methods, or max_concurrency), or ask for "
     "less of what is short"
 )
+
+UNREAD = "makes no more values before some are read by "
 
 Step = tuple[str, Key | None]
 
@@ -150,6 +152,8 @@ class WaitGraph:
     def _of_sent(self, task: Task) -> Step:
         worker = task.worker
         waits = self.node.waits.by_client.get(worker.cid, {})
+        if held_back(task):
+            return f", which {UNREAD}", ("process", task.client)
         own = [wait for wait in waits.values() if wait.task_id == task.task_id]
         if own:
             return "", Judgement.key_of(own[0])
@@ -209,6 +213,9 @@ class WaitGraph:
         if stuck is not None:
             return "", stuck
         actor = worker.actor
+        first = next(iter(worker.outstanding.values()), None)
+        if first is not None and held_back(first):
+            return f"{first.template.name}, which {UNREAD}", ("process", first.client)
         if actor is None:
             return "a worker", None
         return "", ("end", actor.actor_id)

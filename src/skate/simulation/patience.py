@@ -53,8 +53,13 @@ class Patience:
 
 def overlooked(cluster: Cluster) -> list[Wait]:
     """The waits that have no verdict although nothing happens any more, drivers at the end of their program left out."""
-    drivers = [process for process in cluster.processes.values() if not process.is_worker]
-    done = frozenset(process.cid for process in drivers if process.thread is None and not process.todo)
+    everyone = cluster.processes.values()
+    drivers = [process for process in everyone if not process.is_worker]
+    # A real worker without work might have threads of the user's, a scripted one has none.
+    done = frozenset(
+        [process.cid for process in drivers if process.thread is None and not process.todo]
+        + [worker.cid for worker in cluster.core.scheduler.workers.values() if not worker.outstanding]
+    )
     waits = cluster.core.waits
     stuck, _ = waits.stuck(done)
     return [wait for wait in waits.old() if wait not in stuck]

@@ -70,6 +70,8 @@ class Spec:
             "concurrent": self.concurrent,
             "max_concurrency": SIDE_BY_SIDE_MAX if self.concurrent else 1,
         }
+        if self.backpressure:
+            fields["backpressure"] = self.backpressure
         if self.environment is not None:
             fields["environment"] = fields["env_key"] = self.environment
         return fields

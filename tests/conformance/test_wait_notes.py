@@ -1,0 +1,132 @@
+"""What is said on stderr of a wait that lasts: where it is, and why what it waits for is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+WAITS = """
+    import os, sys, threading, time
+    import ray
+    ray.init(num_cpus=2, START)
+
+    @ray.remote
+    def opens(path):
+        while not os.path.exists(path): time.sleep(0.005)
+        return path
+
+    @ray.remote(num_cpus=2)
+    def needs_two(value=None): return 1
+
+    @ray.remote
+    class Holder:
+        def ready(self): return True
+
+    class Watch:
+        '''Stderr of this program; what is waited for goes on once a note has come.'''
+        def __init__(self, path): self.path, self.text = path, ""
+        def write(self, text):
+            self.text += text
+            if "waiting since" in self.text and self.text.endswith("\\n"): open(self.path, "w").close()
+            return sys.__stderr__.write(text)
+        def flush(self): sys.__stderr__.flush()
+
+    path = sys.argv[0] + ".gate"
+    sys.stderr = Watch(path)
+"""
+
+NOTES = {
+    "resources": (
+        """
+        held = opens.options(num_cpus=2).remote(path)
+        ray.get([needs_two.remote()])
+        """,
+        ["no CPU: 2 asked for, 0 of 2 free", "held by opens", "program.py"],
+    ),
+    "arguments": (
+        """
+        ray.get(needs_two.remote(opens.remote(path)))
+        """,
+        ["1 of its arguments is still computed", "opens: runs on worker"],
+    ),
+    "a task that runs": (
+        """
+        ray.get(opens.remote(path))
+        """,
+        ["runs on worker", "it was submitted at"],
+    ),
+    "a call behind another": (
+        """
+        @ray.remote
+        class Slow:
+            def first(self, path):
+                while not os.path.exists(path): time.sleep(0.005)
+            def second(self): return 1
+        slow = Slow.remote()
+        slow.first.remote(path)
+        ray.get(slow.second.remote())
+        """,
+        ["actor Slow is busy with Slow.first", "1 call before this one"],
+    ),
+    "an actor that starts again": (
+        """
+        @ray.remote(max_restarts=1, max_task_retries=1)
+        class Crashes:
+            def __init__(self, path):
+                if ray.get_runtime_context().was_current_actor_reconstructed:
+                    while not os.path.exists(path): time.sleep(0.005)
+            def crash(self):
+                if not ray.get_runtime_context().was_current_actor_reconstructed: os._exit(1)
+        crashes = Crashes.remote(path)
+        ray.get(crashes.crash.remote())
+        """,
+        ["actor Crashes", "restarting"],
+    ),
+    "some of many": (
+        """
+        ray.wait([opens.remote(path), opens.remote(path)], num_returns=2)
+        """,
+        ["for 2 of 2 values, 2 are not there", "the first was submitted at"],
+    ),
+    "a stream": (
+        """
+        @ray.remote(num_returns="streaming")
+        def stream(path):
+            while not os.path.exists(path): time.sleep(0.005)
+            yield 1
+        next(stream.remote(path))
+        """,
+        ["runs on worker"],
+    ),
+    "with a timeout": (
+        """
+        ray.get(opens.remote(path), timeout=60)
+        """,
+        ["runs on worker"],
+    ),
+}
+
+
+@pytest.mark.chosen_difference("Ray says nothing while it waits", id="D-messages")
+@pytest.mark.parametrize("what", NOTES)
+def test_a_wait_that_lasts_says_why(what: str, script: Callable[..., Any]) -> None:
+    program, parts = NOTES[what]
+    done = script(dedent(WAITS) + dedent(program), SKATE_WAIT_NOTE_SECONDS="0.6")
+    assert done.returncode == 0, done.stderr
+    for part in ("skate: waiting since 1 s", *parts):
+        assert part in done.stderr, done.stderr
+
+
+@pytest.mark.chosen_difference("Ray says nothing while it waits", id="D-messages")
+def test_notes_can_be_turned_off(script: Callable[..., Any]) -> None:
+    program = """
+        @ray.remote
+        def later():
+            time.sleep(1.2)
+        ray.get(later.remote())
+    """
+    done = script(dedent(WAITS) + dedent(program), SKATE_WAIT_NOTE_SECONDS="0")
+    assert (done.returncode, done.stderr) == (0, "")
