@@ -116,3 +116,13 @@ def _no_such_actor(fields: dict[str, Any]) -> str:
     if fields["here"]:
         return f"{text}; named there: {fields['here'][:20]}"
     return f"{text}; start it with options(name={fields['name']!r})"
+
+
+def as_of_a_task(name: str, error: BaseException) -> BaseException:
+    """The error that `get` would raise, had a task of that name raised this one."""
+    from skate.exceptions import RayTaskError  # only errors need these
+    from skate.wire.failures import format_remote_traceback
+
+    if isinstance(error, RayTaskError):
+        return error
+    return RayTaskError(name, format_remote_traceback(error), error).as_instanceof_cause()

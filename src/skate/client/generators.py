@@ -31,6 +31,7 @@ class Stream:
         "waiters",
         "whole",
         "last",
+        "dropped",
     )
 
     def __init__(self, task_id: bytes, process: Process, whole: ObjectRef[Any]) -> None:
@@ -44,12 +45,16 @@ class Stream:
         self.waiters: list[Any] = []
         self.whole = whole
         self.last: ObjectRef[Any] | None = None
+        self.dropped = False  # nobody will take what comes
 
     def add(self, index: int, ref: ObjectRef[Any]) -> None:
         """The next value is there; the lock is held."""
         self.arrived = index
         self.last = ref
-        self.ready.append(ref)
+        if self.dropped:
+            ref._held = ()
+        else:
+            self.ready.append(ref)
         self.wake()
 
     def end(self, count: int) -> None:
@@ -59,6 +64,7 @@ class Stream:
         whole = self.whole
         if last is not None and last._kind == m.ERROR:
             whole._value, whole._kind = last._value, m.ERROR
+            whole._held = ()  # whether anybody looks at the error is the last item's to tell
         else:
             whole._value, whole._kind = PICKLED_NONE, m.INLINE
         self.process.wake(whole)
@@ -69,6 +75,14 @@ class Stream:
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
             waiter()
+
+    def drop(self) -> None:
+        """Nobody will take what is there or comes; its errors are nobody's concern. The lock is held."""
+        self.dropped = True
+        for ref in (*self.ready, self.whole):
+            if not isinstance(ref._held, list):
+                ref._held = ()
+        self.ready.clear()
 
     def moved(self) -> bool:
         """True if there is a value to take, or the end."""
@@ -167,7 +181,7 @@ class ObjectRefGenerator:
             if not process.closed:
                 process.send((m.CANCEL, self._stream.task_id, False, True))
                 process.link.flush()
-            self._stream.ready.clear()
+            self._stream.drop()
 
     def task_id(self) -> Any:
         """The id of the streaming task."""

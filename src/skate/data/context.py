@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from skate.data.execution.policy import Limits
+from skate.data.execution.limits import Limits
 
 _INFINITE = float("inf")
 #: The part of the object store that a run's blocks may fill if nothing is said.
@@ -242,7 +242,7 @@ class DataContext:
         cpus = min(
             asked.cpu if asked.cpu is not None else _INFINITE, resources.get("CPU", 1) - (excluded.cpu or 0)
         )
-        return Limits(int(budget or store), max(2, 2 * int(max(1, cpus))))
+        return Limits(int(budget or store), max(2, 2 * int(max(1, cpus))), max(1, cpus))
 
 
 DatasetContext = DataContext

@@ -1,8 +1,10 @@
-"""Keep a message from being logged more than once per process."""
+"""Messages that are logged once a process; errors as tasks would have them raised."""
 
 from __future__ import annotations
 
 import time
+
+from skate.client.failures import as_of_a_task as as_of_a_task
 
 _REPEAT_AFTER_S = 60.0
 

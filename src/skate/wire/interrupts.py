@@ -27,8 +27,11 @@ FINALIZER_DEPTH = 6
 class Interrupts:
     """Decides for the handler of SIGINT, in the main thread, whether to raise now; if not, sees to it later."""
 
-    def __init__(self, pump: Pump) -> None:
+    def __init__(self, pump: Pump, whole_imports: bool = False) -> None:
         self._pump = pump
+        # A module that is thrown out of its import half-way cannot be imported again if it is partly C, as numpy is: a
+        # worker that goes on to other tasks lets imports end first.
+        self._whole_imports = whole_imports
         self._main = threading.main_thread().ident or 0
         self._noticed = _thread.allocate_lock()
 
@@ -43,7 +46,12 @@ class Interrupts:
             if not pump.interrupt_due:
                 pump.interrupt_due = True
                 # Not through `threading`, whose own locks the main thread may hold just now.
-                _thread.start_new_thread(self._later, ())
+                _thread.start_new_thread(self._later, (0.0,))
+            return False
+        if self._whole_imports and _in_import(frame):
+            if not pump.interrupt_due:
+                pump.interrupt_due = True
+                _thread.start_new_thread(self._later, (RETRY_SECONDS,))
             return False
         return True
 
@@ -54,8 +62,10 @@ class Interrupts:
             # Nobody waits, or the one who did has just lost patience.
             return
 
-    def _later(self) -> None:
+    def _later(self, delay: float) -> None:
         pump = self._pump
+        if delay:
+            time.sleep(delay)
         while True:
             with pump.lock:
                 if not pump.interrupt_due:
@@ -72,6 +82,15 @@ class Interrupts:
                     self._settle()
                     return
             time.sleep(RETRY_SECONDS)
+
+
+def _in_import(frame: FrameType | None) -> bool:
+    """True while a module is being loaded."""
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _in_finalizer(frame: FrameType | None) -> bool:

@@ -51,7 +51,7 @@ class Executor:
         self._status = slot.memory
         self._flushed = 0.0
         self._interrupt: bytes | None = None
-        self._interrupts = Interrupts(self.pump)
+        self._interrupts = Interrupts(self.pump, whole_imports=True)
         self._main = threading.get_ident()
         process.handlers.update(
             {

@@ -183,12 +183,12 @@ def _test_rows(test_size: Any, rows: int) -> int:
             raise ValueError(
                 f"test_size as a share is between 0 and 1, not {test_size}; for a number of rows give an int"
             )
-        return rows - int(rows * (1 - test_size))
+        return rows - int(rows * (1 - test_size))  # as train_test_split rounds
     if not 0 < test_size < rows:
         raise ValueError(
             f"test_size as a number of rows is above 0 and below the {rows} of the dataset, not {test_size}"
         )
-    return test_size
+    return int(test_size)
 
 
 def _stratified(whole: Any, test_size: float, column: str) -> tuple[Any, Any]:

@@ -2,94 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import skate
-from skate.data.execution.operators import ChainRunning, Work
+from skate.data.compute import Compute
+from skate.data.execution.operators import ChainRunning, Running, Work
 from skate.data.execution.work import MapActor
 
 #: Pieces of work that wait at an actor while it runs one, so that it need not wait for the next.
 IN_FLIGHT = 2
+#: How often a piece of work, or an actor, is tried anew when its worker dies.
+RETRIES = 3
+
+
+def options_of(compute: Compute) -> dict[str, Any]:
+    """What was said of the tasks or actors of an operation, as options of `remote`."""
+    options = {name: value for name, value in compute.remote_args.items() if value is not None}
+    if compute.remote_args_fn is not None:
+        options.update(compute.remote_args_fn())
+    return options
+
+
+def task_options(operator: Running, crowded: bool) -> dict[str, Any]:
+    """Options for a task of an operator; where pools have all CPUs, tasks for which nothing was asked need none."""
+    options = options_of(operator.compute)
+    options.setdefault("max_retries", RETRIES)
+    if crowded and "num_cpus" not in options and not options.get("num_gpus"):
+        options["num_cpus"] = 0
+    return options
+
+
+def actor_options(compute: Compute, lean: bool) -> dict[str, Any]:
+    """Options for an actor of a pool; a lean one takes no CPU unless one was asked for."""
+    options = options_of(compute)
+    options.setdefault("num_cpus", 0 if lean or options.get("num_gpus") else 1)
+    options.setdefault("max_restarts", RETRIES)
+    options["max_task_retries"] = options.pop("max_retries", RETRIES)
+    options["max_concurrency"] = max(compute.calls_per_actor, options.get("max_concurrency", 1))
+    return options
+
+
+def asks_of(operator: Running, lean: bool) -> dict[str, float]:
+    """The resources that one actor of an operator's pool asks for."""
+    options = actor_options(operator.compute, lean)
+    asked = {"CPU": options.get("num_cpus") or 0, "GPU": options.get("num_gpus") or 0}
+    asked.update(options.get("resources") or {})
+    return {name: float(amount) for name, amount in asked.items() if amount}
 
 
 class ActorPool:
-    """The actors of one operator, and what each has to do."""
+    """The actors of one operator, and what each has to do.
 
-    def __init__(self, operator: ChainRunning, key: str, holder: list[Any]) -> None:
+    Work goes only to actors that are up, so that one for which there is no room holds nothing back. `allotted` is how many
+    there is room for beside the other operators of the plan.
+    """
+
+    def __init__(
+        self, operator: ChainRunning, key: str, holder: list[Any], allotted: int, lean: bool
+    ) -> None:
         assert operator.compute.actors is not None
         self.operator = operator
-        self.fewest, self.most, first = operator.compute.actors
+        fewest, most, first = operator.compute.actors
+        self.fewest = min(fewest, allotted)
+        self.most = min(most, allotted)
+        self.made = 0
+        self.starting: dict[Any, Any] = {}
         self._key = key
         self._holder = holder
-        options = {name: value for name, value in operator.compute.remote_args.items() if value is not None}
-        if operator.compute.remote_args_fn is not None:
-            options.update(operator.compute.remote_args_fn())
-        options.setdefault("num_cpus", 1 if not options.get("num_gpus") else 0)
-        options.setdefault("max_restarts", -1)
-        options["max_task_retries"] = options.pop("max_retries", -1)
-        options["max_concurrency"] = max(operator.compute.calls_per_actor, options.get("max_concurrency", 1))
-        self._class = skate.remote(MapActor).options(**options)
+        self._asks = asks_of(operator, lean)
+        self._class = skate.remote(MapActor).options(**actor_options(operator.compute, lean))
         self._depth = operator.compute.in_flight_per_actor or max(
             IN_FLIGHT, 2 * operator.compute.calls_per_actor
         )
-        self._actors: list[Any] = []
-        self._load: dict[int, int] = {}
-        self._of: dict[int, int] = {}
-        self._starting: dict[Any, int] = {}
-        for _ in range(first):
+        self._load: dict[Any, int] = {}
+        self._of: dict[int, Any] = {}
+        for _ in range(min(first, allotted)):
             self._add()
 
     def _add(self) -> None:
         actor = self._class.remote(self._key, self._holder)
-        self._actors.append(actor)
-        self._load[len(self._actors) - 1] = 0
-        self._starting[actor.ready.remote()] = len(self._actors) - 1
+        self.made += 1
+        self.starting[actor.ready.remote()] = actor
 
     def look(self) -> None:
         """See which actors are up; raises the error of a constructor that failed. Adds an actor when all are busy."""
-        if self._starting:
-            ready, _ = skate.wait(list(self._starting), num_returns=len(self._starting), timeout=0)
+        if self.starting:
+            ready, _ = skate.wait(list(self.starting), num_returns=len(self.starting), timeout=0)
             for ref in ready:
                 skate.get(ref)
-                del self._starting[ref]
-        busy = all(load >= 1 for load in self._load.values())
-        if busy and not self._starting and len(self._actors) < self.most and self.operator.queue:
+                self._load[self.starting.pop(ref)] = 0
+        if self.starting or len(self._load) >= self.most or not self.operator.queue:
+            return
+        if all(load >= self._depth for load in self._load.values()):
             free = skate.available_resources()
-            if all(free.get(name, 0) >= amount for name, amount in self._asks().items()):
+            if all(free.get(name, 0) >= amount for name, amount in self._asks.items()):
                 self._add()
-
-    def _asks(self) -> dict[str, float]:
-        args = self.operator.compute.remote_args
-        asked = {
-            "CPU": args.get("num_cpus", 1) or 0,
-            "GPU": args.get("num_gpus", 0) or 0,
-            **(args.get("resources") or {}),
-        }
-        return {name: amount for name, amount in asked.items() if amount}
 
     def room(self) -> bool:
         """Whether an actor can take one more piece of work."""
-        return min(self._load.values()) < self._depth
+        return any(load < self._depth for load in self._load.values())
 
-    def submit(
-        self, work: Work, key: str, holder: list[Any], sources: Sequence[Any], refs: Sequence[Any]
-    ) -> Any:
-        """Give a piece of work to the actor with the least to do."""
-        number = min(self._load, key=lambda each: (self._load[each], each))
-        self._load[number] += 1
-        self._of[id(work)] = number
-        method = self._actors[number].chain.options(num_returns="streaming")
-        return method.remote(key, holder, list(sources), *refs)
+    def submit(self, work: Work, **options: Any) -> Any:
+        """What calls the actor with the least to do, which takes a piece of work on."""
+        actor = min(self._load, key=self._load.__getitem__)
+        self._load[actor] += 1
+        self._of[id(work)] = actor
+        return actor.chain.options(**options).remote
 
     def ended(self, work: Work) -> None:
         """A piece of work has ended."""
-        number = self._of.pop(id(work), None)
-        if number is not None:
-            self._load[number] -= 1
+        actor = self._of.pop(id(work), None)
+        if actor in self._load:
+            self._load[actor] -= 1
 
-    def close(self) -> None:
-        """Let the actors go."""
-        self._actors.clear()
+    def kill(self) -> None:
+        """End the actors."""
+        for actor in [*self._load, *self.starting.values()]:
+            try:
+                skate.kill(actor)
+            except Exception:  # it has ended already, or the session has
+                continue
         self._load.clear()
-        self._starting.clear()
+        self.starting.clear()

@@ -54,10 +54,13 @@ class ExchangeRunning(Running):
         self._phase = "taking"
         self._left = 0  # pieces of this phase that are not done
 
+    def holds(self, source: int) -> int:
+        return 0  # it wants all rows before it gives any, so nobody is held back for it
+
     # -- taking in
 
     def take(self, bundle: Bundle, source: int) -> None:
-        self.rows_in += bundle.rows
+        self.tally.rows_in += bundle.rows
         taken = self.taken[source]
         if not bundle.rows and taken:
             return  # empty blocks tell no more than their schema
@@ -225,6 +228,7 @@ class ExchangeRunning(Running):
 
     def done(self, work: Work, result: Any = None) -> None:
         self.running -= 1
+        self.tally.seconds.append(work.seconds)
         self._left -= 1
         if work.kind == "sample":
             self.samples[work.extra] = result

@@ -17,7 +17,7 @@ from skate.data.execution.bundle import Bundle
 class Work:
     """One piece of work of an operator: what a task would do."""
 
-    __slots__ = ("operator", "kind", "sequence", "bundles", "extra", "bytes")
+    __slots__ = ("operator", "kind", "sequence", "bundles", "extra", "bytes", "seconds")
 
     def __init__(
         self, operator: Running, kind: str, sequence: int, bundles: Sequence[Any], extra: Any = None
@@ -27,6 +27,7 @@ class Work:
         self.sequence = sequence
         self.bundles = bundles
         self.extra = extra
+        self.seconds = 0.0
         self.bytes = sum(bundle.bytes for bundle in bundles if isinstance(bundle, Bundle))
 
     def __repr__(self) -> str:
@@ -42,15 +43,22 @@ class Outputs:
         self.waiting: dict[int, list[Any]] = {}
         self.ended: set[int] = set()
         self.ready: deque[Any] = deque()
-        self.bytes = 0
+        self.ready_bytes = 0
+        self.waiting_bytes = 0
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all results that were not given out."""
+        return self.ready_bytes + self.waiting_bytes
 
     def add(self, sequence: int, bundle: Bundle) -> None:
         """A result of piece number `sequence`."""
-        self.bytes += bundle.bytes
         if not self.ordered or sequence == self.head:
             self.ready.append(bundle)
+            self.ready_bytes += bundle.bytes
         else:
             self.waiting.setdefault(sequence, []).append(bundle)
+            self.waiting_bytes += bundle.bytes
 
     def end(self, sequence: int) -> None:
         """Nothing more comes of this piece."""
@@ -58,17 +66,59 @@ class Outputs:
         while self.head in self.ended:
             self.ended.discard(self.head)
             self.head += 1
-            self.ready.extend(self.waiting.pop(self.head, ()))
+            for bundle in self.waiting.pop(self.head, ()):
+                self.ready.append(bundle)
+                self.waiting_bytes -= bundle.bytes
+                self.ready_bytes += bundle.bytes
 
     def pop(self) -> Bundle:
         """The next result."""
         bundle: Bundle = self.ready.popleft()
-        self.bytes -= bundle.bytes
+        self.ready_bytes -= bundle.bytes
         return bundle
+
+    def clear(self) -> None:
+        """Drop all results."""
+        self.ready.clear()
+        self.waiting.clear()
+        self.ready_bytes = self.waiting_bytes = 0
+
+
+class Tally:
+    """What statistics are made of."""
+
+    __slots__ = (
+        "rows_in",
+        "rows_out",
+        "bytes_out",
+        "rows_of_blocks",
+        "bytes_of_blocks",
+        "seconds",
+        "here",
+        "actors",
+    )
+
+    def __init__(self) -> None:
+        self.rows_in = self.rows_out = self.bytes_out = 0
+        self.rows_of_blocks: list[int] = []
+        self.bytes_of_blocks: list[int] = []
+        self.seconds: list[float] = []  # by piece of work
+        self.here = 0  # pieces that ran in this process
+        self.actors = 0
+
+    def give(self, bundle: Bundle) -> None:
+        """A block went out."""
+        self.rows_out += bundle.rows
+        self.bytes_out += bundle.bytes
+        self.rows_of_blocks.append(bundle.rows)
+        self.bytes_of_blocks.append(bundle.bytes)
 
 
 class Running:
     """What operators have in common."""
+
+    #: Whether blocks go through it as they are, so that who makes them is held back by who uses them.
+    passes = False
 
     def __init__(self, name: str, inputs: int, ordered: bool = True) -> None:
         self.name = name
@@ -77,12 +127,17 @@ class Running:
         self.outputs = Outputs(ordered)
         self.open_inputs = inputs
         self.running = 0
-        self.started = 0
         self.stopped = False  # nobody wants more of it
+        self.full = False  # it wants no more of its inputs
         self.queued_bytes = 0
-        # What statistics are made of.
-        self.rows_in = self.rows_out = self.bytes_out = self.blocks_out = self.tasks = 0
-        self.seconds = 0.0
+        self.cpus = 1.0  # what one of its tasks asks for
+        self.tally = Tally()
+        self.tasks = 0
+        self.bytes_out = 0
+
+    def holds(self, source: int) -> int:
+        """Bytes of blocks from an input that were not worked on yet, and will be without more blocks coming in."""
+        return self.queued_bytes
 
     def take(self, bundle: Bundle, source: int) -> None:
         """A block comes in."""
@@ -107,21 +162,19 @@ class Running:
 
     def count(self, bundle: Bundle) -> None:
         """Enter a block that goes out in the statistics."""
-        self.rows_out += bundle.rows
         self.bytes_out += bundle.bytes
-        self.blocks_out += 1
+        self.tally.give(bundle)
 
     def done(self, work: Work, result: Any = None) -> None:
         """A piece of work has ended."""
         self.running -= 1
+        self.tally.seconds.append(work.seconds)
         self.outputs.end(work.sequence)
 
     def stop(self) -> None:
         """Nobody wants more: what is queued is dropped."""
         self.stopped = True
-        self.outputs.ready.clear()
-        self.outputs.waiting.clear()
-        self.outputs.bytes = 0
+        self.outputs.clear()
         self.queued_bytes = 0
 
     @property
@@ -152,13 +205,13 @@ class ChainRunning(Running):
         self.compute = compute or Compute()
         self.rows_at_least = rows_at_least
         self.queue: deque[list[Any]] = deque([source] for source in sources or ())
+        self.cpus = float(self.compute.remote_args.get("num_cpus") or 1)
         self._gathered: list[Bundle] = []
         self._gathered_rows = 0
         self._next = 0
 
     def take(self, bundle: Bundle, source: int) -> None:
-        self.rows_in += bundle.rows
-        self.queued_bytes += bundle.bytes
+        self.tally.rows_in += bundle.rows
         self._gathered.append(bundle)
         self._gathered_rows += bundle.rows
         if self._gathered_rows >= self.rows_at_least:
@@ -171,6 +224,7 @@ class ChainRunning(Running):
 
     def _close(self) -> None:
         self.queue.append(self._gathered)
+        self.queued_bytes += sum(bundle.bytes for bundle in self._gathered)
         self._gathered = []
         self._gathered_rows = 0
 
@@ -188,69 +242,5 @@ class ChainRunning(Running):
     def stop(self) -> None:
         super().stop()
         self.queue.clear()
+        self._gathered_rows = 0
         self._gathered.clear()
-
-
-class LimitRunning(Running):
-    """The first rows, and then no more."""
-
-    def __init__(self, name: str, rows: int, make_step: Any) -> None:
-        super().__init__(name, 1)
-        self.left = rows
-        self._make_step = make_step
-        self._cut: deque[tuple[Bundle, int]] = deque()
-        self._next = 0
-        self.full = rows <= 0
-
-    def take(self, bundle: Bundle, source: int) -> None:
-        self.rows_in += bundle.rows
-        if self.full:
-            return
-        if bundle.rows <= self.left:
-            self.left -= bundle.rows
-            self._pass(bundle)
-        elif bundle.here:
-            self._pass(Bundle.of(bundle.table().slice(0, self.left)))
-            self.left = 0
-        else:
-            self._cut.append((bundle, self.left))
-            self.left = 0
-        self.full = self.left <= 0
-
-    def _pass(self, bundle: Bundle) -> None:
-        self.count(bundle)
-        self.outputs.add(self._next, bundle)
-        self.outputs.end(self._next)
-        self._next += 1
-
-    def has_work(self) -> bool:
-        return bool(self._cut) and not self.stopped
-
-    def next_work(self) -> Work:
-        bundle, rows = self._cut.popleft()
-        self.running += 1
-        work = Work(self, "chain", self._next, [bundle], [self._make_step(rows)])
-        self._next += 1
-        return work
-
-    @property
-    def finished(self) -> bool:
-        if self.stopped:
-            return True
-        return (self.full or not self.open_inputs) and not (self.running or self._cut or self.outputs.ready)
-
-
-class UnionRunning(Running):
-    """All inputs, one after the other."""
-
-    def __init__(self, name: str, inputs: int) -> None:
-        super().__init__(name, inputs)
-
-    def take(self, bundle: Bundle, source: int) -> None:
-        self.rows_in += bundle.rows
-        self.count(bundle)
-        self.outputs.add(source, bundle)
-
-    def end(self, source: int) -> None:
-        super().end(source)
-        self.outputs.end(source)

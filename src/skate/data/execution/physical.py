@@ -9,14 +9,21 @@ from skate.data.compute import Compute
 from skate.data.context import DataContext, available_cpus
 from skate.data.exchange.keyed import GroupStep
 from skate.data.execution.exchanging import ExchangeRunning
-from skate.data.execution.executor import Topology
-from skate.data.execution.operators import ChainRunning, LimitRunning, Running, UnionRunning
-from skate.data.execution.several import FromBlocksRunning, MixRunning, OrderRunning, ZipRunning
+from skate.data.execution.operators import ChainRunning, Running
+from skate.data.execution.several import (
+    FromBlocksRunning,
+    LimitRunning,
+    MixRunning,
+    OrderRunning,
+    UnionRunning,
+    ZipRunning,
+)  # fmt: skip
+from skate.data.execution.topology import Topology
 from skate.data.plan import operators as logical
 from skate.data.steps.batches import BatchStep
 from skate.data.steps.columns import FilterStep, ProjectStep, SampleStep
 from skate.data.steps.rows import RowStep
-from skate.data.steps.sizing import LimitStep, RebatchStep, SizeStep
+from skate.data.steps.sizing import RebatchStep, SizeStep
 from skate.data.steps.writing import WriteStep
 
 _FUSED = (
@@ -57,7 +64,7 @@ class Physical:
         if isinstance(node, logical.FromBlocks):
             return FromBlocksRunning(node.name, node.bundles)
         if isinstance(node, logical.Limit):
-            return LimitRunning(node.name, node.rows, LimitStep)
+            return LimitRunning(node.name, node.rows)
         if isinstance(node, logical.Union):
             return UnionRunning(node.name, len(node.inputs))
         if isinstance(node, logical.Zip):

@@ -1,4 +1,4 @@
-"""Operators that only pass blocks on: those that are there already, in another order, of several inputs in turn, side by side."""
+"""Operators that only pass blocks on: those that are there already, the first rows, in another order, of several inputs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,66 @@ from skate.data.steps.zipping import ZipStep
 class FromBlocksRunning(Running):
     """Blocks that are there."""
 
+    passes = True
+
     def __init__(self, name: str, bundles: Sequence[Bundle]) -> None:
         super().__init__(name, 0)
         for bundle in bundles:
             self.count(bundle)
             self.outputs.add(0, bundle)
+
+
+class LimitRunning(Running):
+    """The first rows, and then no more."""
+
+    passes = True
+
+    def __init__(self, name: str, rows: int) -> None:
+        super().__init__(name, 1)
+        self.left = rows
+
+    def holds(self, source: int) -> int:
+        return 0
+
+    def take(self, bundle: Bundle, source: int) -> None:
+        self.tally.rows_in += bundle.rows
+        if self.full:
+            return
+        if bundle.rows > self.left:
+            bundle = bundle.slice(0, self.left)
+        self.left -= bundle.rows
+        self.count(bundle)
+        self.outputs.add(0, bundle)
+        # A block is let through even for no rows: it tells the columns.
+        self.full = self.left <= 0
+
+    @property
+    def finished(self) -> bool:
+        return self.stopped or ((self.full or not self.open_inputs) and not self.outputs.ready)
+
+
+class UnionRunning(Running):
+    """All inputs, one after the other."""
+
+    passes = True
+
+    def __init__(self, name: str, inputs: int) -> None:
+        super().__init__(name, inputs)
+        self._held = [0] * inputs
+
+    def holds(self, source: int) -> int:
+        # Blocks of the input whose turn it is are counted among the results.
+        return self._held[source] if source > self.outputs.head else 0
+
+    def take(self, bundle: Bundle, source: int) -> None:
+        self.tally.rows_in += bundle.rows
+        self._held[source] += bundle.bytes
+        self.count(bundle)
+        self.outputs.add(source, bundle)
+
+    def end(self, source: int) -> None:
+        super().end(source)
+        self.outputs.end(source)
 
 
 class OrderRunning(Running):
@@ -29,8 +84,11 @@ class OrderRunning(Running):
         self._random = random.Random(seed)
         self._taken: list[Bundle] = []
 
+    def holds(self, source: int) -> int:
+        return 0
+
     def take(self, bundle: Bundle, source: int) -> None:
-        self.rows_in += bundle.rows
+        self.tally.rows_in += bundle.rows
         self._taken.append(bundle)
 
     def end(self, source: int) -> None:
@@ -45,6 +103,8 @@ class OrderRunning(Running):
 class MixRunning(Running):
     """Blocks of all inputs in turn, so that the rows taken of each are in proportion to its weight."""
 
+    passes = True
+
     def __init__(self, name: str, weights: Sequence[float], stop_on_shortest: bool) -> None:
         super().__init__(name, len(weights))
         self._weights = list(weights)
@@ -53,10 +113,14 @@ class MixRunning(Running):
         self._given = [0] * len(weights)
         self._open = [True] * len(weights)
 
+    def holds(self, source: int) -> int:
+        return sum(bundle.bytes for bundle in self._queues[source])
+
     def take(self, bundle: Bundle, source: int) -> None:
-        self.rows_in += bundle.rows
-        self._queues[source].append(bundle)
-        self._deal()
+        self.tally.rows_in += bundle.rows
+        if not self.full:
+            self._queues[source].append(bundle)
+            self._deal()
 
     def end(self, source: int) -> None:
         super().end(source)
@@ -64,9 +128,10 @@ class MixRunning(Running):
         self._deal()
 
     def _deal(self) -> None:
-        while True:
+        while not self.full:
             alive = [i for i, queue in enumerate(self._queues) if queue or self._open[i]]
             if not alive or (self._stop_on_shortest and len(alive) < len(self._queues)):
+                self.full = True
                 return
             turn = min(alive, key=lambda i: self._given[i] / self._weights[i])
             if not self._queues[turn]:
@@ -76,39 +141,82 @@ class MixRunning(Running):
             self.count(bundle)
             self.outputs.add(0, bundle)
 
+    @property
+    def finished(self) -> bool:
+        return self.stopped or ((self.full or not self.open_inputs) and not self.outputs.ready)
+
 
 class ZipRunning(Running):
     """The columns of all inputs side by side; the blocks are those of the first input."""
 
     def __init__(self, name: str, inputs: int) -> None:
         super().__init__(name, inputs)
-        self._taken: list[list[Bundle]] = [[] for _ in range(inputs)]
+        self._queues: list[deque[Bundle]] = [deque() for _ in range(inputs)]
+        self._rows = [0] * inputs  # that wait
+        self._seen = [0] * inputs
+        self._bytes = [0] * inputs
+        self._ends = [False] * inputs
         self._todo: deque[Work] = deque()
+        self._next = 0
+
+    def holds(self, source: int) -> int:
+        return self._bytes[source]
 
     def take(self, bundle: Bundle, source: int) -> None:
-        self.rows_in += bundle.rows
-        self.queued_bytes += bundle.bytes
-        if bundle.rows or not self._taken[source]:
-            self._taken[source].append(bundle)
+        self.tally.rows_in += bundle.rows
+        # An empty block is kept while there is none: it tells the columns.
+        queue = self._queues[source]
+        if bundle.rows or (not self._seen[source] and not queue):
+            if queue and not queue[0].rows:
+                queue.clear()
+            queue.append(bundle)
+            self._rows[source] += bundle.rows
+            self._seen[source] += bundle.rows
+            self._bytes[source] += bundle.bytes
+            self._pair()
 
     def end(self, source: int) -> None:
         super().end(source)
-        if self.open_inputs:
-            return
-        counts = [sum(bundle.rows for bundle in taken) for taken in self._taken]
-        if len(set(counts)) > 1:
-            raise ValueError(f"zip wants datasets with as many rows each, but these have {counts}")
-        first, *others = self._taken
-        start = 0
-        for number, bundle in enumerate(first):
-            bundles = [bundle]
-            cuts = [[(0, bundle.rows)]]
-            for taken in others:
-                inside = _overlap(taken, start, bundle.rows)
-                bundles += [each for each, _, _ in inside]
-                cuts.append([(at, rows) for _, at, rows in inside])
-            self._todo.append(Work(self, "chain", number, bundles, [ZipStep(cuts)]))
-            start += bundle.rows
+        self._ends[source] = True
+        self._pair()
+        if not self.open_inputs and len(set(self._seen)) > 1:
+            raise ValueError(f"zip wants datasets with as many rows each, but these have {self._seen}")
+        if not self.open_inputs and not self._next and all(self._queues):
+            self._make([[queue[0]] for queue in self._queues])
+
+    def _pair(self) -> None:
+        """Make work of the rows that all inputs have, as many at a time as the first input's block has."""
+        first = self._queues[0]
+        while first and all(self._rows):
+            rows = first[0].rows
+            if rows > min(self._rows) and not any(
+                end and have < rows for end, have in zip(self._ends, self._rows, strict=True)
+            ):
+                return
+            rows = min(rows, *self._rows)
+            self._make([self._cut(source, rows) for source in range(self.inputs)])
+
+    def _cut(self, source: int, rows: int) -> list[Bundle]:
+        queue = self._queues[source]
+        found: list[Bundle] = []
+        self._rows[source] -= rows
+        while rows:
+            bundle = queue.popleft()
+            self._bytes[source] -= bundle.bytes
+            if bundle.rows > rows:
+                rest = bundle.slice(rows, bundle.rows - rows)
+                self._bytes[source] += rest.bytes
+                queue.appendleft(rest)
+                bundle = bundle.slice(0, rows)
+            rows -= bundle.rows
+            if bundle.rows:
+                found.append(bundle)
+        return found
+
+    def _make(self, bundles: list[list[Bundle]]) -> None:
+        flat = [bundle for each in bundles for bundle in each]
+        self._todo.append(Work(self, "chain", self._next, flat, [ZipStep([len(each) for each in bundles])]))
+        self._next += 1
 
     def has_work(self) -> bool:
         return bool(self._todo) and not self.stopped
@@ -118,14 +226,8 @@ class ZipRunning(Running):
         self.tasks += 1
         return self._todo.popleft()
 
-
-def _overlap(bundles: Sequence[Bundle], start: int, rows: int) -> list[tuple[Bundle, int, int]]:
-    """The parts of blocks, as (block, from row, rows), that cover a range of rows."""
-    found = []
-    at = 0
-    for bundle in bundles:
-        low, high = max(start, at), min(start + rows, at + bundle.rows)
-        if low < high:
-            found.append((bundle, low - at, high - low))
-        at += bundle.rows
-    return found or [(bundles[0], 0, 0)]
+    def stop(self) -> None:
+        super().stop()
+        self._todo.clear()
+        for queue in self._queues:
+            queue.clear()

@@ -10,8 +10,11 @@ import pyarrow as pa
 
 from skate.data import block as blocks
 from skate.data.exchange.parts import joined
+from skate.data.steps import place
 
 Step = Callable[[Iterable[pa.Table]], Iterator[pa.Table]]
+#: The run of rows of a block that is wanted, as (from row, rows); None for all of it.
+Cut = tuple[int, int] | None
 
 #: Chains and kernels that this process has been sent, by key; few of them, as each belongs to one operator of a plan.
 _received: dict[str, Any] = {}
@@ -42,23 +45,27 @@ def run_steps(source: Iterable[pa.Table], steps: Sequence[Any], number: int = 0)
     return iter(flow)
 
 
-def input_of(source: Any) -> Iterator[pa.Table]:
-    """Blocks of one input of a chain: a read task is called, a block is itself."""
-    if isinstance(source, pa.Table):
-        yield source
-    else:
-        for made in source():
-            yield made if isinstance(made, pa.Table) else blocks.from_batch(made)
+def inputs(sources: Iterable[Any]) -> Iterator[pa.Table]:
+    """Blocks of the inputs of a chain: a read task is called, a block is itself."""
+    for source in sources:
+        if isinstance(source, pa.Table):
+            yield source
+        else:
+            for made in source():
+                yield made if isinstance(made, pa.Table) else blocks.from_batch(made)
 
 
-def chain(key: str, steps: list[Any], sources: list[Any], *given: Any) -> Iterator[Any]:
+def chain(
+    key: str, steps: list[Any], number: int, sources: list[Any], cuts: Sequence[Cut], *given: pa.Table
+) -> Iterator[Any]:
     """A task: each block that comes out, then what is known of it.
 
-    `steps` is a list of a ref, fetched once a process, and of the number of the piece of work.
+    `steps` is a ref in a list, fetched once a process; `number` that of the piece of work.
     """
     found = received(key, steps)
     started = time.perf_counter()
-    for table in run_steps(_inputs((*sources, *given)), found, steps[1]):
+    place.begin(number)
+    for table in run_steps(inputs((*sources, *map(_part, given, cuts))), found, number):
         kept = blocks.compact(table)
         seconds = time.perf_counter() - started
         yield kept
@@ -66,9 +73,8 @@ def chain(key: str, steps: list[Any], sources: list[Any], *given: Any) -> Iterat
         started = time.perf_counter()
 
 
-def _inputs(sources: Iterable[Any]) -> Iterator[pa.Table]:
-    for source in sources:
-        yield from input_of(source)
+def _part(table: pa.Table, cut: Cut) -> pa.Table:
+    return table if cut is None else table.slice(*cut)
 
 
 def received(key: str, holder: list[Any]) -> Any:
@@ -82,23 +88,33 @@ def received(key: str, holder: list[Any]) -> Any:
     return _received[key]
 
 
-def sample(key: str, holder: list[Any], block: pa.Table) -> Any:
+def sample(key: str, holder: list[Any], cut: Cut, block: pa.Table) -> Any:
     """A task: what an exchange must know of a block."""
-    return received(key, holder).sample(block)
+    return received(key, holder).sample(_part(block, cut))
 
 
-def split(key: str, holder: list[Any], where: Any, plan: Any, partitions: int, *given: pa.Table) -> list[Any]:
+def split(
+    key: str,
+    holder: list[Any],
+    where: Any,
+    plan: Any,
+    partitions: int,
+    cuts: Sequence[Cut],
+    *given: pa.Table,
+) -> list[Any]:
     """A task: how large the parts of some blocks are, and the parts."""
-    parts = parts_of(received(key, holder), given, where, plan, partitions)
+    parts = parts_of(received(key, holder), list(map(_part, given, cuts)), where, plan, partitions)
     kept = [blocks.compact(part) for part in parts]
     return [[(part.num_rows, blocks.size_of(part)) for part in kept], *kept]
 
 
-def merge(key: str, holder: list[Any], extra: Any, plan: Any, *parts: pa.Table) -> Iterator[Any]:
+def merge(
+    key: str, holder: list[Any], extra: Any, plan: Any, cuts: Sequence[Cut], *parts: pa.Table
+) -> Iterator[Any]:
     """A task: the blocks of one partition, each with what is known of it."""
     kernel = received(key, holder)
     started = time.perf_counter()
-    for table in merged(kernel, parts, extra, plan):
+    for table in merged(kernel, list(map(_part, parts, cuts)), extra, plan):
         kept = blocks.compact(table)
         yield kept
         yield Meta(kept.num_rows, blocks.size_of(kept), kept.schema, time.perf_counter() - started)
@@ -141,6 +157,14 @@ class MapActor:
         """True once the user's class is constructed."""
         return True
 
-    def chain(self, key: str, steps: list[Any], sources: list[Any], *given: Any) -> Iterator[Any]:
+    def chain(
+        self,
+        key: str,
+        steps: list[Any],
+        number: int,
+        sources: list[Any],
+        cuts: Sequence[Cut],
+        *given: pa.Table,
+    ) -> Iterator[Any]:
         """As the task of that name."""
-        yield from chain(key, steps, sources, *given)
+        yield from chain(key, steps, number, sources, cuts, *given)

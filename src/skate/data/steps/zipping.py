@@ -10,16 +10,16 @@ from skate.data.block import concat
 
 
 class ZipStep:
-    """`cuts` says, by dataset, which rows of which of its blocks are wanted: (from row, rows)."""
+    """`counts` says how many of the blocks that come in are of each dataset; each dataset's have as many rows in all."""
 
-    def __init__(self, cuts: Sequence[Sequence[tuple[int, int]]]) -> None:
-        self.cuts = cuts
+    def __init__(self, counts: Sequence[int]) -> None:
+        self.counts = counts
 
     def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
         blocks = iter(given)
         made: dict[str, pa.ChunkedArray] = {}
-        for cuts in self.cuts:
-            table = concat([next(blocks).slice(at, rows) for at, rows in cuts])
+        for count in self.counts:
+            table = concat([next(blocks) for _ in range(count)])
             for name in table.column_names:
                 free = name
                 number = 1

@@ -1,0 +1,97 @@
+"""Runs pieces of work in this process, one at a time, while there is little of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from skate.data.execution import work as works
+from skate.data.execution.bundle import Bundle
+from skate.data.execution.operators import Work
+from skate.data.steps import place
+
+#: Work runs in this process until that has taken so long, and the rest of the plan is given to workers.
+LOCAL_SECONDS = 0.05
+#: More than this is not read or computed in this process at a time.
+LOCAL_BYTES = 64 << 20
+#: Blocks that workers have made are fetched for work in this process if they are no larger than this together.
+FETCH_BYTES = 1 << 20
+
+Event = tuple[str, Work, Any]
+
+
+class LocalRunner:
+    """One piece of work at a time, in this process."""
+
+    def __init__(self) -> None:
+        self._active: tuple[Work, Iterator[Any]] | None = None
+        self.seconds = 0.0
+
+    @property
+    def busy(self) -> bool:
+        """True while a piece of work is under way."""
+        return self._active is not None
+
+    def takes(self, work: Work) -> bool:
+        """Whether a piece of work is small enough, and what ran here before was quick."""
+        if self.seconds >= LOCAL_SECONDS or not work.operator.compute.plain or work.bytes > LOCAL_BYTES:
+            return False
+        away = sum(each.bytes for each in work.bundles if isinstance(each, Bundle) and not each.here)
+        if away > FETCH_BYTES:
+            return False
+        sources = [each for each in work.bundles if not isinstance(each, Bundle)]
+        return sum(getattr(each, "bytes", 0) or 0 for each in sources) <= LOCAL_BYTES
+
+    def start(self, work: Work) -> None:
+        """Begin a piece of work; it goes on in `events`."""
+        work.operator.tally.here += 1
+        self._active = (work, self._run(work))
+
+    def events(self) -> list[Event]:
+        """The next thing that happens: ("block", work, bundle), ("done", work, result) or ("failed", work, error)."""
+        assert self._active is not None
+        work, flow = self._active
+        started = time.perf_counter()
+        place.begin(work.sequence)
+        try:
+            found = next(flow, None)
+        except Exception as error:  # the user's function may raise anything
+            from skate.util.debug import as_of_a_task  # only failures need it
+
+            self._active = None
+            return [("failed", work, as_of_a_task(work.operator.name, error))]
+        except BaseException:
+            self._active = None
+            raise
+        finally:
+            spent = time.perf_counter() - started
+            self.seconds += spent
+            work.seconds += spent
+        if isinstance(found, Bundle):
+            return [("block", work, found)]
+        self._active = None
+        return [("done", work, None if found is None else found[0])]
+
+    @staticmethod
+    def _run(work: Work) -> Iterator[Any]:
+        operator: Any = work.operator
+        if work.kind == "chain":
+            sources = [each.table() if isinstance(each, Bundle) else each for each in work.bundles]
+            steps = operator.steps if work.extra is None else work.extra
+            for table in works.run_steps(works.inputs(sources), steps, work.sequence):
+                yield Bundle.of(table)
+            return
+        tables = [bundle.table() for bundle in work.bundles]
+        if work.kind == "sample":
+            yield (operator.kernel.sample(tables[0]),)
+        elif work.kind == "split":
+            parts = works.parts_of(operator.kernel, tables, work.extra, operator.plan, operator.partitions)
+            yield ([Bundle.of(part) for part in parts],)
+        else:
+            for table in works.merged(operator.kernel, tables, work.extra, operator.plan):
+                yield Bundle.of(table)
+
+    def close(self) -> None:
+        """Drop what is under way."""
+        self._active = None

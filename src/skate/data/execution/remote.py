@@ -1,0 +1,270 @@
+"""Runs pieces of work in tasks of the session, and in actors for operators that want a pool."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import skate
+from skate.data.execution import work as works
+from skate.data.execution.actor_pool import ActorPool, asks_of, task_options
+from skate.data.execution.bundle import Bundle
+from skate.data.execution.local import Event
+from skate.data.execution.operators import Running, Work
+from skate.data.execution.policy import allot
+
+#: Blocks that a piece of work may have made and nobody has taken before it waits; each is two values of its stream.
+AHEAD_BLOCKS = 2
+
+_numbers = itertools.count()
+
+
+class _Stream:
+    """The results of one piece of work, as far as they came: a block, then what is known of it."""
+
+    __slots__ = ("work", "refs", "block")
+
+    def __init__(self, work: Work, refs: Any) -> None:
+        self.work = work
+        self.refs = refs
+        self.block: Any = None
+
+
+class RemoteRunner:
+    """Pieces of work as tasks, and in actors for operators that want a pool."""
+
+    def __init__(self, operators: list[Running], totals: Mapping[str, float]) -> None:
+        self._streams: dict[Any, _Stream] = {}
+        self._single: dict[Any, tuple[Work, Any]] = {}
+        self._holders: dict[int, tuple[str, list[Any]]] = {}
+        self._tasks: dict[str, Any] = {}
+        self._pools: dict[int, ActorPool] = {}
+        self._crowded = False
+        self._plan_pools(operators, totals)
+
+    def _plan_pools(self, operators: list[Running], totals: Mapping[str, float]) -> None:
+        """Say how many actors each pool gets, so that all pools and the tasks beside them find room.
+
+        Where that is not so for all of them, actors and tasks for which no CPUs were asked do without. Raises ValueError if not
+        even one actor of each can be had at the same time.
+        """
+        pooled: list[Any] = [op for op in operators if op.compute.actors is not None]
+        if not pooled:
+            return
+        tasks = any(op.compute.actors is None and not op.passes and not op.finished for op in operators)
+        ones = [1] * len(pooled)
+        for spare, lean in (1, False), (0, False), (0, True):
+            room = {**totals, "CPU": totals.get("CPU", 0) - (spare if tasks else 0)}
+            asked = [asks_of(op, lean) for op in pooled]
+            if allot(room, asked, ones) == ones:
+                break
+        else:
+            each = "; ".join(f"{op.name} asks for {asks_of(op, True)}" for op in pooled)
+            raise ValueError(
+                f"there is no room for one actor of each pool at the same time: {each}; the session has {dict(totals)}; ask for "
+                f"less with num_cpus= or num_gpus=, or start the session with more"
+            )
+        self._crowded = tasks and not spare
+        most = [
+            op.compute.actors[1] if asks else op.compute.actors[2]
+            for op, asks in zip(pooled, asked, strict=True)
+        ]
+        for op, count in zip(pooled, allot(room, asked, most), strict=True):
+            key, holder = self._holder(op, op.steps)
+            self._pools[id(op)] = ActorPool(op, key, holder, count, lean)
+
+    @property
+    def busy(self) -> bool:
+        """True while pieces of work are under way."""
+        return bool(self._streams or self._single)
+
+    def room(self, operator: Running) -> bool:
+        """Whether a piece of work can be started: a pool has an actor free for it."""
+        pool = self._pools.get(id(operator))
+        return pool is None or pool.room()
+
+    def _holder(self, operator: Running, what: Any) -> tuple[str, list[Any]]:
+        found = self._holders.get(id(what))
+        if found is None:
+            key = f"{operator.name}-{os.getpid()}-{next(_numbers)}-{os.urandom(6).hex()}"
+            found = self._holders[id(what)] = (key, [skate.put(what), what])
+        return found[0], found[1][:1]
+
+    def _remote(self, name: str, **options: Any) -> Any:
+        if name not in self._tasks:
+            self._tasks[name] = skate.remote(getattr(works, name))
+        return self._tasks[name].options(**options)
+
+    def start(self, work: Work) -> None:
+        """Submit a piece of work."""
+        operator: Any = work.operator
+        if work.kind == "chain":
+            self._start_chain(work)
+            return
+        options = task_options(operator, self._crowded)
+        key, holder = self._holder(operator, operator.kernel)
+        refs, cuts = _given(work)
+        if work.kind == "sample":
+            made = self._remote("sample", **options).remote(key, holder, cuts[0], refs[0])
+            self._single[made] = (work, None)
+        elif work.kind == "split":
+            count = operator.partitions
+            parts = self._remote("split", num_returns=count + 1, **options).remote(
+                key, holder, work.extra, operator.plan, count, cuts, *refs
+            )
+            self._single[parts[0]] = (work, parts[1:])
+        else:
+            task = self._remote("merge", **_streaming(options))
+            stream = task.remote(key, holder, work.extra, operator.plan, cuts, *refs)
+            self._streams[stream] = _Stream(work, stream)
+
+    def _start_chain(self, work: Work) -> None:
+        operator: Any = work.operator
+        key, holder = self._holder(operator, operator.steps if work.extra is None else work.extra)
+        sources = [each for each in work.bundles if not isinstance(each, Bundle)]
+        refs, cuts = _given(work)
+        pool = self._pools.get(id(operator))
+        if pool is not None and work.extra is None:
+            call = pool.submit(work, **_streaming({}))
+        else:
+            call = self._remote("chain", **_streaming(task_options(operator, self._crowded))).remote
+        stream = call(key, holder, work.sequence, sources, cuts, *refs)
+        self._streams[stream] = _Stream(work, stream)
+
+    # -- what happens
+
+    def events(self, readable: Callable[[Work], bool], timeout: float | None = None) -> list[Event] | None:
+        """Wait until something has happened: ("block", work, bundle), ("done", work, result) or ("failed", work, error).
+
+        Only streams of work for which `readable` is true are looked at; None if there is nothing to wait for. Raises the error
+        of an actor that could not be made.
+        """
+        waiting: list[Any] = [each for each, stream in self._streams.items() if readable(stream.work)]
+        waiting += self._single
+        waiting += [ref for pool in self._pools.values() for ref in pool.starting]
+        if not waiting:
+            return None
+        ready, _ = skate.wait(waiting, num_returns=1, timeout=timeout)
+        if ready:
+            ready, _ = skate.wait(waiting, num_returns=len(waiting), timeout=0)
+        found: list[Event] = []
+        for each in ready:
+            if each in self._single:
+                found.append(self._ended(each))
+            elif each in self._streams:
+                found += self._moved(each)
+        for pool in self._pools.values():
+            pool.look()
+        return found
+
+    def _ended(self, ref: Any) -> Event:
+        work, parts = self._single.pop(ref)
+        try:
+            result = skate.get(ref)
+        except Exception as error:  # whatever the task ended with
+            return ("failed", work, error)
+        if work.kind == "split":
+            result = [
+                Bundle(part, rows, size, None) for part, (rows, size) in zip(parts, result, strict=True)
+            ]
+        return ("done", work, result)
+
+    def _moved(self, key: Any) -> list[Event]:
+        """What has come of a stream: a block, its end, or half a block and no event yet."""
+        stream = self._streams[key]
+        event = self._one(key, stream)
+        while event is None and stream.refs.next_ready():
+            event = self._one(key, stream)
+        return [] if event is None else [event]
+
+    def _one(self, key: Any, stream: _Stream) -> Event | None:
+        work = stream.work
+        try:
+            ref = next(stream.refs)
+        except StopIteration:
+            self._drop(key)
+            if stream.block is None:
+                return ("done", work, None)
+            return ("failed", work, _error_of(stream.block, work))
+        if stream.block is None:
+            stream.block = ref
+            return None
+        try:
+            meta = skate.get(ref)
+        except Exception as error:  # the worker died between the two
+            self._drop(key)
+            return ("failed", work, error)
+        block, stream.block = stream.block, None
+        work.seconds += meta.seconds
+        return ("block", work, Bundle(block, meta.rows, meta.bytes, meta.schema))
+
+    def _drop(self, key: Any) -> None:
+        work = self._streams.pop(key).work
+        pool = self._pools.get(id(work.operator))
+        if pool is not None:
+            pool.ended(work)
+
+    # -- the end
+
+    def interrupt(self) -> None:
+        """End all that is under way, from any thread: whoever waits for it sees it end."""
+        for stream in list(self._streams.values()):
+            _cancel(stream.refs)
+        for pool in list(self._pools.values()):
+            pool.kill()
+
+    def finish(self, operator: Running) -> None:
+        """Nothing more is asked of an operator: its pieces of work are cancelled, its actors let go."""
+        for key, stream in list(self._streams.items()):
+            if stream.work.operator is operator:
+                del self._streams[key]
+                _cancel(stream.refs)
+        for ref, (work, _) in list(self._single.items()):
+            if work.operator is operator:
+                del self._single[ref]
+        pool = self._pools.pop(id(operator), None)
+        if pool is not None:
+            operator.tally.actors = pool.made
+            pool.kill()
+
+    def close(self) -> None:
+        """End what is under way, and the pools."""
+        for stream in self._streams.values():
+            _cancel(stream.refs)
+        self._streams.clear()
+        self._single.clear()
+        for pool in self._pools.values():
+            pool.operator.tally.actors = pool.made
+            pool.kill()
+        self._pools.clear()
+        self._holders.clear()
+
+
+def _streaming(options: dict[str, Any]) -> dict[str, Any]:
+    ahead = {"num_returns": "streaming", "_generator_backpressure_num_objects": 2 * AHEAD_BLOCKS}
+    return {**options, **ahead}
+
+
+def _given(work: Work) -> tuple[list[Any], list[works.Cut]]:
+    """Refs to the blocks of a piece of work, and which rows of each are meant."""
+    bundles = [each for each in work.bundles if isinstance(each, Bundle)]
+    refs = [bundle.stored() for bundle in bundles]
+    return refs, [None if bundle.at is None else (bundle.at, bundle.rows) for bundle in bundles]
+
+
+def _error_of(ref: Any, work: Work) -> Exception:
+    """The error that came instead of a block."""
+    try:
+        skate.get(ref)
+    except Exception as error:  # whatever the task ended with
+        return error
+    return RuntimeError(f"{work} gave a block and ended without saying how large it is")
+
+
+def _cancel(stream: Any) -> None:
+    try:
+        stream.close()
+    except Exception:  # the session may be over, or the work already
+        return

@@ -1,0 +1,46 @@
+"""The operators of a plan in order, and where the results of each go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from skate.data.execution.operators import Running
+
+
+class Topology:
+    """A tree of operators; the last one gives what the plan gives."""
+
+    def __init__(self) -> None:
+        self.operators: list[Running] = []
+        self._targets: dict[int, tuple[Running, int]] = {}
+        self._sources: dict[int, list[Running]] = {}
+
+    def add(self, operator: Running, inputs: Sequence[Running] = ()) -> Running:
+        """Enter an operator behind its inputs."""
+        self.operators.append(operator)
+        self._sources[id(operator)] = list(inputs)
+        for number, each in enumerate(inputs):
+            self._targets[id(each)] = (operator, number)
+        return operator
+
+    @property
+    def last(self) -> Running:
+        """The operator whose results are those of the plan."""
+        return self.operators[-1]
+
+    def target_of(self, operator: Running) -> tuple[Running, int] | None:
+        """The operator that takes the results of one, and as which of its inputs; None for the last."""
+        return self._targets.get(id(operator))
+
+    def before(self, operator: Running) -> Iterator[Running]:
+        """All operators that an operator gets its blocks from, near ones first."""
+        for each in self._sources[id(operator)]:
+            yield each
+            yield from self.before(each)
+
+    def after(self, operator: Running) -> Iterator[Running]:
+        """All operators that the results of one go through, near ones first."""
+        target = self.target_of(operator)
+        while target is not None:
+            yield target[0]
+            target = self.target_of(target[0])
