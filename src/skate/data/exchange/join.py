@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import acero
 
 from skate.data.block.table import common_type
 from skate.data.exchange.hashing import partition_of
@@ -155,6 +154,8 @@ class JoinKernel(Kernel):
             asked["left_output"] = []
         if self.only == 0:
             asked["right_output"] = []
+        from pyarrow import acero  # it imports pandas, which only joins should pay for
+
         options = acero.HashJoinNodeOptions(how, **asked)
         for at in range(0, max(1, divided.table.num_rows if divided else 1), rows):
             inputs = [
