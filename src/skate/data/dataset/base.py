@@ -11,6 +11,7 @@ from skate.data.execution.bundle import Bundle
 from skate.data.execution.executor import Executor
 from skate.data.execution.physical import Physical
 from skate.data.plan.operators import FromBlocks, Operator
+from skate.data.plan.rules import optimized
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset, MaterializedDataset
@@ -45,7 +46,8 @@ class DatasetBase:
 
     def _run(self) -> Iterator[Bundle]:
         """The blocks of the plan, in order, as they come."""
-        executor = self._last_run = Executor(Physical(self._context).build(self._plan), self._context)
+        topology = Physical(self._context).build(optimized(self._plan))
+        executor = self._last_run = Executor(topology, self._context, self._name)
         return executor.run()
 
     def _tables(self) -> Iterator[Any]:

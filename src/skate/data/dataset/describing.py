@@ -9,8 +9,10 @@ import cloudpickle
 
 from skate.data.context import DataContext
 from skate.data.dataset.base import DatasetBase
+from skate.data.execution.physical import Physical
 from skate.data.plan import explaining
 from skate.data.plan import operators as logical
+from skate.data.plan.rules import optimized
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -47,12 +49,17 @@ class Describing(DatasetBase):
 
     def explain(self) -> None:
         """Print the plan as it is written, as it is optimized, and as it would run."""
+        better = optimized(self._plan)
         print("-------- Logical plan --------")
         print(explaining.tree(self._plan))
+        print("-------- Logical plan, optimized --------")
+        print(explaining.tree(better))
+        print("-------- Physical plan --------")
+        print(Physical(self._context).build(better).text())
 
     def stats(self) -> str:
         """What the last run took, by operator, as text; empty if it has not run."""
-        return ""
+        return "" if self._last_run is None else self._last_run.report()
 
     # -- plans as bytes
 

@@ -16,13 +16,15 @@ from skate.data.execution.bundle import Bundle
 from skate.data.execution.limits import Limits
 from skate.data.execution.local import LOCAL_BYTES, Event, LocalRunner
 from skate.data.execution.operators import Running, Work
+from skate.data.execution.progress import progress_of
+from skate.data.execution.stats import report
 from skate.data.execution.topology import Topology
 
 
 class Executor:
     """One run of a plan."""
 
-    def __init__(self, topology: Topology, context: DataContext) -> None:
+    def __init__(self, topology: Topology, context: DataContext, name: str | None = None) -> None:
         self.topology = topology
         self.context = context
         self.local = LocalRunner()
@@ -34,6 +36,7 @@ class Executor:
         self.cancelled = False
         self._ended: set[int] = set()
         self._limits = Limits(LOCAL_BYTES, 1 << 30)
+        self._progress = progress_of(topology, context, name)
 
     def run(self) -> Iterator[Bundle]:
         """The blocks of the plan, in order, as they come."""
@@ -41,6 +44,8 @@ class Executor:
             last = self.topology.last
             while not self.cancelled:
                 self._move()
+                if self._progress is not None:
+                    self._progress.look()
                 while last.outputs.ready:
                     yield last.outputs.pop()
                 if last.finished:
@@ -59,9 +64,16 @@ class Executor:
 
     def close(self) -> None:
         """End what is under way."""
+        if self._progress is not None:
+            self._progress.close()
         self.local.close()
         if self.remote is not None:
             self.remote.close()
+
+    def report(self) -> str:
+        """What the run took so far, by operator."""
+        seconds = self.seconds or time.perf_counter() - self.started
+        return report(self.topology.operators, seconds, self.errors)
 
     # -- blocks
 

@@ -32,6 +32,22 @@ class Topology:
         """The operator that takes the results of one, and as which of its inputs; None for the last."""
         return self._targets.get(id(operator))
 
+    def text(self) -> str:
+        """One line an operator, the last first, each below the one it feeds."""
+        return "\n".join(self._lines(self.last))
+
+    def _lines(self, operator: Running) -> list[str]:
+        actors = operator.compute.actors
+        kind = "" if actors is None else ", in actors"
+        found = [f"{operator.name}{kind}"]
+        sources = self._sources[id(operator)]
+        for number, each in enumerate(sources):
+            inner = self._lines(each)
+            bar = "   " if number == len(sources) - 1 else "|  "
+            found.append("+- " + inner[0])
+            found += [bar + line for line in inner[1:]]
+        return found
+
     def before(self, operator: Running) -> Iterator[Running]:
         """All operators that an operator gets its blocks from, near ones first."""
         for each in self._sources[id(operator)]:

@@ -68,7 +68,10 @@ class Read(Operator):
 
     @property
     def name(self) -> str:
-        return f"Read{self.datasource.get_name()}"
+        said = [f"columns={list(self.columns)}"] if self.columns is not None else []
+        said += [f"where={self.predicate}"] if self.predicate is not None else []
+        said += [f"limit={self.limit}"] if self.limit is not None else []
+        return f"Read{self.datasource.get_name()}" + (f"({', '.join(said)})" if said else "")
 
 
 # -- one block after the other

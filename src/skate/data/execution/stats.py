@@ -1,0 +1,104 @@
+"""What a run took, by operator, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from skate.data.execution.operators import Running
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def report(operators: Sequence[Running], seconds: float, errors: int) -> str:
+    """A few lines for each operator that had something to do, and one for the whole run."""
+    lines: list[str] = []
+    number = 0
+    for operator in operators:
+        if operator.tally.rows_of_blocks or operator.tasks:
+            number += 1
+            lines += _of(number, operator, seconds)
+    if not operators:
+        return ""
+    last = operators[-1].tally
+    lines.append(f"In all: {rows_text(last.rows_out)} in {seconds:.2f} s{_rate(last.rows_out, seconds)}")
+    if errors:
+        lines.append(f"{errors} pieces of work failed and were left out (max_errored_blocks)")
+    return "\n".join(lines)
+
+
+def _of(number: int, operator: Running, seconds: float) -> list[str]:
+    tally = operator.tally
+    blocks = len(tally.rows_of_blocks)
+    where = _where(operator)
+    lines = [f"Operator {number} {operator.name}: {blocks} blocks{where}"]
+    if blocks:
+        least, most = min(tally.rows_of_blocks), max(tally.rows_of_blocks)
+        lines.append(
+            f"  rows     {tally.rows_out:,} out"
+            + (f" of {tally.rows_in:,} in" if operator.inputs else "")
+            + f"; a block {least:,} to {most:,}, {tally.rows_out // blocks:,} on average"
+        )
+        low, high = min(tally.bytes_of_blocks), max(tally.bytes_of_blocks)
+        lines.append(
+            f"  bytes    {size_text(tally.bytes_out)}; a block {size_text(low)} to {size_text(high)}, "
+            f"{size_text(tally.bytes_out // blocks)} on average"
+        )
+    if tally.seconds:
+        total = sum(tally.seconds)
+        lines.append(
+            f"  work     {total:.3f} s in {len(tally.seconds)} pieces, {min(tally.seconds):.3f} to {max(tally.seconds):.3f} s"
+            f"{_rate(tally.rows_out, total)}"
+        )
+    return lines
+
+
+def _where(operator: Running) -> str:
+    if not operator.tasks:
+        return ""
+    here = operator.tally.here
+    away = operator.tasks - here
+    parts = []
+    if away:
+        actors = operator.tally.actors
+        parts.append(f"{away} {'calls of ' + str(actors) + ' actors' if actors else 'tasks'}")
+    if here:
+        parts.append(f"{here} pieces in this process")
+    return ", by " + " and ".join(parts)
+
+
+def _rate(rows: int, seconds: float) -> str:
+    return f", {rows / seconds:,.0f} rows/s" if seconds > 0 and rows else ""
+
+
+def rows_text(rows: int) -> str:
+    """A number of rows."""
+    return f"{rows:,} row{'' if rows == 1 else 's'}"
+
+
+def size_text(size: float) -> str:
+    """A number of bytes in a unit that a person can read."""
+    for unit in _UNITS:
+        if size < 1024 or unit == _UNITS[-1]:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError("the last unit takes all")
+
+
+def summary(operators: Sequence[Any], seconds: float) -> dict[str, Any]:
+    """The same as numbers: by operator name, and for the run."""
+    return {
+        "seconds": seconds,
+        "operators": [
+            {
+                "name": each.name,
+                "rows_in": each.tally.rows_in,
+                "rows_out": each.tally.rows_out,
+                "bytes_out": each.tally.bytes_out,
+                "blocks": len(each.tally.rows_of_blocks),
+                "work_seconds": sum(each.tally.seconds),
+                "tasks": each.tasks,
+            }
+            for each in operators
+        ],
+    }
