@@ -204,6 +204,7 @@ class ChainRunning(Running):
         self.steps = list(steps)
         self.compute = compute or Compute()
         self.rows_at_least = rows_at_least
+        self.bytes_at_least = 0
         self.queue: deque[list[Any]] = deque([source] for source in sources or ())
         self.cpus = float(self.compute.remote_args.get("num_cpus") or 1)
         self._gathered: list[Bundle] = []
@@ -214,7 +215,8 @@ class ChainRunning(Running):
         self.tally.rows_in += bundle.rows
         self._gathered.append(bundle)
         self._gathered_rows += bundle.rows
-        if self._gathered_rows >= self.rows_at_least:
+        enough = self._gathered_rows >= self.rows_at_least
+        if enough and sum(each.bytes for each in self._gathered) >= self.bytes_at_least:
             self._close()
 
     def end(self, source: int) -> None:

@@ -83,7 +83,8 @@ class Physical:
         """A run of steps that go into one task, with the read before them if there is one."""
         nodes: list[Any] = [node]
         compute: Compute = getattr(node, "compute", None) or Compute()
-        while True:
+        rows, size = _least(node)
+        while not rows and not size:  # how much there is to be written shows when it has been made
             before = nodes[-1].inputs[0]
             fusible = isinstance(before, (*_FUSED, logical.Read)) and self._users.get(id(before), 1) == 1
             if not fusible:
@@ -98,7 +99,6 @@ class Physical:
                 break
         nodes.reverse()
         steps: list[Any] = []
-        rows = 0
         for each in nodes:
             if not isinstance(each, logical.Read):
                 steps += each.steps if isinstance(each, logical.Steps) else [self._step(each)]
@@ -110,14 +110,16 @@ class Physical:
             return self.topology.add(self._read(nodes[0], steps, compute, nodes[1:]))
         source = self._operator(nodes[0].inputs[0])
         name = "->".join(each.name for each in nodes)
-        return self.topology.add(ChainRunning(name, steps, compute=compute, rows_at_least=rows), [source])
+        running = ChainRunning(name, steps, compute=compute, rows_at_least=rows)
+        running.bytes_at_least = size
+        return self.topology.add(running, [source])
 
     def _read(
         self, node: logical.Read, steps: list[Any], compute: Compute, then: Sequence[logical.Operator] = ()
     ) -> Running:
         wanted = node.parallelism
         if wanted < 1:
-            wanted = self._blocks_for(node.datasource.estimate_inmemory_data_size())
+            wanted = self._blocks_for(node.datasource.bytes_of_work())
         tasks = node.datasource.get_read_tasks(wanted, node.limit)
         steps = steps or [SizeStep(self.context.most_bytes)]
         name = "->".join([node.name, *(each.name for each in then)])
@@ -147,6 +149,14 @@ class Physical:
             return SampleStep(node.fraction, node.seed)
         assert isinstance(node, logical.Write)
         return WriteStep(node.datasink)
+
+
+def _least(node: Any) -> tuple[int, int]:
+    """The rows and bytes that each task of a write should have at least."""
+    if not isinstance(node, logical.Write):
+        return 0, 0
+    rows, size = (getattr(node.datasink, f"min_{what}_per_write", None) for what in ("rows", "bytes"))
+    return int(rows or 0), int(size or 0)
 
 
 def _with_steps(node: logical.Exchange) -> logical.Operator:

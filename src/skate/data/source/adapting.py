@@ -45,6 +45,9 @@ class Adapted(Datasource):
             return None
         return found
 
+    def bytes_of_work(self) -> int | None:
+        return self._known("bytes_of_work") or self.estimate_inmemory_data_size()
+
     def get_read_tasks(
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
     ) -> list[ReadTask]:
@@ -86,4 +89,7 @@ class Adapted(Datasource):
 
     def _known(self, name: str) -> Any:
         ask = getattr(self.inner, name, None)
-        return None if ask is None or self._reader is not self.inner else ask()
+        try:
+            return None if ask is None or self._reader is not self.inner else ask()
+        except NotImplementedError:
+            return None

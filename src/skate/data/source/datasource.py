@@ -92,6 +92,10 @@ class Datasource:
         """At most `parallelism` tasks, or more if that is what the data is in."""
         raise NotImplementedError
 
+    def bytes_of_work(self) -> int | None:
+        """What reading costs, in bytes, which decides into how many tasks it goes: small files cost more than their bytes."""
+        return self.estimate_inmemory_data_size()
+
     def create_reader(self, **read_args: Any) -> Reader:
         """A reader, for datasources of the older kind: those that have `create_reader` or `prepare_read` of their own."""
         return _DatasourceReader(self, read_args)

@@ -188,6 +188,10 @@ class FileBasedDatasource(Datasource):
     def estimate_inmemory_data_size(self) -> int | None:
         return sum(self._bytes_of(each) for each in self._files)
 
+    def bytes_of_work(self) -> int | None:
+        estimate = self.estimate_inmemory_data_size()
+        return None if estimate is None else estimate + OPEN_COST * (len(self._files) - 1)
+
     def _bytes_of(self, file: Listed) -> int:
         size = _UNKNOWN_SIZE if file.size is None else file.size
         packed = 3.0 if streams.compression_of(file.path) else 1.0

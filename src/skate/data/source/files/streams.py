@@ -135,7 +135,7 @@ class _Range:
         self._at = max(0, start - 1)
         self._end = end
         self._skip = bool(start)
-        self._over = False
+        self._over = start >= end
 
     def read(self, size: int) -> bytes:
         while not self._over:
@@ -151,9 +151,9 @@ class _Range:
                     self._over = self._at >= self._end
                     continue
                 self._skip = False
-            if self._at + begin >= self._end:
-                self._over = True
-                break
+                if self._at + begin >= self._end:
+                    self._over = True
+                    break
             after = self._at + len(data)
             if after >= self._end:
                 # The line that has the last byte of the range is the last one.

@@ -63,11 +63,12 @@ class JSONDatasource(FileBasedDatasource):
 
     def _is_array(self, path: str) -> bool:
         with streams.open_file(self._filesystem, path, {}) as file:
-            return bool(file.read(4096).lstrip()[:1] == b"[")
+            head: bytes = file.read(4096)
+            return head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"["
 
     def _read_stream(self, f: pa.NativeFile, path: str) -> Iterator[pa.Table]:
         head = f.read(4096)
-        if head.lstrip()[:1] == b"[" and not self._only_lines:
+        if head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"[" and not self._only_lines:
             yield from self._array(head, f, path)
             return
         yield from self._parsed(streams.lines_at_once(_Prefixed(head, f), _CHUNK), path, True)

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.orc as paorc
 
@@ -56,4 +57,7 @@ class ORCDatasink(BlockBasedFileDatasink):
     def write_tables(self, tables: Iterable[pa.Table], file: Any) -> None:
         with paorc.ORCWriter(file, **arguments_of(self.args_fn, self.args)) as writer:
             for table in tables:
+                if any(pa.types.is_nested(field.type) for field in table.schema):
+                    # Arrow's writer forgets which rows are null in a struct that begins inside another array.
+                    table = table.take(pa.array(np.arange(table.num_rows)))
                 writer.write(table)

@@ -55,7 +55,8 @@ class WebDatasetDatasource(FileBasedDatasource):
             for decoder in self._decoders:
                 sample = decode(sample, path) if decoder in (True, "") else _called(decoder, sample)
             if self._expand and isinstance(sample.get("json"), dict):
-                sample = {**sample, **sample.pop("json")}
+                entries = sample.pop("json")
+                sample = {**sample, **entries}
             waiting.append({name: _as_value(value) for name, value in sample.items()})
             if len(waiting) >= _SAMPLES_AT_ONCE:
                 yield from_rows(waiting)

@@ -1,0 +1,22 @@
+"""One session for each module of these tests: what is read and written in tasks is so in two workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+import skate
+
+# Arrow opens a pipe for Ctrl-C when it first reads CSV, and keeps it: that is not what a test leaves behind.
+pyarrow.csv.read_csv(pa.BufferReader(b"a\n1\n"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def session() -> Iterator[None]:
+    """A node of two CPUs."""
+    skate.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    skate.shutdown()
