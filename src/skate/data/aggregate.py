@@ -455,7 +455,7 @@ class ApproximateQuantile(AggregateFnV2):
         super().__init__(alias_name or f"approx_quantile({on})", _nothing, on=on, ignore_nulls=True)
 
     def aggregate_block(self, block: Any) -> Any:
-        numbers = block.column(self.on).cast(pa.float64()).drop_null().to_numpy()
+        numbers = block.column(self.on).cast(pa.float64(), safe=False).drop_null().to_numpy()
         return Ranks.of(numbers).cut(self._kept) if len(numbers) else None
 
     def combine(self, current_accumulator: Any, new: Any) -> Any:

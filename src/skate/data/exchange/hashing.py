@@ -97,7 +97,7 @@ def _numbers(array: pa.Array) -> np.ndarray:
     """Values as words of 64 bits, the same for equal values of different types."""
     kind = array.type
     if pa.types.is_decimal(kind):
-        array = pc.cast(array, pa.float64())
+        array = pc.cast(array, pa.float64(), safe=False)
     elif pa.types.is_temporal(kind):
         return _times(array)
     values = _plain(array)

@@ -105,7 +105,7 @@ class Quantiles(Collected):
 
     def start(self, column: pa.ChunkedArray | None, groups: Groups) -> States:
         assert column is not None
-        return super().start(column.cast(pa.float64()), groups)
+        return super().start(column.cast(pa.float64(), safe=False), groups)
 
     def finish(self, states: States) -> pa.Array:
         lists = _whole(states[0])

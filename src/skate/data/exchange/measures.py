@@ -147,7 +147,7 @@ class Moments(Measure):
 
     def asked_of(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         # As floats, whose sums cannot wrap around.
-        return column if column.type == pa.float64() else column.cast(pa.float64())
+        return column if column.type == pa.float64() else column.cast(pa.float64(), safe=False)
 
     def gathered(self, found: States) -> States:
         if self.ddof is None:
@@ -161,10 +161,18 @@ class Moments(Measure):
         if self.ddof is None:
             return [*both, pa.array(groups.sum(_floats(states[2])))]
         means, squares = _floats(states[2]), _floats(states[3])
+        # Means as distances from one of them: their sum has the digits in which they differ.
+        base = np.zeros(groups.count)
+        base[groups.ids[counts > 0]] = means[counts > 0]
+        apart = np.where(counts > 0, means - base[groups.ids], 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            mean = groups.sum(counts * means) / total
-        apart = np.where(counts > 0, means - mean[groups.ids], 0.0)
-        return [*both, pa.array(mean), pa.array(groups.sum(squares + counts * apart**2))]
+            middle = groups.sum(counts * apart) / total
+        spread = counts * (apart - middle[groups.ids]) ** 2
+        return [
+            *both,
+            pa.array(base + middle),
+            pa.array(groups.sum(squares + np.where(counts > 0, spread, 0.0))),
+        ]
 
     def finish(self, states: States) -> pa.Array:
         counts, missing = _floats(states[0]), _floats(states[1])
@@ -208,7 +216,7 @@ class Share(Measure):
 
 def _floats(column: Any) -> np.ndarray:
     """Numbers of a state; 0 where there is none."""
-    filled = column.cast(pa.float64()).fill_null(0.0)
+    filled = column.cast(pa.float64(), safe=False).fill_null(0.0)
     numbers: np.ndarray = (
         filled.to_numpy(zero_copy_only=False) if isinstance(filled, pa.Array) else filled.to_numpy()
     )
