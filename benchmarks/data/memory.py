@@ -74,8 +74,8 @@ def rows_of(batch: dict[str, Any]) -> dict[str, Any]:
 
     ids = batch["id"].astype(np.uint64)
     mixed = ids * np.uint64(0x9E3779B97F4A7C15)
-    payload = np.frombuffer(np.random.default_rng(int(ids[0])).bytes(80 * len(ids)), np.uint8).reshape(-1, 80)
-    return {"key": mixed.astype(np.int64), "id": batch["id"], "payload": payload}
+    payload = np.frombuffer(np.random.default_rng(int(ids[0])).bytes(76 * len(ids)), np.uint8).reshape(-1, 76)
+    return {"key": mixed.astype(np.int64), "id": batch["id"], "group": mixed % 5000, "payload": payload}
 
 
 def run(operation: str, gigabytes: float, budget: float) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def work(operation: str, made: Any, rows: int, blocks: int) -> Any:
     if operation == "sort":
         return made.sort("key")
     if operation == "groupby":
-        return made.groupby("key").map_groups(len_of, batch_format=None)
+        return made.groupby("group").map_groups(len_of, batch_format=None)
     half = ray.data.range(rows, override_num_blocks=blocks).map_batches(rows_of)
     return made.join(half, "inner", 16, on=("key",), right_suffix="_r")
 

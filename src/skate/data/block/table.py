@@ -16,6 +16,8 @@ Batch = Any
 FORMATS = ("default", "numpy", "pandas", "pyarrow", None)
 #: A slice that keeps more than this many times its own bytes alive is worth a copy.
 _SLACK = 1.25
+#: More chunks than this are put together if they have fewer rows each than this.
+_CHUNKS, _CHUNK_ROWS = 8, 4096
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -127,8 +129,14 @@ def size_of(table: pa.Table) -> int:
 
 
 def compact(table: pa.Table) -> pa.Table:
-    """The same block, copied if it is a small part of what it keeps alive."""
-    if table.get_total_buffer_size() <= _SLACK * table.nbytes + 4096:
+    """The same block, copied if it is a small part of what it keeps alive, and put together if it is in shreds.
+
+    Chunks are counted one by one: two that are slices of one buffer take it along twice.
+    """
+    if any(column.num_chunks > _CHUNKS and len(column) < _CHUNK_ROWS * column.num_chunks for column in table.columns):
+        return table.combine_chunks()
+    kept = sum(chunk.get_total_buffer_size() for column in table.columns for chunk in column.chunks)
+    if kept <= _SLACK * table.nbytes + 4096:
         return table
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:

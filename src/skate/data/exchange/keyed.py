@@ -104,7 +104,7 @@ class GroupStep:
             waiting.append(table)
             size += table.nbytes
             if size >= BLOCK_BYTES:
-                yield concat(waiting)
+                yield solid(concat(waiting))
                 waiting, size = [], 0
         if waiting:
-            yield concat(waiting)
+            yield solid(concat(waiting))
