@@ -27,6 +27,7 @@ _HOMES = {
     "skate.data.reading.media": (
         "read_binary_files", "read_images", "read_numpy", "read_text", "read_tfrecords", "read_webdataset",
     ),
+    "skate.data.preprocessor": ("Preprocessor",),
     "skate.data.reading.memory": ("range", "from_items"),
     "skate.data.reading.tables": ("read_avro", "read_csv", "read_json", "read_orc", "read_parquet"),
     "skate.data.source.datasink": ("Datasink", "SaveMode"),

@@ -1,0 +1,214 @@
+"""What all preprocessors have in common: fitted on a dataset, then applied to datasets and to batches."""
+
+from __future__ import annotations
+
+import base64
+import enum
+import pickle
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import cloudpickle
+import pyarrow as pa
+
+from skate.data import block as blocks
+from skate.data.block.names import known
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
+_MAGIC = b"SKPP\x01"
+
+
+class PreprocessorNotFittedException(RuntimeError):
+    """A preprocessor was asked to transform before it was fitted."""
+
+
+class Preprocessor:
+    """Learns from a dataset by `fit`, and changes datasets (`transform`) and batches (`transform_batch`) by what it learnt.
+
+    Subclasses define `_fit(dataset)`, which returns self, and one of `_transform_arrow(table)`, `_transform_pandas(frame)` and
+    `_transform_numpy(dict of arrays)`; with nothing to learn they set `_is_fittable = False`. What `_fit` learns is kept in
+    attributes whose names end with an underscore.
+    """
+
+    class FitStatus(str, enum.Enum):
+        """Whether there is something to learn, and whether it has been learnt."""
+
+        NOT_FITTABLE = "NOT_FITTABLE"
+        NOT_FITTED = "NOT_FITTED"
+        PARTIALLY_FITTED = "PARTIALLY_FITTED"
+        FITTED = "FITTED"
+
+    _is_fittable = True
+    #: The arguments that `repr` shows, in order.
+    _shown: ClassVar[tuple[str, ...]] = ()
+
+    def fit_status(self) -> FitStatus:
+        """Whether it is fitted."""
+        if not self._is_fittable:
+            return self.FitStatus.NOT_FITTABLE
+        return self.FitStatus.FITTED if self._check_has_fitted_state() else self.FitStatus.NOT_FITTED
+
+    def _check_has_fitted_state(self) -> bool:
+        return any(
+            name.endswith("_") and not name.startswith("_") and value is not None
+            for name, value in vars(self).items()
+        )
+
+    def has_stats(self) -> bool:
+        """Whether something has been learnt."""
+        return self._check_has_fitted_state()
+
+    def fit(self, ds: Dataset) -> Preprocessor:
+        """Learn from a dataset, which runs. Returns self; what was learnt before is forgotten."""
+        if self._is_fittable:
+            for name in self.get_input_columns():
+                self._known(ds, name)
+            self._fit(ds)
+        return self
+
+    def _known(self, ds: Dataset, name: str) -> None:
+        present = ds.columns()
+        if present is not None:
+            known(present, name)
+
+    def fit_transform(
+        self,
+        ds: Dataset,
+        *,
+        transform_num_cpus: float | None = None,
+        transform_memory: float | None = None,
+        transform_batch_size: int | None = None,
+        transform_concurrency: int | None = None,
+    ) -> Dataset:
+        """Learn from a dataset and apply it to the same; options are those of `transform`."""
+        self.fit(ds)
+        return self.transform(
+            ds,
+            batch_size=transform_batch_size,
+            num_cpus=transform_num_cpus,
+            memory=transform_memory,
+            concurrency=transform_concurrency,
+        )
+
+    def transform(
+        self,
+        ds: Dataset,
+        *,
+        batch_size: int | None = None,
+        num_cpus: float | None = None,
+        memory: float | None = None,
+        concurrency: int | None = None,
+    ) -> Dataset:
+        """The dataset changed by what was learnt; runs when the result does. Raises PreprocessorNotFittedException."""
+        self._need_fit("transform")
+        step = _Transform(self)
+        return ds.map_batches(
+            step,
+            batch_format="pyarrow",
+            batch_size=batch_size,
+            num_cpus=num_cpus,
+            memory=memory,
+            concurrency=concurrency,
+        )
+
+    def transform_batch(self, data: Any) -> Any:
+        """A batch (DataFrame, Table or dict of arrays) changed by what was learnt, in the form that it was given in."""
+        self._need_fit("transform_batch")
+        table = blocks.from_batch(data)
+        made = self._transformed(table)
+        if isinstance(data, (pa.Table, pa.RecordBatch)):
+            return made
+        return blocks.to_batch(made, "pandas" if hasattr(data, "iloc") else "numpy")
+
+    def _need_fit(self, word: str) -> None:
+        if self.fit_status() in (self.FitStatus.NOT_FITTED, self.FitStatus.PARTIALLY_FITTED):
+            raise PreprocessorNotFittedException(
+                f"{self!r} has not been fitted; call fit(ds) before {word}(), or fit_transform(ds)"
+            )
+
+    def _transformed(self, table: pa.Table) -> pa.Table:
+        """One block, by whichever of the three methods the class defines."""
+        own = type(self)
+        if own._transform_arrow is not Preprocessor._transform_arrow:
+            return blocks.from_batch(self._transform_arrow(table))
+        for form, method in (("pandas", "_transform_pandas"), ("numpy", "_transform_numpy")):
+            if getattr(own, method) is not getattr(Preprocessor, method):
+                return blocks.from_batch(getattr(self, method)(blocks.to_batch(table, form)))
+        raise NotImplementedError(
+            f"{own.__name__} defines none of _transform_arrow, _transform_pandas and _transform_numpy"
+        )
+
+    # -- for subclasses to define
+
+    def _fit(self, ds: Dataset) -> Preprocessor:
+        raise NotImplementedError(
+            f"{type(self).__name__} must define _fit(self, ds), or set _is_fittable = False"
+        )
+
+    def _transform_arrow(self, table: pa.Table) -> pa.Table:
+        raise NotImplementedError
+
+    def _transform_pandas(self, df: Any) -> Any:
+        raise NotImplementedError
+
+    def _transform_numpy(self, np_data: dict[str, Any]) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def get_input_columns(self) -> list[str]:
+        """The columns that are read."""
+        return list(getattr(self, "columns", []))
+
+    def get_output_columns(self) -> list[str]:
+        """The columns that are made."""
+        return list(getattr(self, "output_columns", self.get_input_columns()))
+
+    @classmethod
+    def _derive_and_validate_output_columns(
+        cls, columns: Sequence[str], output_columns: Sequence[str] | None
+    ) -> list[str]:
+        if isinstance(columns, str) or not all(isinstance(each, str) for each in columns):
+            raise TypeError(f"columns of {cls.__name__} is a list of names, not {columns!r}")
+        if output_columns is None:
+            return list(columns)
+        if len(output_columns) != len(columns):
+            raise ValueError(
+                f"{cls.__name__} has {len(columns)} columns but {len(output_columns)} output_columns; give one for each"
+            )
+        return list(output_columns)
+
+    # -- as bytes
+
+    def serialize(self) -> bytes:
+        """The preprocessor with what it learnt, as bytes for `deserialize`."""
+        return _MAGIC + bytes(cloudpickle.dumps(self, protocol=5))
+
+    @staticmethod
+    def deserialize(serialized: str | bytes) -> Preprocessor:
+        """What `serialize` gave. Read only what you trust: it is a pickle. Raises ValueError for other bytes."""
+        data = base64.b64decode(serialized) if isinstance(serialized, str) else bytes(serialized)
+        if not data.startswith(_MAGIC):
+            raise ValueError("these bytes are no preprocessor that serialize() has written")
+        found = pickle.loads(data[len(_MAGIC) :])
+        if not isinstance(found, Preprocessor):
+            raise ValueError(f"a preprocessor was expected, and found was a {type(found).__name__}")
+        return found
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={getattr(self, name, None)!r}" for name in self._shown)
+        return f"{type(self).__name__}({shown})"
+
+
+SerializablePreprocessorBase = Preprocessor
+
+
+class _Transform:
+    """The step of `transform`, called as the preprocessor is."""
+
+    def __init__(self, preprocessor: Preprocessor) -> None:
+        self.preprocessor = preprocessor
+        self.__name__ = type(preprocessor).__name__
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        return self.preprocessor._transformed(table)

@@ -1,0 +1,241 @@
+"""Categories to numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skate.data.block import columns as values_of
+from skate.data.block import tensors
+from skate.data.block.names import known
+from skate.data.expressions.namespaces.lists import list_over
+from skate.data.preprocessor import Preprocessor
+from skate.data.preprocessors.base import ColumnPreprocessor, counts_of, hashable, is_list, put
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
+Index = dict[Any, int]
+
+
+def fitted(
+    ds: Dataset,
+    columns: Sequence[str],
+    most: Mapping[str, int] | None = None,
+    inside_lists: bool = True,
+    nulls: bool = False,
+) -> dict[str, Index]:
+    """Numbers for the different values of columns, in their order; for only the `most` frequent if there is such a bound.
+
+    Raises ValueError for nulls, which are left out if `nulls` are allowed, and for values that have no order among themselves.
+    """
+    for name in most or {}:
+        if name not in columns:
+            raise ValueError(
+                f"max_categories names {name!r}, which is none of the columns {', '.join(columns)}"
+            )
+    found: dict[str, Index] = {}
+    for name, counts in counts_of(ds, columns, inside_lists).items():
+        missing = [value for value in counts if value is None or value != value]
+        if missing and not nulls:
+            raise ValueError(
+                f"column {name!r} has nulls, which are no category; fill them first, as by SimpleImputer"
+            )
+        kept = [value for value in counts if value not in missing]
+        if most and name in most:
+            kept = sorted(kept, key=lambda value: (-counts[value], str(value)))[: most[name]]  # noqa: B023
+        try:
+            found[name] = {value: at for at, value in enumerate(sorted(kept))}
+        except TypeError as error:
+            raise ValueError(
+                f"the values of column {name!r} have no order, so that they cannot be numbered: {error}"
+            ) from None
+    return found
+
+
+def numbered(column: pa.ChunkedArray, index: Index) -> pa.ChunkedArray:
+    """The number of each value, null for those that have none."""
+    if pa.types.is_dictionary(column.type):
+        column = pa.chunked_array(
+            [chunk.cast(column.type.value_type) for chunk in column.chunks], column.type.value_type
+        )
+    plain = not (pa.types.is_nested(column.type) or isinstance(column.type, pa.BaseExtensionType))
+    if plain and index:
+        try:
+            known_values = pa.array(list(index)).cast(column.type)
+            found = pc.index_in(column, value_set=known_values)
+            return found.cast(pa.int64())
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            pass  # of another type than those that were fitted: compared as Python does
+    made = [index.get(hashable(value)) for value in column.to_pylist()]
+    return pa.chunked_array([pa.array(made, pa.int64())])
+
+
+class _Encoder(ColumnPreprocessor):
+    stats_: dict[str, Any]
+
+    def _index(self, name: str) -> Index:
+        found: Index = self.stats_[f"unique_values({name})"]
+        return found
+
+    def _learn(self, found: dict[str, Index]) -> Preprocessor:
+        self.stats_ = {f"unique_values({name})": index for name, index in found.items()}
+        return self
+
+
+class OrdinalEncoder(_Encoder):
+    """Each value as its place among the different values in order; null for values not met when fitted.
+
+    With `encode_lists` the values inside lists are encoded, without it a list as a whole is a value.
+    """
+
+    _shown = ("columns", "encode_lists", "output_columns")
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        *,
+        encode_lists: bool = True,
+        output_columns: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(columns, output_columns)
+        self.encode_lists = encode_lists
+
+    def _fit(self, ds: Dataset) -> Preprocessor:
+        return self._learn(fitted(ds, self.columns, None, self.encode_lists))
+
+    def _column(self, name: str, column: pa.ChunkedArray) -> Any:
+        index = self._index(name)
+        if is_list(column.type) and self.encode_lists:
+            if pa.types.is_fixed_size_list(column.type):
+                column = column.cast(pa.list_(column.type.value_type))
+            return list_over(
+                column, lambda chunk: numbered(pa.chunked_array([chunk.values]), index).combine_chunks()
+            )
+        return numbered(column, index)
+
+
+class OneHotEncoder(_Encoder):
+    """Each value as an array with a 1 at its place and 0 elsewhere; all 0 for values not met when fitted.
+
+    `max_categories` bounds for each column how many of the most frequent values have a place.
+    """
+
+    _shown = ("columns", "max_categories", "output_columns")
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        *,
+        max_categories: Mapping[str, int] | None = None,
+        output_columns: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(columns, output_columns)
+        self.max_categories = dict(max_categories or {})
+
+    def _fit(self, ds: Dataset) -> Preprocessor:
+        return self._learn(fitted(ds, self.columns, self.max_categories, False))
+
+    def _column(self, name: str, column: pa.ChunkedArray) -> Any:
+        index = self._index(name)
+        places = pc.fill_null(numbered(column, index), -1).to_numpy()
+        made = np.zeros((len(places), len(index)), np.uint8)
+        rows = np.nonzero(places >= 0)[0]
+        made[rows, places[rows]] = 1
+        return tensors.from_ndarray(made)
+
+
+class MultiHotEncoder(OneHotEncoder):
+    """Each list as an array that counts, at the place of each value, how often it is in the list."""
+
+    def _fit(self, ds: Dataset) -> Preprocessor:
+        return self._learn(fitted(ds, self.columns, self.max_categories, True, nulls=True))
+
+    def _column(self, name: str, column: pa.ChunkedArray) -> Any:
+        index = self._index(name)
+        made = np.zeros((len(column), len(index)), np.int64)
+        for row, value in enumerate(values_of.to_values(column)):
+            if value is None:
+                continue
+            if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+                value = [value]
+            for each in value:
+                place = index.get(hashable(each))
+                if place is not None:
+                    made[row, place] += 1
+        return tensors.from_ndarray(made)
+
+
+class LabelEncoder(_Encoder):
+    """The values of one column of labels as numbers, and back by `inverse_transform`."""
+
+    _shown = ("label_column", "output_column")
+
+    def __init__(self, label_column: str, *, output_column: str | None = None) -> None:
+        super().__init__([label_column], None if output_column is None else [output_column])
+        self.label_column = label_column
+        self.output_column = output_column or label_column
+
+    def _fit(self, ds: Dataset) -> Preprocessor:
+        return self._learn(fitted(ds, self.columns, None, False))
+
+    def _column(self, name: str, column: pa.ChunkedArray) -> Any:
+        return numbered(column, self._index(name))
+
+    def inverse_transform(self, ds: Dataset) -> Dataset:
+        """The labels of the numbers in a dataset."""
+        self._need_fit("inverse_transform")
+        return ds.map_batches(_Labels(self), batch_format="pyarrow", batch_size=None)
+
+
+class _Labels:
+    __name__ = "labels_of_numbers"
+
+    def __init__(self, encoder: LabelEncoder) -> None:
+        self.column = encoder.output_column
+        self.into = encoder.label_column
+        self.labels = list(encoder._index(encoder.label_column))
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        numbers = table.column(known(table.column_names, self.column))
+        return put(table, self.into, pc.take(pa.array(self.labels), numbers))
+
+
+class Categorizer(ColumnPreprocessor):
+    """Columns as categories: of `dtypes` (pandas.CategoricalDtype by column) where given, of all values met otherwise."""
+
+    _shown = ("columns", "dtypes", "output_columns")
+    stats_: dict[str, Any]
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        dtypes: Mapping[str, Any] | None = None,
+        output_columns: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(columns, output_columns)
+        self.dtypes = dict(dtypes or {})
+
+    def _fit(self, ds: Dataset) -> Preprocessor:
+        import pandas as pd  # 300 ms that only this class needs
+
+        open_columns = [name for name in self.columns if name not in self.dtypes]
+        found = counts_of(ds, open_columns, False) if open_columns else {}
+        met = {
+            name: pd.CategoricalDtype(sorted(value for value in counts if value is not None))
+            for name, counts in found.items()
+        }
+        self.stats_ = {**self.dtypes, **met}
+        return self
+
+    def _column(self, name: str, column: pa.ChunkedArray) -> Any:
+        dtype = self.stats_[name]
+        categories = list(dtype.categories)
+        places = numbered(column, {value: at for at, value in enumerate(categories)}).combine_chunks()
+        return pa.DictionaryArray.from_arrays(
+            places.cast(pa.int32()), pa.array(categories), ordered=bool(dtype.ordered)
+        )

@@ -1,0 +1,44 @@
+"""Columns to arrays by the hashes of their names."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from skate.data.block import tensors
+from skate.data.block.names import known
+from skate.data.preprocessor import Preprocessor
+from skate.data.preprocessors.base import numbers, put
+
+
+def place_of(value: object, places: int) -> int:
+    """A place below `places`, the same in every process: SHA-256 of the value as text."""
+    return int(hashlib.sha256(str(value).encode()).hexdigest(), 16) % places
+
+
+class FeatureHasher(Preprocessor):
+    """Adds columns up in an array of `num_features`, each column at the place that the hash of its name gives it."""
+
+    _is_fittable = False
+    _shown = ("columns", "num_features", "output_column")
+
+    def __init__(self, columns: Sequence[str], num_features: int, output_column: str) -> None:
+        self.columns = self._derive_and_validate_output_columns(columns, None)
+        if num_features < 1:
+            raise ValueError(f"num_features is 1 or more, not {num_features}")
+        self.num_features = num_features
+        self.output_column = output_column
+
+    def get_output_columns(self) -> list[str]:
+        """The column that is made."""
+        return [self.output_column]
+
+    def _transform_arrow(self, table: pa.Table) -> pa.Table:
+        made = np.zeros((table.num_rows, self.num_features))
+        for name in self.columns:
+            column = table.column(known(table.column_names, name))
+            made[:, place_of(name, self.num_features)] += numbers(name, column).to_numpy()
+        return put(table, self.output_column, tensors.from_ndarray(made))
