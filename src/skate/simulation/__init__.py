@@ -9,7 +9,7 @@
     onlooker    what users would notice
     runs        whole runs from one seed; `report` sums them up
     recording   what one core was told, to tell it to another
-    scale       what the core costs as a cluster grows
+    scale       what the core costs as a cluster grows: `head` makes the peers up, `costs` has the figures, `chart` draws
 
 Nothing here waits, forks or reads a clock, and all chance comes from the `random.Random` that is passed in: the same seed
 gives the same run, message by message.

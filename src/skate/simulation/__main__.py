@@ -12,6 +12,7 @@ import sys
 import time
 import traceback
 
+from skate.simulation import scale
 from skate.simulation.report import KINDS, Report, kind_of, try_seeds
 from skate.simulation.runs import OPERATIONS
 
@@ -31,13 +32,21 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes to use (1)")
     parser.add_argument("--replay", type=int, metavar="SEED", help="run this one and print its events")
+    parser.add_argument(
+        "--scale",
+        action="store_true",
+        help="rather measure what the core costs as a cluster grows (--scale --help)",
+    )
     parser.add_argument("--log", action="store_true", help="print the events of every run")
     return parser.parse_args(arguments)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The exit code: 1 if a seed failed."""
-    options = parsed(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    if "--scale" in given:
+        return scale.main([each for each in given if each != "--scale"])
+    options = parsed(given)
     if options.replay is not None:
         return replay(options.replay, options.kind, options.ops)
     seeds = range(options.start, options.start + options.seeds)

@@ -1,0 +1,281 @@
+"""The figures of the scale study: each is the CPU time of the core's steps, not of what makes up their messages."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable
+
+from skate.core import messages as m
+from skate.core.actors import ALIVE, DEAD
+from skate.simulation.head import CPUS, MICROS, Head, Member, Step, timed
+
+SECONDS = 1.0  # of measuring, for each figure; it stops there
+TASKS_MAX = 100_000  # and after so many tasks
+BATCH = 200
+WEIGHED = 20_000  # things, of which one is the mean
+
+
+def per_task(nodes: int, keys: Callable[[Head], list[bytes]]) -> float:
+    """From submission to its end, with the reports of those that ran it, on a cluster that has room."""
+    head = Head(nodes)
+    batch = min(BATCH, nodes * CPUS)
+    spent, done = 0.0, 0
+    while spent < SECONDS and done < TASKS_MAX:
+        spent += head.run(head.submits(keys(head)[:batch]))
+        ran_on = dict.fromkeys(cid for cid, _ in head.running)
+        spent += head.run(head.answers()) + head.run(head.reports(ran_on))
+        done += batch
+    return spent / done * 1e6
+
+
+def plain(nodes: int) -> float:
+    """Wherever there is most room."""
+    return per_task(nodes, lambda head: [b"plain"] * BATCH)
+
+
+def spread(nodes: int) -> float:
+    """In turn on all nodes."""
+    return per_task(nodes, lambda head: [b"spread"] * BATCH)
+
+
+def affinity(nodes: int) -> float:
+    """On one node that is asked for."""
+
+    def keys(head: Head) -> list[bytes]:
+        found = []
+        for number in range(min(BATCH, nodes)):
+            place = (number * 7919 % nodes).to_bytes(8, "big") + bytes(20)
+            key = b"at" + place
+            if key not in head.core.templates:
+                head.template(key, ("node", place, False))
+            found.append(key)
+        return found * (BATCH // len(found))
+
+    return per_task(nodes, keys)
+
+
+def full(nodes: int) -> float:
+    """Submitted while no node has room: the task waits."""
+    head = busy_cluster(nodes)
+    spent, done = 0.0, 0
+    while spent < SECONDS and done < TASKS_MAX:
+        spent += head.run(head.submits([b"plain"] * BATCH))
+        done += BATCH
+    return spent / done * 1e6
+
+
+def freed(nodes: int) -> float:
+    """A node reports that something is free: a task that waited goes there."""
+    head = busy_cluster(nodes)
+    head.run(head.submits([b"plain"] * 5 * BATCH))
+    spent, done = 0.0, 0
+    while spent < SECONDS and len(head.core.tasks) > done + BATCH:
+        spent += head.run(head.reports([head.cids[done * 7919 % nodes]], 1))
+        done += 1
+    return spent / done * 1e6
+
+
+def busy_cluster(nodes: int) -> Head:
+    """A cluster on which others use all there is."""
+    head = Head(nodes)
+    head.run(head.reports(head.cids, 0))
+    return head
+
+
+def report(nodes: int) -> float:
+    """A node reports, and nobody waits for it."""
+    head = Head(nodes)
+    spent, done = 0.0, 0
+    while spent < SECONDS / 4:
+        cids = [head.cids[(done + i) % nodes] for i in range(BATCH)]
+        spent += head.run(head.reports(cids))
+        done += BATCH
+    return spent / done * 1e6
+
+
+def told(nodes: int) -> float:
+    """Something has changed here: all peers are told what is free."""
+    head = Head(nodes, CPUS)
+    spent, done = 0.0, 0
+    while spent < SECONDS / 4:
+        head.core.peers.touched()
+        head.now += 60.0
+        spent += timed(lambda: head.core.tick(head.now))
+        head.core.effects.clear()
+        done += 1
+    return spent / done * 1e6
+
+
+def join(nodes: int) -> float:
+    """One more node joins."""
+    head = Head(nodes)
+    return min(head.join(nodes + extra) for extra in range(20)) * 1e6
+
+
+def first(nodes: int) -> float:
+    """A node joins, and the first task after that finds its place."""
+    head = Head(nodes)
+    return min(head.join(nodes + extra) + head.run(head.submits([b"plain"])) for extra in range(9)) * 1e6
+
+
+def left(nodes: int) -> float:
+    """A node is lost that ran nothing."""
+    head = Head(nodes)
+    return min(timed(lambda: head.core.peers.left(head.cids.pop(), "was lost", 1.0)) for _ in range(9)) * 1e6
+
+
+def member(nodes: int) -> float:
+    """A task of the head's, at the node that runs it."""
+    here = Member(nodes)
+    spent, done = 0.0, 0
+    while spent < SECONDS / 4:
+        spent += here.task()
+        done += 1
+    return spent / done * 1e6
+
+
+def actor(nodes: int) -> float:
+    """From its creation to its death, because its handle goes."""
+    head = Head(nodes)
+    batch = min(BATCH, nodes * CPUS)
+    spent, done = 0.0, 0
+    while spent < SECONDS and done < TASKS_MAX:
+        spent += head.run(head.actors(batch))
+        hosts, head.running = head.running, []
+        for state, death in ((ALIVE, None), (DEAD, ("ActorDiedError", {"message": ""}))):
+            spent += head.run([(cid, (m.ACTOR_STATE, each, state, 0, 1, death)) for cid, each in hosts])
+            spent += head.run([(head.driver, (m.FREE, each, 1)) for _, each in hosts if state == ALIVE])
+        done += batch
+    return spent / done * 1e6
+
+
+def call(nodes: int) -> float:
+    """A call of an actor that is on another node, one on each, until its answer."""
+    head = Head(nodes)
+    head.run(head.actors(nodes))
+    hosts, head.running = head.running, []
+    head.run([(cid, (m.ACTOR_STATE, each, ALIVE, 0, 1, None)) for cid, each in hosts])
+    spent, done = 0.0, 0
+    while spent < SECONDS and done < TASKS_MAX:
+        ids = [hosts[(done + each) % nodes][1] for each in range(BATCH)]
+        spent += head.run(head.calls(ids))
+        spent += head.run(head.answers())
+        done += BATCH
+    return spent / done * 1e6
+
+
+def grouped(strategy: str) -> Callable[[int], float]:
+    """A placement group of four bundles, made and removed."""
+
+    def measure(nodes: int) -> float:
+        head = Head(nodes)
+        spent, done = 0.0, 0
+        while spent < SECONDS:
+            make, remove = head.group(strategy, 4)
+            spent += head.run([make]) + head.run(head.reservations()) + head.run([remove])
+            done += 1
+        return spent / done * 1e6
+
+    return measure
+
+
+def hopeful(nodes: int) -> float:
+    """A node reports while a placement group waits for more than there is."""
+    head = Head(nodes)
+    head.run(head.reports(head.cids, 1))
+    head.run([head.group("STRICT_PACK", 2)[0]])
+    spent, done = 0.0, 0
+    while spent < SECONDS:
+        head.now += 0.01
+        spent += head.run(head.reports([head.cids[done * 7919 % nodes]], 1))
+        spent += timed(lambda: head.core.tick(head.now))
+        head.core.effects.clear()
+        done += 1
+    return spent / done * 1e6
+
+
+FIGURES: dict[str, Callable[[int], float]] = {
+    "task, where there is most room": plain,
+    "task, spread": spread,
+    "task, on a node asked for": affinity,
+    "task that has to wait": full,
+    "task, at the node that runs it": member,
+    "actor, made and ended": actor,
+    "call of an actor elsewhere": call,
+    "report that lets one go": freed,
+    "report, nobody waits": report,
+    "report, a group waits": hopeful,
+    "report to all, when due": told,
+    "node joins": join,
+    "node joins, and the next task": first,
+    "node is lost": left,
+    "group of 4, packed": grouped("PACK"),
+    "group of 4, spread": grouped("SPREAD"),
+}
+
+
+# -- memory, and one node with very many tasks
+
+
+def queued(tasks: int) -> dict[str, float]:
+    """One node of 16 CPUs with so many tasks in its queue."""
+    head = Head(0, 16)
+    core = head.core
+    spent = sum(head.run(head.submits([b"plain"] * BATCH)) for _ in range(tasks // BATCH))
+    figures = {"submit, µs a task": spent / tasks * 1e6}
+    core.connect(core.next_cid, "job", "", False)
+    figures["end of a process that holds nothing, ms"] = (
+        timed(lambda: core.disconnect(core.next_cid - 1, head.now)) * 1e3
+    )
+    spent = 0.0
+    while head.here:
+        ended, head.here = head.here, []
+        done = (m.OK, ((m.INLINE, b"v", ()),), MICROS, False)
+        spent += head.run([(cid, (m.DONE, task_id, *done)) for cid, task_id in ended])
+    figures["drain, µs a task"] = spent / tasks * 1e6
+    assert not core.tasks, f"{len(core.tasks)} tasks are left"
+    return figures
+
+
+def flood(nodes: int, tasks: int) -> tuple[float, float]:
+    """So many tasks at once for a cluster that is full: microseconds of each to come, and to go, one after the other."""
+    head = busy_cluster(nodes)
+    spent = sum(head.run(head.submits([b"plain"] * BATCH)) for _ in range(tasks // BATCH))
+    submit = spent / tasks * 1e6
+    spent = head.run(head.reports(head.cids))
+    while head.running:
+        spent += head.run(head.answers())
+    assert not head.core.tasks, f"{len(head.core.tasks)} tasks are left"
+    return submit, spent / tasks * 1e6
+
+
+def weights() -> dict[str, float]:
+    """Bytes of memory for a task that waits, a record of an object, and what is known of a node."""
+    count = WEIGHED
+    head = Head(0, 1)
+    head.run(head.submits([b"plain"]))
+
+    def escapes() -> list[Step]:
+        ids = (bytes([number % 251]) * 4 + number.to_bytes(24, "little") for number in range(count))
+        return [(head.driver, (m.ESCAPE, oid)) for oid in ids]
+
+    found = {}
+    kinds: dict[str, Callable[[], list[Step]]] = {
+        "a task that waits, bytes": lambda: head.submits([b"plain"] * count),
+        "an object record, bytes": escapes,
+    }
+    for name, make in kinds.items():
+        gc.collect()
+        tracemalloc.start()
+        head.run(make())
+        gc.collect()
+        found[name] = tracemalloc.get_traced_memory()[0] / count
+        tracemalloc.stop()
+    gc.collect()
+    tracemalloc.start()
+    among = Head(count // 10)
+    among.run(among.submits([b"plain"]))
+    found["another node, bytes"] = tracemalloc.get_traced_memory()[0] / (count // 10)
+    tracemalloc.stop()
+    return found
