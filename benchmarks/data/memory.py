@@ -144,7 +144,9 @@ def main() -> None:
         return
     for operation in args.operations:
         options = ["--gigabytes", str(args.gigabytes), "--budget", str(args.budget)]
-        subprocess.run([sys.executable, "-m", "benchmarks.data.memory", operation, "--here", *options], check=False)
+        subprocess.run(
+            [sys.executable, "-m", "benchmarks.data.memory", operation, "--here", *options], check=False
+        )
 
 
 if __name__ == "__main__":

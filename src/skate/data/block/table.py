@@ -133,7 +133,10 @@ def compact(table: pa.Table) -> pa.Table:
 
     Chunks are counted one by one: two that are slices of one buffer take it along twice.
     """
-    if any(column.num_chunks > _CHUNKS and len(column) < _CHUNK_ROWS * column.num_chunks for column in table.columns):
+    if any(
+        column.num_chunks > _CHUNKS and len(column) < _CHUNK_ROWS * column.num_chunks
+        for column in table.columns
+    ):
         return table.combine_chunks()
     kept = sum(chunk.get_total_buffer_size() for column in table.columns for chunk in column.chunks)
     if kept <= _SLACK * table.nbytes + 4096:

@@ -133,6 +133,8 @@ class Executor:
             import skate  # a plan that runs in this process alone needs no session
             from skate.data.execution.remote import RemoteRunner
 
+            if not skate.is_initialized():
+                skate.init()
             self._limits = self.context.limits()
             self.remote = RemoteRunner(self.topology.operators, skate.cluster_resources())
         return self.remote
