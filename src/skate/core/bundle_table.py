@@ -191,6 +191,7 @@ class Bundles:
             for key in [key for key in self.reserved if key[0] == group_id]:
                 node.capacity.release(self.reserved.pop(key)[1])
             self.table.end(group)
+            self.table.drop_removed()
         node.scheduler.dispatch_all()
         node.peers.pump()
 

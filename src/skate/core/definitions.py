@@ -43,6 +43,9 @@ class Definitions:
         """TEMPLATE: a function with its options."""
         _, key, fields = message
         self._hold(cid, key)
+        client = self.node.clients.get(cid)
+        if client is not None:
+            client.calls = True
         if key not in self.templates:
             self.templates[key] = Template(key, fields)
 

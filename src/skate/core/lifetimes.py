@@ -147,8 +147,8 @@ class Lifetimes:
         objects.grant(record, cid)
         objects.fill(record, m.ARENA, record.payload, held)
 
-    def forget_client(self, cid: int) -> None:
-        """A process is gone, with all that only it held."""
+    def forget_client(self, cid: int, called: bool = True) -> None:
+        """A process is gone, with all that only it held and, if it can have `called` anything, with what it asked for."""
         node = self.node
         node.admission.forget_client(cid)
         node.spilling.forget_client(cid)
@@ -158,6 +158,8 @@ class Lifetimes:
         for actor in list(node.actors.actors.values()):
             if actor.holders.pop(cid, None) is not None:
                 node.calls.end_if_unwanted(actor)
+        if not called:  # as most workers, which end while very many tasks of others may wait
+            return
         # The last ones first: they may be all that the results of earlier ones are for.
         for task in reversed(list(node.tasks.values())):
             if task.client == cid and task.kind != CREATION and not self._awaited(task):

@@ -51,13 +51,14 @@ Effect = tuple[int, Any]
 class Client:
     """A connected process as the node sees it."""
 
-    __slots__ = ("cid", "job", "namespace", "is_driver")
+    __slots__ = ("cid", "job", "namespace", "is_driver", "calls")
 
     def __init__(self, cid: int, job: str, namespace: str, is_driver: bool) -> None:
         self.cid = cid
         self.job = job
         self.namespace = namespace
         self.is_driver = is_driver
+        self.calls = False  # it has named something to be called
 
 
 class NodeCore:
@@ -206,7 +207,7 @@ class NodeCore:
         if worker is not None:
             self.inventory.worker_ended(worker, reason)
             self.execution.worker_died(worker, begun, reason)
-        self.lifetimes.forget_client(cid)
+        self.lifetimes.forget_client(cid, client is None or client.calls)
         self.inventory.forget(cid)
         self.definitions.forget_client(cid)
         if client is not None and client.is_driver:

@@ -231,7 +231,7 @@ class Peers:
             peer.take(task.template.request)
         self.where.changes.freed(peer)
         if self.head is None and self.node.scheduler.place is not None:
-            self.node.placement.retry()
+            self.node.placement.freed(peer)
         if self.waiting or self.node.scheduler.waiting:
             self.pump()
 

@@ -25,6 +25,9 @@ RESCHEDULING = "RESCHEDULING"
 
 # So many removed groups are remembered, for lists of them.
 REMOVED_MAX = 100
+#: With more nodes than that, groups that wait are not tried at every chance: to plan one means to look at all nodes.
+PLAIN_NODES_MAX = 32
+PAUSE_SECONDS_PER_NODE = 1e-4
 
 
 class PlacementGroup:
@@ -75,6 +78,8 @@ class PlacementTable:
         #: Objects here that follow a group's readiness, which the head will tell.
         self.awaiting: set[bytes] = set()
         self.bundles = Bundles(self)
+        self._not_before = 0.0
+        self._will_retry = False
 
     def create(
         self, cid: int, group_id: bytes, bundles: tuple[dict[str, int], ...], fields: dict[str, Any]
@@ -93,7 +98,44 @@ class PlacementTable:
             if group.state in (PENDING, INFEASIBLE, RESCHEDULING):
                 self._try(group)
         if any(group.state in (PENDING, RESCHEDULING) for group in self.groups.values()):
-            scheduler.place = self.retry
+            scheduler.place = self.freed_here
+            nodes = len(self.node.peers.alive)
+            self._not_before = self.node.now + (
+                PAUSE_SECONDS_PER_NODE * nodes if nodes > PLAIN_NODES_MAX else 0
+            )
+
+    def freed_here(self) -> None:
+        """Something has come free on this node."""
+        self.freed(self.node.peers.here)
+
+    def freed(self, place: Any) -> None:
+        """Something has come free on a node: the groups that wait are tried if one of them could use it."""
+        if not any(self._could_use(group, place) for group in self.groups.values()):
+            return
+        pause = self._not_before - self.node.now
+        if pause <= 0:
+            self.retry()
+        elif not self._will_retry:
+            self._will_retry = True
+            self.node.later(pause, self._retry_now)
+
+    def _retry_now(self) -> None:
+        self._will_retry = False
+        if self.node.scheduler.place is not None:
+            self.retry()
+
+    def _could_use(self, group: PlacementGroup, place: Any) -> bool:
+        """Whether a bundle that has no place yet would go there; all of them, where they have to be together."""
+        if group.state not in (PENDING, RESCHEDULING) or group.asked:
+            return False
+        missing = [bundle for index, bundle in enumerate(group.bundles) if index not in group.places]
+        if group.strategy != "STRICT_PACK":
+            return any(place.fits(bundle) for bundle in missing)
+        whole: dict[str, int] = {}
+        for bundle in missing:
+            for name, units in bundle.items():
+                whole[name] = whole.get(name, 0) + units
+        return bool(place.fits(whole))
 
     def _try(self, group: PlacementGroup) -> None:
         group.why = self._shortage(group)
@@ -221,10 +263,9 @@ class PlacementTable:
         self.bundles.removed(group)
         self.retry()
         node.scheduler.dispatch_all()
-        if not node.peers.active:
-            self._drop_removed()
+        self.drop_removed()
 
-    def _drop_removed(self) -> None:
+    def drop_removed(self) -> None:
         """Forget the groups that were removed longest ago: what asks for one that is not known hears that it was removed."""
         removed = [group_id for group_id, group in self.groups.items() if group.state == REMOVED]
         for group_id in removed[:-REMOVED_MAX]:

@@ -139,11 +139,18 @@ class Scheduler:
     def take_out(self, task: Task) -> bool:
         """As `dequeue`, and let nothing go in its place yet."""
         group = self.class_of(task)
-        try:
-            group.queue.remove(task)
-        except ValueError:
-            return False
-        if not group.queue:
+        queue = group.queue
+        # Where many go, it is from one end: all that a process had asked for, the last first, or what is cancelled in turn.
+        if queue and queue[-1] is task:
+            queue.pop()
+        elif queue and queue[0] is task:
+            queue.popleft()
+        else:
+            try:
+                queue.remove(task)
+            except ValueError:
+                return False
+        if not queue:
             self.waiting.pop(group, None)
         return True
 

@@ -208,8 +208,8 @@ class Where:
         peers = self._peers
         _, group_id, index = task.template.strategy[:3]  # type: ignore[index]
         group = peers.node.placement.groups.get(group_id)
-        if group is None:
-            return peers.here
+        if group is None:  # it was removed, which the task is told in a while
+            return None
         if index >= 0:
             return group.places.get(index)
         scheduler = peers.node.scheduler

@@ -1,0 +1,105 @@
+"""What must not grow with the number of nodes, tasks or groups: what is looked at is counted, not timed."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import pytest
+
+from skate.core import messages as m
+from skate.core.placement import PAUSE_SECONDS_PER_NODE, PLAIN_NODES_MAX, REMOVED_MAX, PlacementTable
+from skate.simulation.head import Head
+
+
+class EndsOnly(deque[Any]):
+    """A queue of which only the ends are taken."""
+
+    def remove(self, value: Any) -> None:
+        raise AssertionError(f"{value} is searched for in a queue of {len(self)}")
+
+
+@pytest.mark.parametrize("cancels", [False, True])
+def test_many_queued_tasks_that_end_at_once_are_not_searched_for(cancels: bool) -> None:
+    head = Head(0, 2)
+    submits = head.submits([b"plain"] * 50)
+    head.run(submits)
+    (group,) = head.core.scheduler.waiting
+    group.queue = EndsOnly(group.queue)
+    if cancels:
+        head.run([(cid, (m.CANCEL, message[1], False, True)) for cid, message in submits])
+    else:
+        head.core.disconnect(head.driver, head.now)
+    assert not group.queue
+    assert len(head.core.tasks) == 2  # which run, and were told
+
+
+def test_the_end_of_a_worker_that_called_nothing_looks_at_no_tasks_of_others() -> None:
+    head = Head(0, 1)
+    head.run(head.submits([b"plain"] * 5))
+
+    class Unseen(dict[bytes, Any]):
+        def values(self) -> Any:
+            raise AssertionError("all tasks are looked at")
+
+    worker = head.here[0][0]
+    head.core.step(worker, (m.DONE, head.here[0][1], m.OK, ((m.INLINE, b"v", ()),), 1, False), head.now)
+    idle = head.core.next_cid
+    head.core.connect(idle, "job", "", False)
+    head.core.tasks = Unseen(head.core.tasks)
+    head.core.disconnect(idle, head.now)
+    with pytest.raises(AssertionError, match="all tasks are looked at"):
+        head.core.disconnect(head.driver, head.now)
+
+
+def test_removed_groups_are_forgotten_in_a_cluster_too() -> None:
+    head = Head(2)
+    for _ in range(REMOVED_MAX + 20):
+        make, remove = head.group("PACK", 2)
+        head.run([make])
+        head.run(head.reservations())
+        head.run([remove])
+    assert len(head.core.placement.groups) == REMOVED_MAX
+
+
+def waiting_group(head: Head, strategy: str, bundles: int) -> Any:
+    head.run(head.reports(head.cids, 0))
+    head.run([head.group(strategy, bundles)[0]])
+    (group,) = head.core.placement.groups.values()
+    assert group.state == "PENDING"
+    return group
+
+
+def test_a_group_is_planned_only_when_what_came_free_is_of_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+    retry = PlacementTable.retry
+    monkeypatch.setattr(PlacementTable, "retry", lambda self: (tried.append(1), retry(self)))
+    head = Head(3)
+    group = waiting_group(head, "STRICT_PACK", 2)
+    tried.clear()
+    head.run(head.reports(head.cids, 1))
+    assert not tried
+    head.run(head.reports(head.cids[1:2], 2))
+    assert tried
+    head.run(head.reservations())
+    assert group.state == "CREATED"
+
+
+def test_among_very_many_nodes_a_group_is_planned_seldom_but_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+    retry = PlacementTable.retry
+    monkeypatch.setattr(PlacementTable, "retry", lambda self: (tried.append(1), retry(self)))
+    nodes = PLAIN_NODES_MAX + 8
+    head = Head(nodes)
+    group = waiting_group(head, "PACK", 3)
+    tried.clear()
+    head.run(head.reports(head.cids[:2], 1) + head.reports(head.cids[:2], 1))
+    assert not tried
+    head.run(head.reports(head.cids[2:3], 1))
+    assert group.state == "PENDING"
+    head.now += PAUSE_SECONDS_PER_NODE * nodes * 1.1
+    head.core.tick(head.now)
+    assert len(tried) == 1
+    head.run([])
+    head.run(head.reservations())
+    assert group.state == "CREATED"
