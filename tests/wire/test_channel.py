@@ -125,8 +125,34 @@ def test_a_slow_reader_makes_a_backlog_that_keeps_the_order() -> None:
             writer.push(message)
             writer.flush()
         assert not writer.flush()
-        assert len(writer.backlog) > 1 << 20
+        assert len(writer.backlog) + sum(map(len, writer.queued)) > 1 << 20
         assert carry(writer, reader) == sent
+
+
+def test_who_polls_is_told_that_something_is_left_to_write() -> None:
+    told = []
+    with pair() as (writer, reader):
+        writer.on_backlog = lambda: told.append(len(writer.backlog))
+        for i in range(100):
+            writer.push((i, bytes(30_000)))
+            writer.flush()
+        assert len(told) == 1 and told[0]
+        assert len(carry(writer, reader)) == 100
+        before = len(told)
+        writer.push((1, bytes(10 << 20)))
+        writer.flush()
+        assert len(told) == before + 1 and told[-1]
+
+
+def test_what_waits_to_be_written_is_not_copied_for_each_message_behind_it() -> None:
+    with pair() as (writer, _):
+        writer.push((0, bytes(10 << 20)))
+        assert not writer.flush()
+        waiting = memoryview(writer.backlog).obj
+        for i in range(100):
+            writer.push((i, b"x"))
+            assert not writer.flush()
+        assert memoryview(writer.backlog).obj is waiting
 
 
 def test_a_message_longer_than_one_read_arrives_once_it_is_whole() -> None:

@@ -8,6 +8,7 @@ error, and a streaming unpacker needs no length prefix of ours. Measured here on
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import msgpack
@@ -31,6 +32,7 @@ class Channel:
         "closed",
         "backlog",
         "queued",
+        "on_backlog",
         "_pack",
         "_unpacker",
         "_recv",
@@ -45,6 +47,8 @@ class Channel:
         self.closed = False
         self.backlog: bytes | memoryview = b""
         self.queued: list[bytes] = []
+        #: Called when the socket takes no more: whoever polls has to write the rest, even if it polls already.
+        self.on_backlog: Callable[[], None] | None = None
         self._pack = msgpack.Packer().pack
         self._unpacker = msgpack.Unpacker(
             use_list=False, max_buffer_size=frame_bytes_max, strict_map_key=False, raw=False
@@ -60,15 +64,17 @@ class Channel:
 
     def flush(self) -> bool:
         """Write what is queued as far as the socket takes it; True when nothing is left."""
-        if self.queued:
-            if self.backlog:
-                self.queued.insert(0, bytes(self.backlog))
-            data: bytes | memoryview = b"".join(self.queued)
-            self.queued.clear()
-        elif self.backlog:
-            data = self.backlog
-        else:
+        # What a peer has not taken goes first, on its own: to copy it for each message behind it would cost the square of it.
+        if self.backlog and not self._write(self.backlog):
+            return False
+        if not self.queued:
             return True
+        data = b"".join(self.queued)
+        self.queued.clear()
+        return self._write(data)
+
+    def _write(self, data: bytes | memoryview) -> bool:
+        """Write as much as the socket takes; what is left is the backlog. True if nothing is, or if nobody reads any more."""
         if self.closed:
             self.backlog = b""
             return True
@@ -83,7 +89,10 @@ class Channel:
         if sent == len(data):
             self.backlog = b""
             return True
+        first = not self.backlog
         self.backlog = memoryview(data)[sent:]
+        if first and self.on_backlog is not None:
+            self.on_backlog()
         return False
 
     def read(self) -> list[tuple[Any, ...]]:

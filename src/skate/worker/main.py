@@ -84,7 +84,9 @@ def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
     link.executor = executor
     signal.signal(signal.SIGINT, executor.on_interrupt)
     pump.add(channel.fd, lambda events: _readable(channel, process, pump, events))
-    pump.before_poll = lambda: _before_poll(process, channel, pump)
+    pump.before_poll = lambda: _before_poll(process, channel)
+    # A thread may answer while another one polls, and a task may begin before all is written.
+    channel.on_backlog = lambda: pump.want_write(channel.fd, True)
     session.attach(process, None, in_worker=True)
     channel.push((m.READY, os.getpid()))
     if config.get("setup_hook"):
@@ -113,11 +115,10 @@ def _readable(channel: Channel, process: Process, pump: Pump, events: int) -> No
         handlers[message[0]](message)
 
 
-def _before_poll(process: Process, channel: Channel, pump: Pump) -> None:
+def _before_poll(process: Process, channel: Channel) -> None:
     if process.graves:
         process.tidy()
-    if not channel.flush():
-        pump.want_write(channel.fd, True)
+    channel.flush()
 
 
 def _leave(channel: Channel) -> int:
