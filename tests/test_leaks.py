@@ -12,24 +12,83 @@ import pytest
 
 TESTS = Path(__file__).parent
 
+# What is planted: (kind, program).
 LEAKS = {
-    "threads": """
+    "a thread": (
+        "threads",
+        """
         import threading
         threading.Thread(target=threading.Event().wait, name="skate-loop", daemon=True).start()
         """,
-    "descriptors": """
+    ),
+    "a memfd": (
+        "descriptors",
+        """
         import os
         os.memfd_create("arena")
         """,
-    "processes": """
+    ),
+    "a socket pair": (
+        "descriptors",
+        """
+        import socket
+        keep.extend(socket.socketpair())
+        """,
+    ),
+    "a pipe": (
+        "descriptors",
+        """
+        import os
+        os.pipe()
+        """,
+    ),
+    "a poller": (
+        "descriptors",
+        """
+        import select
+        keep.append(select.epoll())
+        """,
+    ),
+    "an eventfd": (
+        "descriptors",
+        """
+        import os
+        os.eventfd(0)
+        """,
+    ),
+    "a child": (
+        "processes",
+        """
         import subprocess, sys
         program = [sys.executable, "-c", "import sys; sys.stdin.read()"]
         keep.append(subprocess.Popen(program, stdin=subprocess.PIPE))
         """,
-    "files": """
+    ),
+    "an orphan in a session of its own": (
+        "processes",
+        """
+        import subprocess, sys
+        waits = "import time; time.sleep(3)"
+        starts = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {waits!r}], start_new_session=True)"
+        subprocess.run([sys.executable, "-c", starts], check=True)
+        """,
+    ),
+    "a temporary file": (
+        "files",
+        """
         import tempfile
         open(tempfile.gettempdir() + "/skate-session", "w").close()
         """,
+    ),
+    "a segment of shared memory": (
+        "files",
+        """
+        import atexit, os
+        path = f"/dev/shm/skate-{os.getpid()}"
+        open(path, "w").close()
+        atexit.register(os.unlink, path)
+        """,
+    ),
 }
 
 
@@ -58,9 +117,10 @@ def run(folder: Path, body: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("kind", LEAKS)
-def test_what_a_test_leaves_behind_fails_it(kind: str, tmp_path: Path) -> None:
-    done = run(tmp_path, LEAKS[kind])
+@pytest.mark.parametrize("what", LEAKS)
+def test_what_a_test_leaves_behind_fails_it(what: str, tmp_path: Path) -> None:
+    kind, body = LEAKS[what]
+    done = run(tmp_path, body)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "left behind" in done.stdout
     assert f"  {kind}: " in done.stdout

@@ -225,7 +225,7 @@ def test_a_task_ended_beside_others_is_tried_again_more_often_than_it_has_retrie
         worker = rig.worker_of(hog)
         rig.look(970, **w(rig.worker_of(other), 400), **w(worker, 450))
         rig.ended(worker)
-        rig.look(500, **w(rig.worker_of(other), 300))
+        rig.look(350, **w(rig.worker_of(other), 300))
         pause = 0.0
         while rig.state(hog) == QUEUED:
             wanted = rig.tick(0.05)

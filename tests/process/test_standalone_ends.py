@@ -42,6 +42,19 @@ EVERYTHING = (
     FINISH
     """
 )
+OWNS_A_GROUP = """
+    import skate as ray
+    ray.init("auto", namespace="shop")
+
+    @ray.remote(num_cpus=0)
+    class Owner:
+        def reserve(self):
+            self.group = ray.util.placement_group([{"CPU": 1}])
+            ray.get(self.group.ready())
+
+    owner = Owner.options(name="owner", lifetime="detached").remote()
+    ray.get(owner.reserve.remote())
+    """
 SERVICE = """
     import os, time
     import skate as ray
@@ -204,3 +217,21 @@ def test_many_drivers_come_and_go(node: Node, program: Callable[..., Program]) -
             driver.gone()
     wait_for(lambda: node.status()["workers"] == 0, 5, "the end of all workers")
     wait_for(lambda: list(node.processes()) == [node.pid], 5, "the end of all zygotes")
+
+
+def test_the_group_of_a_detached_actor_goes_with_it(
+    node: Node, program: Callable[..., Program], run: Callable[..., Program]
+) -> None:
+    node.start()
+    driver = program(OWNS_A_GROUP, **node.environment)
+    assert driver.end() == 0
+    wait_for(lambda: not of_program(node, driver), 20, "the end of the driver as the node sees it")
+    assert [name for name in node.status()["free"] if "_group_" in name], "it outlives the driver"
+    run(JOIN + "    ray.kill(ray.get_actor('owner', namespace='shop'))\n", **node.environment)
+
+    def left() -> list[str]:
+        return [name for name in node.status()["free"] if "_group_" in name]
+
+    wait_for(lambda: not left(), 20, f"the end of the group; {node.status()}")
+    status = node.status()
+    assert status["free"]["CPU"] == status["total"]["CPU"]

@@ -144,6 +144,11 @@ class Jobs:
         idle = self.node.scheduler.idle
         for env_key in [key for key in idle if key.partition("/")[0] == job]:
             del idle[env_key]
+        placement = self.node.placement
+        for group in list(placement.groups.values()):
+            # What a detached actor has made outlived the driver.
+            if group.group_id[-JOB_BYTES:].hex() == job and not group.detached:
+                placement.remove(group.group_id)
         # Nobody is left who could name the functions of this job.
         self.node.definitions.sweep()
 
