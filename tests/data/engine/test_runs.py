@@ -47,12 +47,12 @@ def until(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + 20
     while not condition():
         assert time.monotonic() < deadline, f"still not so after 20 s: {what}"
-        time.sleep(0.01)
+        time.sleep(0.01)  # between two looks
 
 
 def test_order_is_kept_though_pieces_end_in_another() -> None:
     def late_first(batch: dict[str, Any]) -> dict[str, Any]:
-        time.sleep(0.2 if batch["id"][0] == 0 else 0)
+        time.sleep(0.2 if batch["id"][0] == 0 else 0)  # the work of the piece
         return batch
 
     assert numbers(away(40, 8).map_batches(late_first)) == list(range(40))
@@ -192,7 +192,7 @@ def test_a_worker_that_always_dies_is_an_error() -> None:
 def test_taking_some_ends_what_was_under_way(tmp_path: Any) -> None:
     def slow(batch: dict[str, Any]) -> dict[str, Any]:
         (tmp_path / str(batch["id"][0])).touch()
-        time.sleep(0.02)
+        time.sleep(0.02)  # the work of the piece
         return batch
 
     dataset = away(400, 400).map_batches(slow)

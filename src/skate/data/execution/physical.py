@@ -31,6 +31,8 @@ _FUSED = (
     logical.Steps, logical.MapGroups,
 )  # fmt: skip
 
+_BLOCK_BYTES_MIN = 1 << 20
+
 
 class Physical:
     """Makes the operators of one run."""
@@ -40,6 +42,7 @@ class Physical:
         self.topology = Topology()
         self._made: dict[int, Running] = {}
         self._users: dict[int, int] = {}
+        self._read_tasks: dict[int, Sequence[Any]] = {}
 
     def build(self, plan: logical.Operator) -> Topology:
         """The operators for a plan."""
@@ -98,32 +101,59 @@ class Physical:
             if isinstance(before, logical.Read):
                 break
         nodes.reverse()
+        if isinstance(nodes[0], logical.Read) and not self._fills(nodes):
+            del nodes[0]
+        return self._chained(nodes, compute)
+
+    def _fills(self, nodes: Sequence[Any]) -> bool:
+        """Whether each read task gives rows enough for the batches that the steps behind it want."""
+        rows = _batch_rows(nodes)
+        if not rows:
+            return True
+        tasks = self._tasks(nodes[0])
+        return all(_gives(task, rows) for task in tasks[:-1])
+
+    def _chained(self, nodes: Sequence[Any], compute: Compute) -> Running:
         steps: list[Any] = []
         for each in nodes:
             if not isinstance(each, logical.Read):
                 steps += each.steps if isinstance(each, logical.Steps) else [self._step(each)]
-                if isinstance(each, logical.MapBatches) and each.batch_size:
-                    rows = max(rows, each.batch_size)
         if not isinstance(nodes[-1], logical.Write):
-            steps.append(SizeStep(self.context.most_bytes))
+            steps.append(SizeStep(self._block_bytes()))
         if isinstance(nodes[0], logical.Read):
             return self.topology.add(self._read(nodes[0], steps, compute, nodes[1:]))
         source = self._operator(nodes[0].inputs[0])
         name = "->".join(each.name for each in nodes)
-        running = ChainRunning(name, steps, compute=compute, rows_at_least=rows)
-        running.bytes_at_least = size
-        return self.topology.add(running, [source])
+        rows, size = _least(nodes[-1])
+        made = ChainRunning(name, steps, compute=compute, rows_at_least=max(rows, _batch_rows(nodes)))
+        made.bytes_at_least = size
+        return self.topology.add(made, [source])
 
     def _read(
         self, node: logical.Read, steps: list[Any], compute: Compute, then: Sequence[logical.Operator] = ()
     ) -> Running:
-        wanted = node.parallelism
-        if wanted < 1:
-            wanted = self._blocks_for(node.datasource.bytes_of_work())
-        tasks = node.datasource.get_read_tasks(wanted, node.limit)
-        steps = steps or [SizeStep(self.context.most_bytes)]
+        steps = steps or [SizeStep(self._block_bytes())]
         name = "->".join([node.name, *(each.name for each in then)])
-        return ChainRunning(name, steps, sources=tasks, compute=compute)
+        return ChainRunning(name, steps, sources=self._tasks(node), compute=compute)
+
+    def _tasks(self, node: logical.Read) -> Sequence[Any]:
+        found = self._read_tasks.get(id(node))
+        if found is None:
+            wanted = node.parallelism
+            if wanted < 1:
+                wanted = self._blocks_for(node.datasource.bytes_of_work())
+            found = self._read_tasks[id(node)] = node.datasource.get_read_tasks(wanted, node.limit)
+        return found
+
+    def _block_bytes(self) -> int:
+        """Bytes of a block at most: as the settings say, or less where the object store is small."""
+        import skate  # what is here is only looked up if there is a session
+
+        most = self.context.most_bytes
+        if not skate.is_initialized():
+            return most
+        limits = self.context.limits()
+        return min(most, max(_BLOCK_BYTES_MIN, limits.budget_bytes // (2 * limits.slots)))
 
     def _blocks_for(self, size: int | None) -> int:
         """How many blocks to read: enough for all CPUs, none tiny, none too large."""
@@ -157,6 +187,17 @@ def _least(node: Any) -> tuple[int, int]:
         return 0, 0
     rows, size = (getattr(node.datasink, f"min_{what}_per_write", None) for what in ("rows", "bytes"))
     return int(rows or 0), int(size or 0)
+
+
+def _batch_rows(nodes: Sequence[Any]) -> int:
+    """Rows of the largest batch that one of the steps wants; 0 if none wants any number."""
+    return max((each.batch_size or 0 for each in nodes if isinstance(each, logical.MapBatches)), default=0)
+
+
+def _gives(task: Any, rows: int) -> bool:
+    """Whether a read task gives so many rows, or much data where nobody knows."""
+    known = getattr(getattr(task, "metadata", None), "num_rows", None)
+    return bool(known >= rows) if known is not None else (getattr(task, "bytes", 0) or 0) >= _BLOCK_BYTES_MIN
 
 
 def _with_steps(node: logical.Exchange) -> logical.Operator:
