@@ -6,6 +6,7 @@ import datetime as dt
 import math
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import ray
 import ray.data
@@ -125,7 +126,7 @@ def computed() -> dict[str, list[Any]]:
 @pytest.mark.parametrize("case", CASES)
 def test_expression(case: str, computed: dict[str, list[Any]]) -> None:
     if not computed:
-        source = ray.data.from_items(ROWS, override_num_blocks=1)
+        source = ray.data.from_arrow(pa.Table.from_pylist(ROWS))
         rows = source.with_columns({name: expression for name, (expression, _) in CASES.items()}).take_all()
         computed.update({name: [row[name] for row in rows] for name in CASES})
     assert computed[case] == CASES[case][1]

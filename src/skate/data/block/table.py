@@ -175,14 +175,23 @@ def _concat_unlike(parts: list[pa.Table]) -> pa.Table:
             if name in part.column_names and part.schema.field(name).type not in kinds:
                 kinds.append(part.schema.field(name).type)
         kind = common_type(name, kinds)
-        chunks: list[pa.Array] = []
-        for part in parts:
-            if name in part.column_names:
-                chunks += _as_type(part.column(name), kind)
-            else:
-                chunks.append(_nulls(part.num_rows, kind))
+        try:
+            chunks = _chunks(parts, name, kind)
+        except pa.ArrowInvalid:  # numbers that only a wider type could hold, and there is none
+            kind = objects.PythonObjectType()
+            chunks = _chunks(parts, name, kind)
         made[name] = pa.chunked_array(chunks, kind)
     return pa.table(made)
+
+
+def _chunks(parts: list[pa.Table], name: str, kind: pa.DataType) -> list[pa.Array]:
+    chunks: list[pa.Array] = []
+    for part in parts:
+        if name in part.column_names:
+            chunks += _as_type(part.column(name), kind)
+        else:
+            chunks.append(_nulls(part.num_rows, kind))
+    return chunks
 
 
 def common_type(name: str, kinds: list[pa.DataType]) -> pa.DataType:
@@ -193,6 +202,9 @@ def common_type(name: str, kinds: list[pa.DataType]) -> pa.DataType:
     if any(objects.is_object(kind) for kind in known):
         return objects.PythonObjectType()
     if all(tensors.is_tensor(kind) for kind in known):
+        first = known[0].value_type
+        if all(kind.value_type.equals(first) for kind in known):
+            return tensors.RaggedTensorType(first)
         numbers = [kind.value_type.to_pandas_dtype() for kind in known]
         return tensors.RaggedTensorType(pa.from_numpy_dtype(np.result_type(*numbers)))
     try:
@@ -211,10 +223,10 @@ def _as_type(column: pa.ChunkedArray, kind: pa.DataType) -> list[pa.Array]:
     if isinstance(kind, tensors.RaggedTensorType):
         if pa.types.is_null(column.type):
             return [_nulls(len(column), kind)]
-        arrays = [
-            None if each is None else each.astype(kind.value_type.to_pandas_dtype())
-            for each in tensors.to_arrays(column)
-        ]
+        arrays = tensors.to_arrays(column)
+        if not column.type.value_type.equals(kind.value_type):
+            wanted = kind.value_type.to_pandas_dtype()
+            arrays = [None if each is None else each.astype(wanted) for each in arrays]
         return [tensors.ragged(arrays, kind.value_type)]
     if objects.is_object(kind):
         return [objects.from_objects(columns.to_values(column))]
