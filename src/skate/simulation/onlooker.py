@@ -230,7 +230,7 @@ class Onlooker:
             return
         if task.cancelled:
             self._cancelled.add(task_id)
-        if final:
+        if final and not cluster.fenced:
             self._final.add(task_id)
         key = (cluster.number, task_id, task.attempt)
         assert key not in self._accepted, f"attempt {task.attempt} of {task} is accepted twice"
