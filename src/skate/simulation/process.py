@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
+from skate.simulation import views
 from skate.simulation.in_groups import InGroups, Thread
 from skate.simulation.patience import Patience
 from skate.simulation.programs import Operation, Spec
-from skate.simulation.refs import Frame, Hold, Ref, Stream, recall
+from skate.simulation.refs import Frame, Hold, Ref, Stream
 
 if TYPE_CHECKING:
     from skate.simulation.cluster import Cluster
@@ -66,7 +67,7 @@ class Process(InGroups):
             m.STREAM_END: self._stream_end,
             m.CONFIRM: self.patience.confirm,
             m.DEADLOCK: self.patience.condemned,
-            m.RECALL: lambda message: recall(self, message),
+            m.RECALL: lambda message: views.recall(self, message),
         }
 
     # -- turns
@@ -373,27 +374,7 @@ class Process(InGroups):
         ref = frame.pick(number)
         if ref is None:
             return
-        looks = 0
-        try:
-            while ref.kind >= m.UNKNOWN or ref.kind == m.PENDING:
-                if ref.kind >= m.UNKNOWN:
-                    looks += 1  # so that it stays when it has come
-                    ref.views += 1
-                    ref.kind = m.PENDING
-                    self.pending[ref.oid] = ref
-                    self.send((m.FETCH, ref.oid))
-                yield from self.block(lambda: ref.kind != m.PENDING, parent, ref.oid)
-                if ref.kind == m.PENDING:
-                    break
-            looks += 1
-            ref.views += 1
-            for thing in self.load(ref):
-                frame.take(thing)
-            yield None
-            if ref.kind == m.ARENA:
-                self.cluster.onlooker.reads(self.cluster, ref)
-        finally:
-            ref.views -= looks
+        yield from views.read(self, frame, parent, ref)
 
     def block(self, ready: Callable[[], bool], parent: bytes, what: bytes) -> Thread:
         """Wait for something."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
-
 if TYPE_CHECKING:
     from skate.simulation.process import Process
 
@@ -31,18 +29,6 @@ class Ref:
 
     def __repr__(self) -> str:
         return f"<Ref {self.oid.hex()[:16]} kind={self.kind} grants={self.grants}>"
-
-
-def recall(process: Process, message: tuple[Any, ...]) -> None:
-    """RECALL: a process forgets where a value is, unless it is being looked at."""
-    _, number, oid = message
-    weak = process.known.get(oid)
-    ref = weak() if weak is not None else None
-    given_up = ref is None or not ref.views
-    if ref is not None and given_up and ref.kind == m.ARENA:
-        ref.kind, ref.value = m.REMOTE, None
-    grants = 0 if ref is None else ref.grants
-    process.send((m.RECALLED, number, oid, grants if given_up else -1))
 
 
 class Hold:
