@@ -93,7 +93,7 @@ class Columns(DatasetBase):
     ) -> Dataset:
         """Other names for columns: a dict of old to new, or a list of new ones for all.
 
-        A column whose name is given to another one is gone, unless it is renamed too.
+        Raises ValueError for a name that a column has which is not renamed itself.
         """
         if isinstance(names, Mapping):
             pairs = list(names.items())
@@ -110,6 +110,13 @@ class Columns(DatasetBase):
                 raise ValueError(f"the names of columns are strings, not {each!r}")
         _unique("rename_columns", [new for _, new in pairs])
         self._check([old for old, _ in pairs])
+        old_names = {old for old, _ in pairs}
+        taken = [new for _, new in pairs if new in (known_names(self._plan) or ()) and new not in old_names]
+        if taken:
+            raise ValueError(
+                f"there is a column {taken[0]!r} already, so no other can be renamed to it; rename that one, too, or drop it "
+                f"first"
+            )
         return self._projected(None, concurrency, ray_remote_args, renames=tuple(pairs))
 
     def _all_renamed(self, new: Sequence[str]) -> list[tuple[str, str]]:

@@ -90,16 +90,13 @@ class ProjectStep:
 
     def _renamed(self, table: pa.Table) -> pa.Table:
         changes = {names.known(table.column_names, old): new for old, new in self.renames}
-        renamed = [changes.get(name, name) for name in table.column_names]
-        # A column that gets the name of one that is not renamed takes its place.
-        kept = [
-            at
-            for at, (old, new) in enumerate(zip(table.column_names, renamed, strict=True))
-            if old in changes or new not in changes.values()
-        ]
-        if len(kept) < len(renamed):
-            return table.select(kept).rename_columns([renamed[at] for at in kept])
-        return table.rename_columns(renamed)
+        taken = [new for new in changes.values() if new in table.column_names and new not in changes]
+        if taken:
+            raise ValueError(
+                f"there is a column {taken[0]!r} already, so no other can be renamed to it; rename that one, too, or drop it "
+                f"first"
+            )
+        return table.rename_columns([changes.get(name, name) for name in table.column_names])
 
 
 class SampleStep:
