@@ -1,0 +1,6 @@
+import ray
+
+ds = ray.data.read_parquet("s3://my-bucket/training-data/")
+
+ds = ds.map(lambda row: {"text": row["text"].lower(), "label": row["label"]})
+ds = ds.filter(lambda row: len(row["text"]) > 10)
