@@ -99,7 +99,7 @@ class ActorPoolStrategy(ComputeStrategy):
 
 def requested(
     fn: Any,
-    compute: ComputeStrategy | None = None,
+    compute: ComputeStrategy | str | None = None,
     concurrency: Any = None,
     remote_args: dict[str, Any] | None = None,
     remote_args_fn: Callable[[], dict[str, Any]] | None = None,
@@ -109,6 +109,8 @@ def requested(
     Raises ValueError for what does not fit the function or itself, TypeError for values of a wrong type.
     """
     is_class = isinstance(fn, type)
+    if isinstance(compute, str) and compute == "tasks":  # as it was said in early releases
+        compute = TaskPoolStrategy()
     if compute is not None and not isinstance(compute, ComputeStrategy):
         raise ValueError(f"compute is a TaskPoolStrategy or an ActorPoolStrategy, not {compute!r}")
     if concurrency is not None:
