@@ -29,9 +29,15 @@ _HOMES = {
     ),
     "skate.data.preprocessor": ("Preprocessor",),
     "skate.data.reading.memory": ("range", "from_items"),
+    "skate.data.reading.recordings": ("read_audio", "read_lerobot", "read_mcap", "read_videos", "read_zarr"),
+    "skate.data.reading.systems": (
+        "read_clickhouse", "read_delta", "read_delta_sharing_tables", "read_hudi", "read_iceberg", "read_kafka", "read_lance",
+        "read_mongo", "read_snowflake", "read_sql", "read_unity_catalog",
+    ),
     "skate.data.reading.tables": ("read_avro", "read_csv", "read_json", "read_orc", "read_parquet"),
     "skate.data.source.datasink": ("Datasink", "SaveMode"),
     "skate.data.source.datasource": ("Datasource", "ReadTask"),
+    "skate.data.source.systems.kafka": ("KafkaAuthConfig",),
     "skate.data.source.files.sink": ("BlockBasedFileDatasink", "RowBasedFileDatasink"),
     "skate.data.source.files.source": ("FileShuffleConfig",),
 }

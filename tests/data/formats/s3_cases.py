@@ -1,6 +1,6 @@
 """S3, as a server of moto's that speaks it over HTTP: by Arrow's filesystem, by s3fs, and by URL.
 
-Run by test_s3.py in a process of its own.
+Run by test_in_own_processes.py in a process of its own.
 """
 
 from __future__ import annotations

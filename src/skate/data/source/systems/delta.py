@@ -1,0 +1,156 @@
+"""Delta tables, through deltalake: its log says which files there are; files are read and written by Arrow."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from skate.data.source.datasink import Datasink, SaveMode, TaskContext, WriteResult
+from skate.data.source.files.partitioning import PathPartitionParser
+from skate.data.source.formats.parquet_footers import read_footers
+from skate.data.source.formats.parquet_writing import ParquetDatasink
+from skate.data.source.optional import library
+from skate.data.source.systems.fragments import FragmentsDatasource
+
+
+def delta_source(
+    path: str,
+    version: Any,
+    storage_options: Any,
+    columns: Any,
+    include_paths: bool,
+    wanted: Any,
+    shuffle: Any,
+) -> FragmentsDatasource:
+    """What reads a Delta table as it is, or as it was in a version."""
+    table = library("deltalake", "read_delta").DeltaTable(
+        path, version=version, storage_options=storage_options
+    )
+    source = FragmentsDatasource("Delta", table.to_pyarrow_dataset(), columns, wanted, include_paths)
+    source.fragments.sort(key=lambda fragment: str(fragment.path))
+    if shuffle is not None:
+        random.Random(getattr(shuffle, "seed", None)).shuffle(source.fragments)
+    return source
+
+
+class DeltaDatasink(Datasink[Any]):
+    """Rows into a Delta table: tasks write files, and one commit in the end makes all of them the table's."""
+
+    def __init__(
+        self,
+        path: str,
+        mode: SaveMode = SaveMode.APPEND,
+        partition_by: Sequence[str] | None = None,
+        storage_options: dict[str, str] | None = None,
+        filesystem: Any = None,
+        about: dict[str, Any] | None = None,
+        schema_mode: str = "merge",
+    ) -> None:
+        library("deltalake", "write_delta")
+        self.mode = SaveMode(mode)
+        if self.mode is SaveMode.UPSERT:
+            raise NotImplementedError(
+                "write_delta has no upsert: merge the rows with deltalake's DeltaTable.merge"
+            )
+        self.path = path
+        self._partition_by = [partition_by] if isinstance(partition_by, str) else list(partition_by or ())
+        self._storage = storage_options
+        self._about = about or {}
+        self._merges = schema_mode == "merge"
+        self._files = ParquetDatasink(
+            path,
+            partition_cols=self._partition_by,
+            filesystem=filesystem,
+            # Delta counts time in microseconds.
+            arrow_parquet_args={"coerce_timestamps": "us", "allow_truncated_timestamps": True},
+        )
+
+    def get_name(self) -> str:
+        return "Delta"
+
+    def on_write_start(self, schema: pa.Schema | None = None) -> None:
+        there = library("deltalake", "write_delta").DeltaTable.is_deltatable(self.path, self._storage)
+        if there and self.mode in (SaveMode.ERROR, SaveMode.CREATE):
+            raise ValueError(
+                f"{self.path} is a Delta table already, and mode={self.mode.value!r} makes new ones only"
+            )
+        self.nothing_to_write = there and self.mode is SaveMode.IGNORE
+        if not self.nothing_to_write:
+            self._files.on_write_start(schema)
+
+    def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> Any:
+        """The files of a task, and the schema of their rows."""
+        schemas: list[pa.Schema] = []
+
+        def passing() -> Iterator[pa.Table]:
+            for table in blocks:
+                if table.num_rows and table.schema not in schemas:
+                    schemas.append(table.schema)
+                yield table
+
+        return self._files.write(passing(), ctx), schemas
+
+    def on_write_complete(self, write_result: WriteResult[Any]) -> None:
+        paths = [path for some, _ in write_result.write_returns for path in some]
+        schemas = [schema for _, some in write_result.write_returns for schema in some]
+        if not schemas:
+            return
+        schema = _in_delta(pa.unify_schemas(schemas, promote_options="permissive"))
+        actions = self._actions(paths)
+        deltalake = library("deltalake", "write_delta")
+        if not deltalake.DeltaTable.is_deltatable(self.path, self._storage):
+            library("deltalake.transaction", "write_delta").create_table_with_add_actions(
+                self.path,
+                deltalake.Schema.from_arrow(schema),
+                actions,
+                "error",
+                self._partition_by or None,
+                storage_options=self._storage,
+                **self._about,
+            )
+            return
+        table = deltalake.DeltaTable(self.path, storage_options=self._storage)
+        fields = deltalake.Schema.from_arrow(schema).fields
+        if self.mode is not SaveMode.OVERWRITE:
+            known = {field.name for field in table.schema().fields}
+            added = [field for field in fields if field.name not in known]
+            if added and not self._merges:
+                names = ", ".join(field.name for field in added)
+                raise ValueError(
+                    f"{self.path} has no columns {names}; write with schema_mode='merge' to add them"
+                )
+            if added:
+                table.alter.add_columns(added)
+        mode = "overwrite" if self.mode is SaveMode.OVERWRITE else "append"
+        table.create_write_transaction(
+            actions, mode, deltalake.Schema.from_arrow(schema), self._partition_by or None
+        )
+
+    def _actions(self, paths: Sequence[str]) -> list[Any]:
+        make = library("deltalake.transaction", "write_delta").AddAction
+        parse = PathPartitionParser.of(base_dir=self._files.path, filesystem=self._files.filesystem)
+        footers = read_footers(paths, self._files.filesystem, ())
+        actions = []
+        for path, info in zip(paths, self._files.filesystem.get_file_info(list(paths)), strict=True):
+            values = {name: None if value is None else str(value) for name, value in parse(path).items()}
+            relative = path[len(self._files.path) :].lstrip("/")
+            stats = json.dumps({"numRecords": footers[path].rows})
+            actions.append(make(relative, info.size, values, int(time.time() * 1000), True, stats))
+        return actions
+
+    def on_write_failed(self, error: Exception) -> None:
+        self._files.on_write_failed(error)
+
+
+def _in_delta(schema: pa.Schema) -> pa.Schema:
+    """A schema with times as Delta has them."""
+    kinds = [
+        pa.timestamp("us", field.type.tz) if pa.types.is_timestamp(field.type) else field.type
+        for field in schema
+    ]
+    return pa.schema([(field.name, kind) for field, kind in zip(schema, kinds, strict=True)])

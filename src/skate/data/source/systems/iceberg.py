@@ -1,0 +1,135 @@
+"""Iceberg tables, through pyiceberg: its catalog says which files there are, and takes new ones in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from skate.data.block import concat
+from skate.data.source.datasink import Datasink, SaveMode, TaskContext, WriteResult
+from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
+from skate.data.source.files.grouping import shared_out
+from skate.data.source.optional import library
+
+
+def table_of(identifier: str, catalog_kwargs: dict[str, Any] | None, what: str) -> Any:
+    """A table of a catalog; `catalog_kwargs` are those of pyiceberg's `load_catalog`."""
+    given = dict(catalog_kwargs or {})
+    name = given.pop("name", "default")
+    catalog = library("pyiceberg.catalog", what, "pyiceberg").load_catalog(name, **given)
+    return catalog.load_table(identifier)
+
+
+class IcebergDatasource(Datasource):
+    """The rows of a table; row_filter, selected_fields and snapshot_id are those of pyiceberg's `Table.scan`."""
+
+    def __init__(self, identifier: str, catalog_kwargs: dict[str, Any] | None = None, **scan: Any) -> None:
+        table = table_of(identifier, catalog_kwargs, "read_iceberg")
+        if scan.get("row_filter") is None:
+            scan["row_filter"] = library("pyiceberg.expressions", "read_iceberg", "pyiceberg").AlwaysTrue()
+        self._scan = table.scan(**scan)
+        self._files = list(self._scan.plan_files())
+
+    def get_name(self) -> str:
+        return "Iceberg"
+
+    def input_files(self) -> list[str]:
+        return [task.file.file_path for task in self._files]
+
+    def estimate_inmemory_data_size(self) -> int | None:
+        return 3 * sum(int(task.file.file_size_in_bytes) for task in self._files)
+
+    def known_schema(self) -> pa.Schema | None:
+        found: pa.Schema = self._scan.projection().as_arrow()
+        return found
+
+    def get_read_tasks(
+        self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
+    ) -> list[ReadTask]:
+        scan = self._scan
+        given = (scan.table_metadata, scan.io, scan.projection(), scan.row_filter)
+        sizes = [task.file.file_size_in_bytes for task in self._files]
+        tasks = [
+            ReadTask(
+                _Files(group, given),
+                BlockMetadata(None, None, [task.file.file_path for task in group]),
+                None,
+                per_task_row_limit,
+            )
+            for group in shared_out(self._files, sizes, parallelism)
+        ]
+        return tasks or [ReadTask(_Files([], given), BlockMetadata(0, 0))]
+
+
+class _Files:
+    def __init__(self, files: list[Any], given: tuple[Any, ...]) -> None:
+        self.files = files
+        self.given = given
+
+    def __call__(self) -> Iterator[pa.Table]:
+        scan = library("pyiceberg.io.pyarrow", "read_iceberg", "pyiceberg").ArrowScan(*self.given)
+        found = False
+        for batch in scan.to_record_batches(self.files):
+            found = True
+            yield pa.Table.from_batches([batch])
+        if not found:
+            yield self.given[2].as_arrow().empty_table()
+
+
+class IcebergDatasink(Datasink[Any]):
+    """Rows into a table: tasks write data files, and one commit in the end makes all of them the table's."""
+
+    def __init__(
+        self,
+        identifier: str,
+        catalog_kwargs: dict[str, Any] | None = None,
+        mode: SaveMode = SaveMode.APPEND,
+        overwrite_filter: Any = None,
+        snapshot_properties: dict[str, str] | None = None,
+    ) -> None:
+        self.mode = SaveMode(mode)
+        if self.mode not in (SaveMode.APPEND, SaveMode.OVERWRITE):
+            raise NotImplementedError(
+                f"write_iceberg has the modes 'append' and 'overwrite', not {self.mode.value!r}"
+            )
+        self._identifier = identifier
+        self._catalog = catalog_kwargs
+        self._overwrite_filter = overwrite_filter
+        self._properties = snapshot_properties or {}
+        table = table_of(identifier, catalog_kwargs, "write_iceberg")
+        self._metadata, self._io = table.metadata, table.io
+
+    def get_name(self) -> str:
+        return "Iceberg"
+
+    def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> Any:
+        module = library("pyiceberg.io.pyarrow", "write_iceberg", "pyiceberg")
+        table = concat(blocks)
+        if not table.num_rows:
+            return []
+        schema = module.schema_to_pyarrow(self._metadata.schema())
+        missing = [name for name in table.column_names if name not in schema.names]
+        if missing:
+            raise ValueError(
+                f"{self._identifier} has no columns {missing}; they are {', '.join(schema.names)}"
+            )
+        made = [
+            table.column(field.name).cast(field.type)
+            if field.name in table.column_names
+            else pa.nulls(table.num_rows, field.type)
+            for field in schema
+        ]
+        return list(module._dataframe_to_data_files(self._metadata, pa.table(made, schema=schema), self._io))
+
+    def on_write_complete(self, write_result: WriteResult[Any]) -> None:
+        table = table_of(self._identifier, self._catalog, "write_iceberg")
+        with table.transaction() as transaction:
+            if self.mode is SaveMode.OVERWRITE and table.current_snapshot() is not None:
+                every = library("pyiceberg.expressions", "write_iceberg", "pyiceberg").AlwaysTrue()
+                transaction.delete(self._overwrite_filter if self._overwrite_filter is not None else every)
+            with transaction.update_snapshot(snapshot_properties=self._properties).fast_append() as append:
+                for files in write_result.write_returns:
+                    for file in files:
+                        append.append_data_file(file)

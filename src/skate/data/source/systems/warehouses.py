@@ -1,0 +1,167 @@
+"""ClickHouse, BigQuery, Snowflake, Delta Sharing and Hudi, each through the client that its makers keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from skate.data.block import concat, from_batch
+from skate.data.source.datasink import Datasink, TaskContext
+from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
+from skate.data.source.optional import library
+
+
+class _Calls(Datasource):
+    """A task for each of some calls that give tables."""
+
+    def __init__(self, name: str, calls: Sequence[Any]) -> None:
+        self._name = name
+        self._calls = list(calls)
+
+    def get_name(self) -> str:
+        return self._name
+
+    def estimate_inmemory_data_size(self) -> int | None:
+        return None
+
+    def get_read_tasks(
+        self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
+    ) -> list[ReadTask]:
+        return [ReadTask(call, BlockMetadata(), None, per_task_row_limit) for call in self._calls]
+
+
+class ClickHouseQuery:
+    """What reads a query of ClickHouse, as a stream of Arrow's."""
+
+    def __init__(self, dsn: str, query: str, client: dict[str, Any]) -> None:
+        self.given = (dsn, query, client)
+
+    def __call__(self) -> Iterator[pa.Table]:
+        dsn, query, options = self.given
+        client = library("clickhouse_connect", "read_clickhouse", "clickhouse-connect").get_client(
+            dsn=dsn, **options
+        )
+        try:
+            with client.query_arrow_stream(query) as stream:
+                for part in stream:
+                    yield from_batch(part)
+        finally:
+            client.close()
+
+
+def clickhouse_source(
+    table: str, dsn: str, columns: Any, wanted: str | None, order_by: Any, client: dict[str, Any]
+) -> Datasource:
+    """What reads a table of ClickHouse in one task."""
+    library("clickhouse_connect", "read_clickhouse", "clickhouse-connect")
+    query = f"SELECT {', '.join(columns) if columns else '*'} FROM {table}"
+    if wanted:
+        query += f" WHERE {wanted}"
+    if order_by:
+        names, descending = order_by
+        query += f" ORDER BY {', '.join(names)}{' DESC' if descending else ''}"
+    return _Calls("ClickHouse", [ClickHouseQuery(dsn, query, client)])
+
+
+class ClickHouseDatasink(Datasink[None]):
+    """Rows into a table of ClickHouse that is there."""
+
+    def __init__(self, table: str, dsn: str, client: dict[str, Any], block_rows: int | None) -> None:
+        library("clickhouse_connect", "write_clickhouse", "clickhouse-connect")
+        self._given = (table, dsn, client, block_rows)
+
+    def get_name(self) -> str:
+        return "ClickHouse"
+
+    def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> None:
+        table, dsn, options, rows = self._given
+        client = library("clickhouse_connect", "write_clickhouse", "clickhouse-connect").get_client(
+            dsn=dsn, **options
+        )
+        try:
+            for block in blocks:
+                for at in range(0, block.num_rows, rows or max(1, block.num_rows)):
+                    client.insert_arrow(table, block.slice(at, rows or block.num_rows))
+        finally:
+            client.close()
+
+
+class WholeShare:
+    """What reads a table of a Delta share at once."""
+
+    def __init__(self, url: str, options: dict[str, Any]) -> None:
+        self.given = (url, options)
+
+    def __call__(self) -> Iterator[pa.Table]:
+        url, options = self.given
+        yield from_batch(
+            library("delta_sharing", "read_delta_sharing_tables", "delta-sharing").load_as_pandas(
+                url, **options
+            )
+        )
+
+
+def delta_sharing_source(url: str, options: dict[str, Any]) -> Datasource:
+    """What reads a table of a Delta share in one task."""
+    library("delta_sharing", "read_delta_sharing_tables", "delta-sharing")
+    return _Calls("DeltaSharing", [WholeShare(url, options)])
+
+
+class HudiSlices:
+    """What reads some file slices of a Hudi table."""
+
+    def __init__(self, uri: str, options: dict[str, str], paths: Sequence[str]) -> None:
+        self.given = (uri, options, list(paths))
+
+    def __call__(self) -> Iterator[pa.Table]:
+        uri, options, paths = self.given
+        reader = library("hudi", "read_hudi").HudiFileGroupReader(uri, options)
+        for path in paths:
+            yield from_batch(reader.read_file_slice_by_base_file_path(path))
+
+
+def hudi_source(uri: str, query_type: str, filters: Any, options: dict[str, str]) -> Datasource:
+    """What reads the latest snapshot of a Hudi table, a task for each group of its files."""
+    if query_type != "snapshot":
+        raise NotImplementedError(f"read_hudi reads snapshots; query_type={query_type!r} is not carried")
+    table = library("hudi", "read_hudi").HudiTable(uri, options)
+    splits = table.get_file_slices_splits(16, filters or [])
+    return _Calls(
+        "Hudi",
+        [HudiSlices(uri, options, [each.base_file_relative_path() for each in split]) for split in splits],
+    )
+
+
+class BigQueryDatasink(Datasink[None]):
+    """Rows into a table of BigQuery, loaded as Parquet."""
+
+    def __init__(self, project_id: str, dataset: str, attempts: int, overwrite: bool) -> None:
+        library("google.cloud.bigquery", "write_bigquery", "google-cloud-bigquery")
+        self._given = (project_id, dataset, attempts, overwrite)
+
+    def get_name(self) -> str:
+        return "BigQuery"
+
+    def on_write_start(self, schema: pa.Schema | None = None) -> None:
+        project, dataset, _, overwrite = self._given
+        client = library("google.cloud.bigquery", "write_bigquery", "google-cloud-bigquery").Client(
+            project=project
+        )
+        if overwrite:
+            client.delete_table(f"{project}.{dataset}", not_found_ok=True)
+
+    def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> None:
+        bigquery = library("google.cloud.bigquery", "write_bigquery", "google-cloud-bigquery")
+        project, dataset, _, _ = self._given
+        table = concat(blocks)
+        if not table.num_rows:
+            return
+        sink = pa.BufferOutputStream()
+        library("pyarrow.parquet", "write_bigquery").write_table(table, sink)
+        config = bigquery.LoadJobConfig(source_format="PARQUET", autodetect=True)
+        client = bigquery.Client(project=project)
+        client.load_table_from_file(
+            pa.BufferReader(sink.getvalue()), f"{project}.{dataset}", job_config=config
+        ).result()
