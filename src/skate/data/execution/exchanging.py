@@ -185,9 +185,9 @@ class ExchangeRunning(Running):
             size += part.bytes
         self._add_merge(partition, [*grouped[:divided], piece, *grouped[divided + 1 :]])
 
-    def _add_merge(self, partition: int, grouped: list[list[Any]], cuts: Any = None) -> None:
+    def _add_merge(self, partition: int, grouped: list[list[Any]]) -> None:
         flat = [bundle for group in grouped for bundle in group]
-        extra = (partition, [len(group) for group in grouped], cuts)
+        extra = (partition, [len(group) for group in grouped])
         self._todo.append(Work(self, "merge", len(self._todo), flat, extra))
 
     def _plan_cuts(self) -> None:
@@ -196,22 +196,20 @@ class ExchangeRunning(Running):
         first = at = 0
         for partition in range(self.partitions):
             low, high = self.kernel.reach(partition, self.plan)
-            bundles: list[Bundle] = []
-            cuts: list[tuple[int, int]] = []
             while first < len(taken) and at + taken[first].rows <= low:
                 at += taken[first].rows
                 first += 1
+            bundles: list[Bundle] = []
             start = at
             for bundle in taken[first:]:
                 if start >= high:
                     break
-                bundles.append(bundle)
-                cuts.append((max(low - start, 0), min(high - start, bundle.rows) - max(low - start, 0)))
+                begin, end = max(low - start, 0), min(high - start, bundle.rows)
+                whole = not begin and end == bundle.rows
+                bundles.append(bundle if whole else bundle.slice(begin, end - begin))
                 start += bundle.rows
-            if not bundles and taken:
-                bundles, cuts = [taken[-1]], [(0, 0)]
-            self._add_merge(partition, [bundles], cuts)
-        self.taken[0].clear()
+            self._add_merge(partition, [bundles or [taken[-1].slice(0, 0)]])
+        taken.clear()
 
     # -- work
 

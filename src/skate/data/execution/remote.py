@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import skate
@@ -17,6 +17,9 @@ from skate.data.execution.policy import allot
 
 #: Blocks that a piece of work may have made and nobody has taken before it waits; each is two values of its stream.
 AHEAD_BLOCKS = 2
+#: Parts of partitions that lie beside each other are returned together until they have about so many bytes: smaller values
+#: travel in messages and are kept in the driver's own memory, where nobody counts them.
+_RUN_BYTES = 512 << 10
 
 _numbers = itertools.count()
 
@@ -111,8 +114,9 @@ class RemoteRunner:
             self._single[made] = (work, None)
         elif work.kind == "split":
             count = operator.partitions
-            parts = self._remote("split", num_returns=count + 1, **options).remote(
-                key, holder, work.extra, operator.plan, count, cuts, *refs
+            runs = max(1, min(count, work.bytes // _RUN_BYTES))
+            parts = self._remote("split", num_returns=runs + 1, **options).remote(
+                key, holder, work.extra, operator.plan, (count, runs), cuts, *refs
             )
             self._single[parts[0]] = (work, parts[1:])
         else:
@@ -166,9 +170,7 @@ class RemoteRunner:
         except Exception as error:  # whatever the task ended with
             return ("failed", work, error)
         if work.kind == "split":
-            result = [
-                Bundle(part, rows, size, None) for part, (rows, size) in zip(parts, result, strict=True)
-            ]
+            result = _apart(parts, result)
         return ("done", work, result)
 
     def _moved(self, key: Any) -> list[Event]:
@@ -245,6 +247,17 @@ class RemoteRunner:
 def _streaming(options: dict[str, Any]) -> dict[str, Any]:
     ahead = {"num_returns": "streaming", "_generator_backpressure_num_objects": 2 * AHEAD_BLOCKS}
     return {**options, **ahead}
+
+
+def _apart(runs: Sequence[Any], sizes: Sequence[tuple[int, int]]) -> list[Bundle]:
+    """The parts of a split by partition, each a run of the rows of one of the values that it has returned."""
+    found = []
+    for run, (low, high) in zip(runs, works.runs_of(len(sizes), len(runs)), strict=True):
+        at = 0
+        for rows, size in sizes[low:high]:
+            found.append(Bundle(run, rows, size, None, (), at if high - low > 1 else None))
+            at += rows
+    return found
 
 
 def _given(work: Work) -> tuple[list[Any], list[works.Cut]]:

@@ -98,14 +98,21 @@ def split(
     holder: list[Any],
     where: Any,
     plan: Any,
-    partitions: int,
+    count: tuple[int, int],
     cuts: Sequence[Cut],
     *given: pa.Table,
 ) -> list[Any]:
-    """A task: how large the parts of some blocks are, and the parts."""
-    parts = parts_of(received(key, holder), list(map(_part, given, cuts)), where, plan, partitions)
-    kept = [blocks.compact(part) for part in parts]
-    return [[(part.num_rows, blocks.size_of(part)) for part in kept], *kept]
+    """A task: how large the parts of some blocks are, and the parts: `count` is that of partitions, and that of the values
+    they are returned as, see `runs_of`."""
+    parts = parts_of(received(key, holder), list(map(_part, given, cuts)), where, plan, count[0])
+    sizes = [(part.num_rows, blocks.size_of(part)) for part in parts]
+    return [sizes, *(blocks.compact(joined(parts[low:high])) for low, high in runs_of(*count))]
+
+
+def runs_of(partitions: int, runs: int) -> list[tuple[int, int]]:
+    """Partitions that lie beside each other as one value: the first of each run, and the one behind its last."""
+    ends = [partitions * run // runs for run in range(runs + 1)]
+    return list(zip(ends, ends[1:], strict=False))
 
 
 def merge(
@@ -131,10 +138,8 @@ def parts_of(
 
 
 def merged(kernel: Any, parts: Sequence[pa.Table], extra: Any, plan: Any) -> Iterable[pa.Table]:
-    """What a kernel makes of a partition: `extra` is its number, how many parts each input has, and the rows wanted of each."""
-    partition, counts, cuts = extra
-    if cuts is not None:
-        parts = [part.slice(at, rows) for part, (at, rows) in zip(parts, cuts, strict=True)]
+    """What a kernel makes of a partition: `extra` is its number, and how many parts each input has."""
+    partition, counts = extra
     grouped: list[Sequence[pa.Table]] = []
     at = 0
     for count in counts:
