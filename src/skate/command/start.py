@@ -21,7 +21,7 @@ WITHOUT_EFFECT = {
     "runtime-env-agent-port": True, "dashboard-grpc-port": True, "disable-usage-stats": False, "autoscaling-config": True,
     "plasma-directory": True, "redis-password": True, "redis-username": True, "redis-shard-ports": True, "log-style": True,
     "log-color": True, "verbose": False, "no-monitor": False, "node-name": True, "storage": True, "tracing-startup-hook": True,
-    "ray-debugger-external": False, "no-redirect-output": False, "object-spilling-directory": True, "system-config": True,
+    "ray-debugger-external": False, "no-redirect-output": False, "system-config": True,
     "enable-object-reconstruction": False, "enable-resource-isolation": False, "cgroup-path": True, "system-reserved-cpu": True,
     "system-reserved-memory": True, "worker-ports": True, "ray-object-transfer-port": True,
 }  # fmt: skip
@@ -77,6 +77,7 @@ def _settings(given: argparse.Namespace) -> dict[str, Any]:
         "labels": _labels(given.labels),
         "object_store_memory": given.object_store_memory,
         "_memory": given.memory,
+        "object_spilling_directory": given.object_spilling_directory,
     }
 
 
@@ -134,6 +135,9 @@ def _parser() -> argparse.ArgumentParser:
         "--object-store-memory", type=int, help="bytes for large values; default 30%% of memory"
     )
     parser.add_argument("--memory", type=int, help="bytes of memory to schedule by; default 70%%")
+    parser.add_argument(
+        "--object-spilling-directory", help="where large values go when memory is full; default /tmp"
+    )
     parser.add_argument("--temp-dir", help="folder of the node's socket, instead of the user's own")
     parser.add_argument("--block", action="store_true", help="be the node, until Ctrl-C")
     for name, has_value in WITHOUT_EFFECT.items():

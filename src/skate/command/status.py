@@ -37,7 +37,7 @@ def described(found: dict[str, Any]) -> Iterator[str]:
     yield f"node at skate://{found['path']} (pid {found['pid']})"
     yield from _section("nodes", [_node(node) for node in found["nodes"]])
     used = [_used(name, units, found["free"].get(name, 0)) for name, units in sorted(found["total"].items())]
-    memory = f"object store: {found['memory_used'] / 2**20:.1f} MiB in use"
+    memory = f"object store: {found['memory_used'] / 2**20:.1f} MiB in use, {found['spilled'] / 2**20:.1f} MiB on disk"
     yield from _section(
         "resources, used of total", [*(line for line in used if line), memory, f"workers: {found['workers']}"]
     )

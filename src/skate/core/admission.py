@@ -124,13 +124,7 @@ class Admission:
             return
         place = node.allocator.allocate_on_disk(request.size)
         if place is None:
-            capacity, used = node.allocator.capacity, node.allocator.used
-            text = (
-                f"a value of {request.size} bytes does not fit into the object store: {used} of {capacity} bytes are in use; "
-                "drop refs that are no longer needed, or start with "
-                f"init(object_store_memory={max(2 * capacity, used + 2 * request.size)})"
-            )
-            request.taker.refused(request, ("ObjectStoreFullError", {"message": text}))
+            request.taker.refused(request, ("ObjectStoreFullError", {"message": self._no_room(request)}))
             return
         request.offset = place
         self._number += 1
@@ -147,14 +141,27 @@ class Admission:
         if not problem:
             self._grant(request, request.offset)
             return
-        self.node.spilling.disk_full()
-        arena = self.node.allocator.arena
-        text = (
-            f"a value of {request.size} bytes cannot be stored: {arena.used} of {arena.capacity} bytes of memory are in use, and "
-            f"{problem}; drop refs that are no longer needed, free space on the disk, or have values spilled elsewhere with "
-            "init(object_spilling_directory=...)"
-        )
+        self.node.spilling.disk_full(self.node.allocator.disk_of(request.offset))
+        text = self._no_room(request, problem)
         request.taker.refused(request, ("OutOfDiskError", {"message": text}))
+
+    def _no_room(self, request: Request, problem: str = "") -> str:
+        """What an error says: what was asked, what there is, and what to do."""
+        allocator = self.node.allocator
+        arena = allocator.arena
+        on_disk = allocator.used - arena.used
+        if not problem:
+            problem = (
+                f"the {on_disk} bytes on disk are all that may be there"
+                if allocator.disks
+                else "there is no disk to spill to"
+            )
+        return (
+            f"a value of {request.size} bytes cannot be stored: {arena.used} of {arena.capacity} bytes of memory are in use, and "
+            f"{problem}; drop refs that are no longer needed, start with "
+            f"init(object_store_memory={max(2 * arena.capacity, allocator.used + 2 * request.size)}), free space on the disk, or "
+            "have values spilled elsewhere with init(object_spilling_directory=...)"
+        )
 
     def withdraw(self, lane: int, oid: bytes) -> None:
         """A process no longer wants memory for a value."""

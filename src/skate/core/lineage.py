@@ -144,12 +144,12 @@ class Lineage:
                 self.node.objects.drop_if_unused(record)
         self._loosening = False
 
-    def rebuild(self, record: ObjectRecord) -> None:
-        """A value is lost and needed: run its task again, or give it an error for its value."""
+    def rebuild(self, record: ObjectRecord, problem: str = "") -> None:
+        """A value is lost and needed: run its task again, or give it an error for its value that tells of the problem."""
         node = self.node
         task: Task | None = record.producer
         if task is None or task.task_id not in self.tasks or task.retries == 0:
-            self._fail(record, task)
+            self._fail(record, task, problem)
             return
         if task.task_id in node.tasks:
             return
@@ -200,7 +200,7 @@ class Lineage:
         if task.given is not None:
             task.given.discard(record.oid)
 
-    def _fail(self, record: ObjectRecord, task: Task | None) -> None:
+    def _fail(self, record: ObjectRecord, task: Task | None, problem: str) -> None:
         """A value is lost for good: say with which node, and why nobody makes it again."""
         away = record.away
         if record.oid[:4] == PUT:
@@ -216,6 +216,8 @@ class Lineage:
             reason, text = "OBJECT_UNRECONSTRUCTABLE_REF_NOT_FOUND", "the task that made it is not remembered"
         if away is not None and away.lost is not None:
             text = f"it was on node {away.lost.node_id.hex()}, which {away.lost.reason}; {text}"
+        elif problem:
+            text = f"{problem}; {text}"
         text = f"{text} (owner: node {self.node.node_id.hex()})"
         fields = {"message": record.oid.hex(), "reason": reason, "reason_message": text}
         self.node.objects.fail(record, FAILED, **fields)

@@ -8,7 +8,7 @@ The nouns have their own files: `tasks`, `objects`, `scheduler`, `actors`, `plac
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from skate.core import invariants
@@ -16,7 +16,6 @@ from skate.core import messages as m
 from skate.core.abroad import Abroad
 from skate.core.actors import ActorTable
 from skate.core.admission import LOOK_SECONDS, Admission
-from skate.core.arena import PAGE
 from skate.core.calls import Calls
 from skate.core.capacity import Capacity
 from skate.core.definitions import Definitions
@@ -70,7 +69,7 @@ class NodeCore:
         *,
         gpus: Iterable[Any] = (),
         arena_bytes: int = 1 << 30,
-        overflow_bytes: int = 0,
+        disk_bytes: Sequence[int] = (),
         spill_outside: bool = False,
         node_id: bytes = b"\0" * 28,
         labels: dict[str, str] | None = None,
@@ -81,7 +80,7 @@ class NodeCore:
         self.effects: list[Effect] = []
         self.now = 0.0
         self.capacity = Capacity("node", total, [(gpu, UNIT) for gpu in gpus], labels)
-        self.allocator = MemoryPlan(arena_bytes, overflow_bytes)
+        self.allocator = MemoryPlan(arena_bytes, disk_bytes)
         self.clients: dict[int, Client] = {}
         self.definitions = Definitions(self)
         self.functions, self.templates = self.definitions.functions, self.definitions.templates
@@ -95,9 +94,7 @@ class NodeCore:
         self.calls = Calls(self)
         self.lifetimes = Lifetimes(self)
         self.admission = Admission(self)
-        self.spilling = self.objects.spilling = Spilling(
-            self, overflow_bytes >= PAGE or spill_outside, spill_outside
-        )
+        self.spilling = self.objects.spilling = Spilling(self, spill_outside)
         self.scheduler = Scheduler(self.capacity, self.emit, self.execution.start)
         self.scheduler.spawn = self._spawn
         self.scheduler.lend = self.execution.lend
@@ -119,6 +116,8 @@ class NodeCore:
         self.handlers = self._table()
         self.abroad = Abroad(self)
         self.peers = Peers(self)
+        if spill_outside:  # what is kept there may be lost there
+            self.peers.activate()
         self.forwarding = Forwarding(self, self.peers)
         self.routes = Routes(self)
         self.inventory = Inventory(self)
@@ -229,10 +228,10 @@ class NodeCore:
         self.spilling.spilled_to(number, there)
         self.admission.pump()
 
-    def restored(self, number: int, there: bool, now: float) -> None:
-        """A value is in memory again, or cannot be read."""
+    def restored(self, number: int, problem: str, now: float) -> None:
+        """A value is in memory again, or cannot be read: then there is a problem, in words."""
         self.now = self.scheduler.now = now
-        self.spilling.restored(number, there)
+        self.spilling.restored(number, problem)
         self.admission.pump()
 
     def reserved(self, number: int, problem: str, now: float) -> None:
@@ -296,7 +295,7 @@ class NodeCore:
         self.admission.writing.pop(offset, None)
         on_disk = self.allocator.free(offset)
         if on_disk is not None:
-            self.spilling.disk_freed()
+            self.spilling.disk_freed(self.allocator.disk_of(offset))
             self.shell("punch", *on_disk)
 
     def _pin_actor(self, actor_id: bytes, change: int) -> None:

@@ -104,15 +104,19 @@ class Peers:
         if info.get("head"):
             self.head = peer
         if not self.active:
-            self.active = True
-            node.objects.abroad = node.abroad
-            node.admit = self.admit
+            self.activate()
         self._reported = None
         node.scheduler.version += 1
         self.where.members_changed()
         node.placement.node_joined(peer)
         self.pump()
         node.admission.pump()
+
+    def activate(self) -> None:
+        """From now on values can be lost, and tasks go elsewhere."""
+        self.active = True
+        self.node.objects.abroad = self.node.abroad
+        self.node.admit = self.admit
 
     def stranger(self, tag: bytes) -> Peer:
         """A node of which only objects are known: it was lost before this one joined."""

@@ -26,8 +26,9 @@ BATCH_BYTES = 64 << 20
 RECALL_SECONDS = 0.5
 #: A value that a process looks at is not asked for again for so long.
 REFUSED_SECONDS = 0.2
-#: After the disk was full, room is not looked for there for so long, unless some was given back.
+#: After a disk was full, room is not looked for there for so long, unless some was given back.
 FULL_SECONDS = 1.0
+OUTSIDE = -1  # stands for a storage outside, among the numbers of disks
 
 
 class Move:
@@ -48,9 +49,8 @@ class Move:
 class Spilling:
     """Decides what goes to disk and what comes back."""
 
-    def __init__(self, node: NodeCore, enabled: bool, external: bool) -> None:
+    def __init__(self, node: NodeCore, external: bool) -> None:
         self.node = node
-        self.enabled = enabled
         #: Copies go to a storage outside, where they are known by the number of their move; else to the overflow file.
         self.external = external
         #: Values in the arena, those used last at the end.
@@ -68,16 +68,25 @@ class Spilling:
         self.reads: dict[int, tuple[bytes, int]] = {}
         #: Values that were looked at when they were asked for, and when that was.
         self.refused_at: dict[bytes, float] = {}
+        #: Processes that have not answered in time: what they hold is left alone until they do.
+        self.silent: set[int] = set()
         self.used_once = False  # something was spilled
         self._coming = 0  # bytes of the values in `moves`
         self._fresh = True  # something has changed since victims were last looked for
-        self._full_until = 0.0
+        self._full: dict[
+            int, float
+        ] = {}  # disks that were full a moment ago, and until when that is believed
         self._number = 0
 
     @property
     def able(self) -> bool:
-        """False while there is no disk, or the disk is full."""
-        return self.enabled and self.node.now >= self._full_until
+        """False while there is no disk, or every disk is full."""
+        if not self._full:
+            return self.external or bool(self.node.allocator.disks)
+        self._full = {disk: until for disk, until in self._full.items() if until > self.node.now}
+        if self.external:
+            return OUTSIDE not in self._full
+        return any(disk not in self._full for disk in range(len(self.node.allocator.disks)))
 
     # -- what happens to values
 
@@ -130,22 +139,24 @@ class Spilling:
         else:
             self.node._release(place)
 
-    def disk_freed(self) -> None:
-        """There is room on the disk that was not there before."""
-        self._full_until = 0.0
+    def disk_freed(self, disk: int) -> None:
+        """There is room on a disk that was not there before."""
+        self._full.pop(disk, None)
 
-    def disk_full(self) -> None:
-        """There was no room on the disk just now."""
-        self._full_until = self.node.now + FULL_SECONDS
+    def disk_full(self, disk: int) -> None:
+        """There was no room on a disk just now."""
+        self._full[disk] = self.node.now + FULL_SECONDS
 
     # -- out
 
     def make_room(self, size: int) -> bool:
         """Have values moved out until `size` bytes are coming free; False if nothing is."""
         now = self.node.now
-        for move in [move for move in self.moves.values() if move.asked]:
-            if now - move.since >= RECALL_SECONDS:
-                self._refused(move)
+        late = [move for move in self.moves.values() if move.asked and now - move.since >= RECALL_SECONDS]
+        for move in late:
+            self.silent |= move.asked
+        for move in [move for move in self.moves.values() if late and not self.silent.isdisjoint(move.asked)]:
+            self._refused(move)
         arena = self.node.allocator.arena
         missing = size - (arena.capacity - arena.used)
         if self._fresh and self.able and (not self.moves or self._coming < missing):
@@ -164,7 +175,9 @@ class Spilling:
         for oid, record in self.warm.items():
             if coming >= goal:
                 break
-            if oid not in busy and oid not in self.moves and oid not in refused:
+            if oid in busy or oid in self.moves or oid in refused:
+                continue
+            if not self.silent or self.silent.isdisjoint(record.holders):
                 victims.append(record)
                 coming += record.size
         for record in victims:
@@ -193,6 +206,7 @@ class Spilling:
     def recalled(self, cid: int, message: tuple[Any, ...]) -> None:
         """RECALLED: a process has forgotten where a value is, or looks at it."""
         _, number, oid, grants = message
+        self.silent.discard(cid)
         move = self.moves.get(oid)
         if move is None or move.number != number or cid not in move.asked:
             return
@@ -205,6 +219,7 @@ class Spilling:
     def forget_client(self, cid: int) -> None:
         """A process is gone: it looks at nothing any more."""
         self._fresh = True
+        self.silent.discard(cid)
         for move in [move for move in self.moves.values() if cid in move.asked]:
             self._without(move, cid)
 
@@ -233,10 +248,11 @@ class Spilling:
             return
         place: int | None = move.number
         if not self.external:
-            place = self.node.allocator.allocate_on_disk(record.size)
+            place = self.node.allocator.allocate_copy(record.size, self._full)
         if place is None:
             self._cancel(move)
-            self.disk_full()
+            for disk in range(len(self.node.allocator.disks)):
+                self.disk_full(disk)
             return
         self.writes[move.number] = (record.oid, place)
         on_disk = -1 if self.external else place - self.node.allocator.boundary
@@ -256,7 +272,7 @@ class Spilling:
         if move is not None and goes_on:
             self._cancel(move)
         if not there:
-            self.disk_full()
+            self.disk_full(OUTSIDE if self.external else self.node.allocator.disk_of(place))
 
     def _moved(self, move: Move) -> None:
         """The value is on disk, and its memory is free."""
@@ -346,27 +362,30 @@ class Spilling:
 
     def read_in_place(self, oid: bytes) -> bool:
         """There is no room for a value that is to come back: from now on it is read on disk, if it is on this machine's."""
-        if self.external:
-            return False
         record = self.spilled.get(oid)
-        if record is not None and self.restoring.get(oid) == 0:
-            del self.restoring[oid]
-            self._there(record, self.copies.pop(oid))
+        if record is None or self.restoring.get(oid) != 0:  # nobody has it any more
+            return True
+        if self.external or self.node.allocator.disk_of(
+            self.copies[oid]
+        ):  # not on the disk that others can read
+            return False
+        del self.restoring[oid]
+        self._there(record, self.copies.pop(oid))
         return True
 
-    def restored(self, number: int, there: bool) -> None:
-        """A value is in memory again, or cannot be read."""
+    def restored(self, number: int, problem: str) -> None:
+        """A value is in memory again, or there is a problem."""
         oid, offset = self.reads.pop(number)
         if self.restoring.get(oid) != number:
             self.node._release(offset)
             return
         del self.restoring[oid]
         record = self.spilled[oid]
-        if there:
+        if not problem:
             self._there(record, offset)
         else:
             self.node._release(offset)
-            self._lost(record)
+            self._lost(record, problem)
 
     def _there(self, record: ObjectRecord, offset: int) -> None:
         del self.spilled[record.oid]
@@ -385,7 +404,7 @@ class Spilling:
         self.node.scheduler.dispatch_all()
         objects.drop_if_unused(record)
 
-    def _lost(self, record: ObjectRecord) -> None:
+    def _lost(self, record: ObjectRecord, problem: str) -> None:
         """A copy cannot be read: the value is made again, if anybody knows how."""
         node = self.node
         self.forget(record)
@@ -396,7 +415,7 @@ class Spilling:
                 node.execution.await_argument(task, record)
         record.kind = m.PENDING
         held, record.held = record.held, ()
-        node.abroad.lineage.rebuild(record)
+        node.abroad.lineage.rebuild(record, problem)
         node.scheduler.dispatch_all()
         for other in held:
             node.objects.unpin(other)

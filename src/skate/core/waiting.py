@@ -96,6 +96,9 @@ class Reasons:
         again_at = self.node.pausing.get(task.task_id)
         if again_at is not None:
             return self._of_pause(task, again_at - self.node.now)
+        coming = self.node.spilling.restoring
+        if coming and any(oid in coming for _, oid in task.deps):
+            return "an argument is on disk, and comes back into memory"
         if task.missing:
             return self._of_arguments(task, links)
         if task.kind == METHOD:

@@ -31,8 +31,14 @@ class ArenaFile:
         try:
             os.ftruncate(self.fd, capacity)
             _seal_size(self.fd)
-        except OSError:
+        except OSError as error:
             self.close()
+            if error.errno == errno.EFBIG:
+                raise OSError(
+                    errno.EFBIG,
+                    f"shared memory of {capacity} bytes is asked for, but this process may make files of at most "
+                    f"{file_bytes_max()}; raise the limit (ulimit -f), or start with a smaller object_store_memory",
+                ) from None
             raise
 
     def __repr__(self) -> str:
@@ -64,6 +70,14 @@ class ArenaFile:
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
+
+
+def file_bytes_max() -> int:
+    """How large a file this process may make, those in memory included."""
+    import resource  # not on every platform
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    return 1 << 62 if soft == resource.RLIM_INFINITY else soft
 
 
 def _create() -> int:

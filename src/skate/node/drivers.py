@@ -335,7 +335,8 @@ class Drivers:
             "actors": [{**each, "job": self._job_of(each)} for each in ask.list_actors(0) if each["alive"]],
             "workers": len(self.host.workers),
             "pending": self._pending(),
-            "memory_used": core.allocator.used,
+            "memory_used": core.allocator.arena.used,
+            "spilled": core.allocator.used - core.allocator.arena.used,
         }
 
     def _job_of(self, actor: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ from skate.node.launcher import PYTHON, zygote_config
 from skate.node.logs import WorkerOutput
 from skate.node.memory_monitor import NEVER, MemoryMonitor
 from skate.node.neighbours import Neighbours, facts
-from skate.node.overflow import OverflowFile
+from skate.node.overflow import overflow_files
 from skate.node.stopped import stopped_among
 from skate.node.worker_pool import WorkerPool
 from skate.wire.memory import Memory
@@ -71,12 +71,14 @@ class NodeHost:
             from skate.node.outside import Outside  # fsspec, where it is asked for
 
             outside = Outside(settings.spill.uri)
-        self.overflow = OverflowFile(settings.spill.folders, settings.spill.full_at)
+        files = overflow_files(settings.spill)
+        #: The one in which values can lie for good.
+        self.overflow = files[0]
         self.arena = ArenaFile(board_at + BOARD_BYTES)
         self.mapping = Memory(
             self.arena.fd, settings.object_store_memory, self.overflow.fd, self.overflow.capacity
         )
-        self.disk = Disk(self.arena, self.overflow, outside, self.mapping, self._told)
+        self.disk = Disk(self.arena, files, outside, self.mapping, self._told)
         self.board = Board(self.arena.fd, board_at)
         node_id = os.urandom(28)
         totals = settings.totals()
@@ -86,7 +88,7 @@ class NodeHost:
             totals,
             gpus=settings.gpu_ids,
             arena_bytes=settings.object_store_memory,
-            overflow_bytes=self.overflow.capacity,
+            disk_bytes=[file.capacity for file in files],
             spill_outside=outside is not None,
             node_id=node_id,
             labels={**settings.labels, "ray.io/node-id": node_id.hex()},
@@ -361,7 +363,6 @@ class NodeHost:
             self.board.close()
             self.mapping.close()
             self.arena.close()
-            self.overflow.close()
             self.control_c.give_back()
 
     def _await_writers(self) -> None:

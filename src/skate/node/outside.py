@@ -1,4 +1,4 @@
-"""Spilled values in a storage outside of this machine, or wherever fsspec reaches: several in one object.
+"""Spilled values in a storage outside of this machine, or wherever fsspec or pyarrow reach: several in one object.
 
 An object is deleted with the last value in it, and what is left when the session ends.
 """
@@ -6,31 +6,27 @@ An object is deleted with the last value in it, and what is left when the sessio
 from __future__ import annotations
 
 import os
+import zlib
 from typing import Any
+
+from skate.node.storage import storage_of
 
 
 class Outside:
-    """A place like "s3://bucket/prefix", by fsspec.
+    """A place like "s3://bucket/prefix".
 
-    Raises ImportError where fsspec (or what it needs for that place) is not installed, ValueError for a place it does not know.
+    Raises ImportError where neither fsspec nor pyarrow is installed (or what they need for that place), ValueError for a place
+    that they do not know.
     """
 
     def __init__(self, uri: str) -> None:
-        try:
-            import fsspec  # type: ignore[import-not-found,unused-ignore]  # optional, and only for such a place
-        except ImportError:
-            raise ImportError(
-                f"values are to be spilled to {uri!r}, which needs the package fsspec; install it (pip install fsspec), or name "
-                "a local folder with init(object_spilling_directory=...)"
-            ) from None
         self.uri = uri
-        self._files: Any
-        self._files, path = fsspec.core.url_to_fs(uri)
+        self._files, path = storage_of(uri)
         self._folder = f"{path.rstrip('/')}/skate-spilled-{os.urandom(8).hex()}"
         self._made = False
         self._count = 0
-        #: Where each value is: its object, the first byte, the bytes.
-        self._places: dict[int, tuple[str, int, int]] = {}
+        #: Where each value is: its object, the first byte, the bytes, their checksum.
+        self._places: dict[int, tuple[str, int, int, int]] = {}
         self._alive: dict[str, int] = {}
 
     def store(self, parts: list[tuple[int, Any]]) -> str:
@@ -39,31 +35,33 @@ class Outside:
         name = f"{self._folder}/{self._count:08}"
         try:
             if not self._made:
-                self._files.makedirs(self._folder, exist_ok=True)
+                self._files.make_folder(self._folder)
                 self._made = True
-            with self._files.open(name, "wb") as file:
-                for _, data in parts:
-                    file.write(data)
+            self._files.write(name, [data for _, data in parts])
         except Exception as error:  # whatever a storage raises: the values stay in memory
             return f"{self.uri} cannot be written to: {type(error).__name__}: {error}"
         at = 0
         for number, data in parts:
-            self._places[number] = (name, at, len(data))
+            self._places[number] = (name, at, len(data), zlib.crc32(data))
             at += len(data)
         self._alive[name] = len(parts)
         return ""
 
-    def load(self, number: int) -> bytes | None:
-        """The bytes of a value, or None if they are not to be had."""
+    def load(self, number: int) -> tuple[bytes, str]:
+        """The bytes of a value, and the problem in words if they are not to be had, else ""."""
         place = self._places.get(number)
         if place is None:
-            return None
-        name, at, size = place
+            return b"", "its copy was given up"
+        name, at, size, checksum = place
         try:
-            data: bytes = self._files.cat_file(name, start=at, end=at + size)
-        except Exception:  # as in store: the value is lost, which the core deals with
-            return None
-        return data
+            data = self._files.read(name, at, size)
+        except Exception as error:  # as in store: the value is lost, which the core deals with
+            return b"", f"its copy in {name} cannot be read: {type(error).__name__}: {error}"
+        if len(data) != size:
+            return b"", f"its copy in {name} is cut off: {len(data)} of {size} bytes from {at} on are there"
+        if zlib.crc32(data) != checksum:
+            return b"", f"its copy in {name} is damaged: the checksum of {size} bytes from {at} on is another"
+        return data, ""
 
     def drop(self, number: int) -> None:
         """A value is gone."""
@@ -74,11 +72,12 @@ class Outside:
         self._alive[name] -= 1
         if not self._alive[name]:
             del self._alive[name]
-            self._delete(name)
+            self._delete(self._files.delete, name)
 
-    def _delete(self, path: str) -> None:
+    @staticmethod
+    def _delete(delete: Any, path: str) -> None:
         try:
-            self._files.rm(path, recursive=path == self._folder)
+            delete(path)
         except Exception:  # as in store: what cannot be deleted is not worth more than being left there
             return
 
@@ -87,4 +86,4 @@ class Outside:
         self._places.clear()
         self._alive.clear()
         if self._made:
-            self._delete(self._folder)
+            self._delete(self._files.delete_folder, self._folder)

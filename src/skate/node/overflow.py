@@ -1,49 +1,70 @@
-"""The overflow file: disk for values that memory has no room for."""
+"""Files on disk for values that memory has no room for; they have no name, so nothing outlives the processes that use them."""
 
 from __future__ import annotations
 
 import errno
 import os
 
+from skate.core.memory import DISK_STRIDE
 from skate.core.resources import human_bytes
-from skate.node.arena import _punch_function
+from skate.node.arena import _punch_function, file_bytes_max
+from skate.node.spill_place import SpillPlace
 
-CAPACITY_MAX = 1 << 42
 PIECE_BYTES = 1 << 26
 
 
-class OverflowFile:
-    """A sparse file without a name; empty if there is no folder to write to.
+def overflow_files(place: SpillPlace) -> list[OverflowFile]:
+    """A file in each folder, the one with most room first; in the folder for temporary files if there are none.
 
-    Of `folders`, the one with most room is taken; without any it is the folder for temporary files. Of the disk at most the part
-    `full_at` is used, by everybody together.
+    Raises ValueError for a folder that cannot be written to. Where not even temporary files can be written the only one is
+    empty: then memory is all there is, and a full one is an error.
     """
+    full_at = place.full_at
+    if not place.folders:
+        try:
+            return [
+                OverflowFile(os.environ.get("TMPDIR") or "/tmp", full_at)
+                if place.enabled
+                else OverflowFile("")
+            ]
+        except OSError:
+            return [OverflowFile("")]
+    files = []
+    for folder in place.folders:
+        try:
+            os.makedirs(folder, exist_ok=True)
+            files.append(OverflowFile(folder, full_at))
+        except OSError as error:
+            for file in files:
+                file.close()
+            raise ValueError(
+                f"values cannot be spilled to {folder!r}: {error.strerror}; name a folder on a local disk that can be written to"
+            ) from error
+    return sorted(files, key=lambda file: file.left(), reverse=True)
 
-    def __init__(self, folders: tuple[str, ...] = (), full_at: float = 1.0) -> None:
+
+class OverflowFile:
+    """A sparse file without a name, as large as its disk. Of the disk at most the part `full_at` is used, by all together."""
+
+    def __init__(self, folder: str, full_at: float = 1.0) -> None:
         self.fd = -1
         self.capacity = 0
-        self.folder = ""
+        self.folder = folder
         self._full_at = full_at
         self._punch = _punch_function()
-        for folder in sorted(folders, key=_room, reverse=True) or [os.environ.get("TMPDIR") or "/tmp"]:
-            self.folder = folder
-            try:
-                if folders:
-                    os.makedirs(folder, exist_ok=True)
-                self.fd = _nameless(folder)
-                self.capacity = min(CAPACITY_MAX, max(self._left(), 0)) & ~4095
-                os.ftruncate(self.fd, self.capacity)
-                return
-            except OSError as error:
-                self.close()
-                if folders:
-                    raise ValueError(
-                        f"values cannot be spilled to {folder!r}: {error.strerror}; name a folder on a local disk that can be "
-                        "written to"
-                    ) from error
-                # No disk to overflow to: memory is all there is, and a full one is an error.
+        if not folder:
+            return
+        self.fd = _nameless(folder)
+        try:
+            disk = os.statvfs(folder)
+            self.capacity = min(DISK_STRIDE, disk.f_blocks * disk.f_frsize, file_bytes_max()) & ~4095
+            os.ftruncate(self.fd, self.capacity)
+        except OSError:
+            self.close()
+            raise
 
-    def _left(self) -> int:
+    def left(self) -> int:
+        """Bytes that may still be written to the disk; below 0 if it is fuller than it should be."""
         disk = os.statvfs(self.folder)
         kept = int(disk.f_blocks * disk.f_frsize * (1 - self._full_at))
         return int(disk.f_bavail * disk.f_frsize - kept)
@@ -54,7 +75,7 @@ class OverflowFile:
         A store into a hole of a full disk would end in SIGBUS instead of an error.
         """
         try:
-            left = self._left()
+            left = self.left()
             if size <= left:
                 os.posix_fallocate(self.fd, offset, size)
                 return ""
@@ -97,8 +118,10 @@ class OverflowFile:
 
 
 def _nameless(folder: str) -> int:
+    without_name = getattr(os, "O_TMPFILE", 0)  # Linux has it
     try:
-        return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        if without_name:
+            return os.open(folder, without_name | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
         if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
             raise
@@ -107,13 +130,3 @@ def _nameless(folder: str) -> int:
     fd, path = tempfile.mkstemp(prefix="skate-spilled-", dir=folder)
     os.unlink(path)
     return fd
-
-
-def _room(folder: str) -> int:
-    while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
-        folder = os.path.dirname(folder)
-    try:
-        disk = os.statvfs(folder or ".")
-    except OSError:
-        return 0
-    return disk.f_bavail * disk.f_frsize

@@ -1,8 +1,9 @@
-"""Where values are spilled to, as `init` was asked: the names and spellings of Ray."""
+"""Where values are spilled to, as `init` or the environment asks: the names and spellings of Ray."""
 
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,28 +18,38 @@ class SpillPlace:
     uri: str = ""
     #: The part of a local disk that may be in use, by everybody, before nothing more is written to it.
     full_at: float = FULL_AT
+    enabled: bool = True
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> SpillPlace:
-        """From `object_spilling_directory`, and from `object_spilling_config` and `local_fs_capacity_threshold` in
-        `_system_config`. Raises TypeError and ValueError."""
+        """From `object_spilling_directory`, `_system_config`, the environment or `_temp_dir`, the first that says it.
+
+        `_system_config` may have `object_spilling_directory`, `object_spilling_config`, `local_fs_capacity_threshold` and
+        `automatic_object_spilling_enabled`; in the environment these begin with SKATE_ or RAY_. Raises TypeError and
+        ValueError.
+        """
         system = given.get("_system_config") or {}
         if not isinstance(system, dict):
             raise TypeError(f"_system_config is a dict, not {system!r}")
-        full_at = system.get("local_fs_capacity_threshold", FULL_AT)
-        if isinstance(full_at, bool) or not isinstance(full_at, (int, float)) or not 0 < full_at <= 1:
-            raise ValueError(f"local_fs_capacity_threshold is a part of the disk, as 0.95, not {full_at!r}")
-        folder = given.get("object_spilling_directory")
+        full_at = _part(*_said(system, "local_fs_capacity_threshold", FULL_AT))
+        if not _flag(*_said(system, "automatic_object_spilling_enabled", True)):
+            return cls(full_at=full_at, enabled=False)
+        name = "object_spilling_directory"
+        folder = given.get(name) or system.get(name)
         config = system.get("object_spilling_config")
-        if folder is not None:
-            if config is not None:
-                raise ValueError(
-                    "object_spilling_directory and object_spilling_config both say where values are spilled to; give one"
-                )
-            return cls._at(folder, "object_spilling_directory", float(full_at))
-        if config is None:
-            return cls(full_at=float(full_at))
-        return cls._configured(config, float(full_at))
+        if folder is not None and config:
+            raise ValueError(
+                "object_spilling_directory and object_spilling_config both say where values are spilled to; give one"
+            )
+        if folder is None and not config:
+            folder, name = _said({}, name, None)
+            config = _said({}, "object_spilling_config", None)[0]
+        if folder:
+            return cls._at(folder, name, full_at)
+        if config:
+            return cls._configured(config, full_at)
+        temporary = given.get("_temp_dir")
+        return cls._at(temporary, "_temp_dir", full_at) if temporary else cls(full_at=full_at)
 
     @classmethod
     def _configured(cls, config: Any, full_at: float) -> SpillPlace:
@@ -69,6 +80,36 @@ class SpillPlace:
         folders = folder if isinstance(folder, (list, tuple)) else [folder]
         if not folders or not all(isinstance(each, str) and each for each in folders):
             raise ValueError(f"{name} is the path of a folder, not {folder!r}")
-        if "://" in folders[0]:
-            return cls(uri=folders[0], full_at=full_at)
-        return cls(folders=tuple(folders), full_at=full_at)
+        outside = [each for each in folders if "://" in each]
+        if outside and len(folders) > 1:
+            raise ValueError(f"{name} is one URL, or paths of folders on local disks, not {folder!r}")
+        if outside:
+            return cls(uri=outside[0], full_at=full_at)
+        return cls(folders=tuple(dict.fromkeys(os.path.abspath(each) for each in folders)), full_at=full_at)
+
+
+def _said(system: dict[str, Any], name: str, default: Any) -> tuple[Any, str]:
+    """What `_system_config` says, or else the environment; with the name under which it was said."""
+    if name in system:
+        return system[name], name
+    for variable in (f"SKATE_{name.upper()}", f"RAY_{name}"):
+        if os.environ.get(variable):
+            return os.environ[variable], variable
+    return default, name
+
+
+def _part(said: Any, name: str) -> float:
+    try:
+        part = -1.0 if isinstance(said, bool) else float(said)
+    except (TypeError, ValueError):
+        part = -1.0
+    if not 0 < part <= 1:
+        raise ValueError(f"{name} is a part of the disk, as 0.95, not {said!r}")
+    return part
+
+
+def _flag(said: Any, name: str) -> bool:
+    text = str(said).lower()
+    if text not in ("true", "false", "1", "0"):
+        raise ValueError(f"{name} is true or false, not {said!r}")
+    return text in ("true", "1")

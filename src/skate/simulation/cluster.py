@@ -61,7 +61,7 @@ class Cluster(Mishaps):
             total,
             gpus=range(gpus),
             arena_bytes=faults.arena_bytes,
-            overflow_bytes=faults.disk_bytes,
+            disk_bytes=(faults.disk_bytes,) * faults.disks,
             spill_outside=faults.outside,
         )
         self.faults = faults

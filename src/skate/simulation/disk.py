@@ -73,7 +73,7 @@ class Disk:
             assert entry[0] == oid or not wanted, f"{oid.hex()} comes back as another value"
             cluster.memory[offset] = entry
             cluster.onlooker.counts["restored"] += 1
-        core.restored(number, entry is not None and there, cluster.now)
+        core.restored(number, "" if entry is not None and there else "its copy cannot be read", cluster.now)
 
     def _reserve(self, number: int, place: int, size: int) -> None:
         self.cluster.core.reserved(number, "the disk is full" if self._full() else "", self.cluster.now)

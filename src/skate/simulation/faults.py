@@ -47,6 +47,7 @@ class Faults:
     unreadable: float = 0.0  # a copy on disk cannot be read; by copy
     outside: bool = False  # values are spilled to a storage elsewhere
     arena_bytes: int = 8 * MIB  # memory of each node: a large value of a program takes 200 kB
+    disks: int = 1
     disk_bytes: int = 64 * MIB  # what may go to disk; none is a full disk
 
     @cached_property
@@ -92,6 +93,7 @@ class Faults:
             unreadable=pick((0, 0, 0.5)),
             outside=pick((False, False, True)),
             arena_bytes=pick((MIB // 2, MIB, MIB, 8 * MIB)),
+            disks=pick((1, 1, 2)),
             disk_bytes=pick((0, MIB, 16 * MIB, 64 * MIB)),
         )
 

@@ -40,7 +40,7 @@ class Node(Cluster):
         self.core = NodeCore(
             total,
             arena_bytes=faults.arena_bytes,
-            overflow_bytes=faults.disk_bytes,
+            disk_bytes=(faults.disk_bytes,) * faults.disks,
             spill_outside=faults.outside,
             node_id=self.node_id,
             labels={"zone": str(site % 2)},

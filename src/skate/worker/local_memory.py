@@ -12,7 +12,7 @@ class LocalMemory(MemoryPlan):
     """Plan and memory in one: it counts like an arena, and keeps plain bytes."""
 
     def __init__(self, capacity: int) -> None:
-        super().__init__(capacity, 0)
+        super().__init__(capacity, ())
         self._stored: dict[int, memoryview] = {}
 
     def free(self, offset: int) -> tuple[int, int] | None:

@@ -1,0 +1,114 @@
+"""A core whose memory is short: four values fit, and there is a disk that does what the test lets it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.core import messages as m
+from skate.core.node import SHELL
+from tests.core.rig import Rig
+
+UNIT = 1 << 16
+ROOM = 4 * UNIT
+DISK = 64 * UNIT
+
+
+class Store(Rig):
+    """As a Rig; processes answer RECALL at once, but for those in `looking`, and the disk acts when told to."""
+
+    def __init__(self, drivers: int = 1, **options: Any) -> None:
+        given = {"arena_bytes": ROOM, "disk_bytes": (DISK,), **options}
+        super().__init__(drivers=drivers, **given)
+        #: Processes that look at all their values, and those that do not answer.
+        self.looking: set[int] = set()
+        self.silent: set[int] = set()
+        self.asked: list[int] = []  # who was recalled, in this order
+
+    # -- the machine
+
+    def obey(self) -> None:
+        """Let everybody answer RECALL, until nobody is asked any more."""
+        while recalls := [
+            each for each in self.said if each[1][0] == m.RECALL and each[0] not in self.silent
+        ]:
+            self.said = [each for each in self.said if each not in recalls]
+            for cid, (_, number, oid) in recalls:
+                self.asked.append(cid)
+                record = self.core.objects.records.get(oid)
+                grants = 0 if record is None else record.holders.get(cid, 0)
+                self.say(cid, m.RECALLED, number, oid, -1 if cid in self.looking else grants)
+
+    def jobs(self, word: str) -> list[tuple[Any, ...]]:
+        """What the disk was told with this word, which is forgotten then."""
+        found = [message for to, message in self.said if to == SHELL and message[0] == word]
+        self.said = [each for each in self.said if each[0] != SHELL or each[1][0] != word]
+        return found
+
+    def work(self, *, full: bool = False, unreadable: bool = False) -> int:
+        """Let the disk do all that it was told, and what comes of that; returns the copies written."""
+        written = 0
+        while True:
+            self.obey()
+            spills, restores, reserves = self.jobs("spill"), self.jobs("restore"), self.jobs("reserve")
+            if not spills and not restores and not reserves:
+                return written
+            for _, number, *_rest in spills:
+                written += not full
+                self.core.spilled(number, not full, self.now)
+                self._collect()
+            for _, number, *_rest in restores:
+                self.core.restored(number, "its copy is damaged" if unreadable else "", self.now)
+                self._collect()
+            for _, number, *_rest in reserves:
+                self.core.reserved(number, "the disk of /data has 3 KiB free" if full else "", self.now)
+                self._collect()
+
+    # -- processes
+
+    def want(self, cid: int = 1, size: int = UNIT) -> bytes:
+        """A process asks for memory; returns the id of the value."""
+        oid = self.oid(cid)
+        self.say(cid, m.ALLOCATE, self.count, oid, size)
+        return oid
+
+    def answer(self, cid: int = 1) -> Any:
+        """What the process was answered last: an offset, an error, or None if it still waits."""
+        replies = self.heard(cid, m.REPLY)
+        return replies[-1][3] if replies else None
+
+    def put(self, cid: int = 1, size: int = UNIT) -> bytes:
+        """A value is written, once there is room for it."""
+        oid = self.want(cid, size)
+        self.work()
+        offset = self.answer(cid)
+        assert isinstance(offset, int), offset
+        self.say(cid, m.PUT, oid, ())
+        return oid
+
+    def get(self, oid: bytes, cid: int = 1) -> Any:
+        """A process asks for a value: (kind, payload), or None if it still waits."""
+        self.say(cid, m.FETCH, oid)
+        self.work()
+        return self.got(cid)
+
+    def got(self, cid: int = 1) -> Any:
+        """What a process was sent last."""
+        values = self.heard(cid, m.VALUE)
+        return values[-1][2:4] if values else None
+
+    # -- what there is
+
+    def kind(self, oid: bytes) -> int:
+        kind: int = self.core.objects.records[oid].kind
+        return kind
+
+    def on_disk(self, *oids: bytes) -> list[bool]:
+        return [self.kind(oid) == m.SPILLED for oid in oids]
+
+    @property
+    def in_memory(self) -> int:
+        return self.core.allocator.arena.used
+
+    @property
+    def disk_used(self) -> int:
+        return self.core.allocator.used - self.core.allocator.arena.used
