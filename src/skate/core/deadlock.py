@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from skate.core.capacity import Capacity, Lease
     from skate.core.node import NodeCore
     from skate.core.waits import Wait
+    from skate.core.workers import Worker
 
 #: The kind of a thing, and what tells it from others of its kind.
 Key = tuple[str, Any]
@@ -172,6 +173,9 @@ class Judgement:
         waits = self.node.waits.by_client.get(worker.cid)
         if held_back(task) and not worker.leaving and not task.cancelled:  # only its reader lets it go on
             return self.is_live(("process", task.client))
+        ahead = self._held_back_ahead(worker)
+        if ahead is not None and ahead is not task and worker.actor is not None:
+            return self.is_live(("task", ahead.task_id))
         if not waits or worker.leaving or self._has_free_threads(waits):
             return True
         actor = worker.actor
@@ -187,6 +191,13 @@ class Judgement:
         if own:
             return self._any_live(own)
         return self._thread_to_spare(actor, task.template.fields.get("group") or "")
+
+    @staticmethod
+    def _held_back_ahead(worker: Worker) -> Task | None:
+        """The generator that a worker is about, which runs one thing after the other, if it is held back."""
+        first = next(iter(worker.outstanding.values()), None)
+        one_by_one = worker.actor is None or (worker.actor.in_order and not worker.leaving)
+        return first if first is not None and one_by_one and held_back(first) else None
 
     @staticmethod
     def _has_free_threads(waits: dict[int, Wait]) -> bool:
@@ -216,6 +227,9 @@ class Judgement:
             return actor_id not in self.node.tasks or self.is_live(("task", actor_id))
         if actor.worker is None:
             return True
+        ahead = self._held_back_ahead(actor.worker)
+        if ahead is not None:
+            return self.is_live(("task", ahead.task_id))
         waits = self.node.waits.by_client.get(actor.worker.cid)
         if not waits or self._has_free_threads(waits):
             return True

@@ -157,15 +157,18 @@ class WaitGraph:
         own = [wait for wait in waits.values() if wait.task_id == task.task_id]
         if own:
             return "", Judgement.key_of(own[0])
+        first = next(iter(worker.outstanding.values()))
+        if first is not task and (worker.actor is None or (worker.actor.in_order and held_back(first))):
+            return f", which was sent behind {first.template.name}", ("task", first.task_id)
         if worker.actor is not None:
             return self._in_queue(worker.actor)
-        first = next(iter(worker.outstanding.values()))
-        if first is not task:
-            return f", which was sent behind {first.template.name}", ("task", first.task_id)
         return "", Judgement.key_of(next(iter(waits.values())))
 
     def _in_queue(self, actor: Any) -> Step:
         """A call that an actor does not come to."""
+        first = next(iter(actor.worker.outstanding.values()), None)
+        if first is not None and actor.in_order and held_back(first):
+            return f", which comes behind {first.template.name}", ("task", first.task_id)
         waits = self.node.waits.by_client.get(actor.worker.cid, {})
         stuck = [Judgement.key_of(wait) for wait in waits.values()]
         all_of_it = "all threads of which wait: " if side_by_side(actor) else "behind "
@@ -238,4 +241,8 @@ class WaitGraph:
 
     def _of_process(self, cid: int) -> Step:
         waits = self.node.waits.by_client.get(cid, {})
-        return "", self._first_stuck([Judgement.key_of(wait) for wait in waits.values()])
+        stuck = [Judgement.key_of(wait) for wait in waits.values()]
+        worker = self.node.scheduler.workers.get(cid)
+        if worker is not None:
+            stuck += [("task", task_id) for task_id in worker.outstanding]
+        return "", self._first_stuck(stuck)
