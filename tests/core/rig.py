@@ -15,6 +15,7 @@ class Rig:
     """A node with drivers 1, 2, ... and whatever workers it spawns."""
 
     def __init__(self, cpus: int = 1, drivers: int = 1, **options: Any) -> None:
+        options.setdefault("node_id", NODE_TAG + bytes(20))
         self.core = NodeCore({"CPU": cpus * CPU, **options.pop("more", {})}, **options)
         self.now = 0.0
         self.said: list[tuple[int, tuple[Any, ...]]] = []

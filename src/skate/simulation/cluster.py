@@ -19,7 +19,7 @@ from skate.simulation.disk import WORDS, Disk
 from skate.simulation.faults import CALM, Faults
 from skate.simulation.mishaps import END, WARY_STEPS, Mishaps
 from skate.simulation.onlooker import Onlooker
-from skate.simulation.process import Process
+from skate.simulation.process import NODE_TAG, Process
 from skate.simulation.programs import CPU, Spec
 from skate.simulation.worker import Worker
 
@@ -63,6 +63,7 @@ class Cluster(Mishaps):
             arena_bytes=faults.arena_bytes,
             disk_bytes=(faults.disk_bytes,) * faults.disks,
             spill_outside=faults.outside,
+            node_id=NODE_TAG + bytes(20),
         )
         self.faults = faults
         self.check_every = check_every
