@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from skate.core.peers import Peer
 
 #: Up to so many nodes, to look at each of them is as fast.
-LINEAR_MAX = 32
+LINEAR_MAX = 4
 LOG_MIN = 4096
 
 
