@@ -10,6 +10,9 @@ from skate.data.source.datasink import WriteReturnType as WriteReturnType
 from skate.data.source.datasource import Datasource as Datasource
 from skate.data.source.datasource import Reader as Reader
 from skate.data.source.datasource import ReadTask as ReadTask
+from skate.data.source.files.listing import BaseFileMetadataProvider as BaseFileMetadataProvider
+from skate.data.source.files.listing import DefaultFileMetadataProvider as DefaultFileMetadataProvider
+from skate.data.source.files.listing import FileMetadataProvider as FileMetadataProvider
 from skate.data.source.files.naming import FilenameProvider as FilenameProvider
 from skate.data.source.files.partitioning import Partitioning as Partitioning
 from skate.data.source.files.partitioning import PartitionStyle as PartitionStyle
@@ -19,3 +22,6 @@ from skate.data.source.files.sink import BlockBasedFileDatasink as BlockBasedFil
 from skate.data.source.files.sink import RowBasedFileDatasink as RowBasedFileDatasink
 from skate.data.source.files.source import FileBasedDatasource as FileBasedDatasource
 from skate.data.source.files.source import FileShuffleConfig as FileShuffleConfig
+from skate.data.source.formats.recordings import MCAPDatasource as MCAPDatasource
+from skate.data.source.formats.recordings import TimeRange as TimeRange
+from skate.data.source.systems.sql import Connection as Connection

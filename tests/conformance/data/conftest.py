@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow as pa
+import pyarrow.csv
 import pytest
 import ray
 import ray.data
+
+# Arrow opens a pipe for Ctrl-C when it first reads CSV, and keeps it: that is not what a test leaves behind.
+pyarrow.csv.read_csv(pa.BufferReader(b"a\n1\n"))
 
 
 @pytest.fixture(autouse=True)

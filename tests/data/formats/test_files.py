@@ -12,7 +12,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import skate.data as rd
@@ -27,6 +27,9 @@ from skate.data.datasource import (
 from skate.data.source.files import filesystems, streams
 from skate.data.source.files.grouping import shared_out
 from skate.data.source.files.listing import list_files
+
+#: A loaded machine draws slowly, which says nothing of the product.
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def texts(dataset: Any) -> list[str]:
@@ -156,6 +159,7 @@ def test_a_large_file_of_lines_is_cut_for_several_tasks(
     assert source.materialize().num_blocks() > 3
 
 
+@patient
 @given(
     st.lists(st.binary(max_size=12).map(lambda b: b.replace(b"\n", b"")), max_size=30),
     st.integers(1, 9),
@@ -172,6 +176,7 @@ def test_pieces_of_lines_are_the_lines(lines: list[bytes], pieces: int, ended: b
     assert found == data
 
 
+@patient
 @given(st.lists(st.integers(0, 1000), max_size=40), st.integers(1, 50))
 def test_sharing_out_keeps_order_and_leaves_no_group_empty(sizes: list[int], parts: int) -> None:
     groups = shared_out(list(range(len(sizes))), sizes, parts)

@@ -21,7 +21,7 @@ from skate.data.block import concat
 from skate.data.source.formats import crc32c, tf_example
 from skate.data.source.formats.json_writing import json_lines
 
-quick = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 WORDS = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
 INTS = st.integers(-(2**63), 2**63 - 1)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)

@@ -150,3 +150,21 @@ def _fits(path: list[str], pattern: list[str]) -> bool:
     if not path or not fnmatch.fnmatchcase(path[0], pattern[0]):
         return False
     return _fits(path[1:], pattern[1:])
+
+
+class FileMetadataProvider:
+    """Kept for programs that pass one as `meta_provider`; listing needs none."""
+
+
+class BaseFileMetadataProvider(FileMetadataProvider):
+    """As above, for files of any kind."""
+
+    def expand_paths(
+        self, paths: list[str], filesystem: Any, partitioning: Any = None, ignore_missing_paths: bool = False
+    ) -> Iterable[tuple[str, int | None]]:
+        """The files under paths, with their sizes."""
+        return list_files(paths, filesystem, ignore_missing=ignore_missing_paths)
+
+
+class DefaultFileMetadataProvider(BaseFileMetadataProvider):
+    """As above."""

@@ -125,9 +125,15 @@ class FileDatasink(Datasink[Any]):
         return path
 
     def _name_of_block(self, block: Any, ctx: TaskContext, block_index: int) -> str:
-        return self.filename_provider.get_filename_for_block(
-            block, self.write_uuid, ctx.task_idx, block_index
-        )
+        provider = self.filename_provider
+        kind = type(provider)
+        by_task = kind.get_filename_for_task is not FilenameProvider.get_filename_for_task
+        if not by_task or kind.get_filename_for_block is not FilenameProvider.get_filename_for_block:
+            return provider.get_filename_for_block(block, self.write_uuid, ctx.task_idx, block_index)
+        # A provider that names a task's file alone: further files of a task have their number before the extension.
+        name = provider.get_filename_for_task(self.write_uuid, ctx.task_idx)
+        stem, dot, extension = name.partition(".")
+        return name if not block_index else f"{stem}-{block_index}{dot}{extension}"
 
 
 class BlockBasedFileDatasink(FileDatasink):

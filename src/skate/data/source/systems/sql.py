@@ -14,7 +14,9 @@ from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
 _ROWS_AT_ONCE = 8192
 #: About so many rows are worth a task of their own.
 _ROWS_A_TASK = 50_000
-Factory = Callable[[], Any]
+#: A connection as PEP 249 has it.
+Connection = Any
+Factory = Callable[[], Connection]
 
 
 class SQLDatasource(Datasource):
