@@ -350,6 +350,21 @@ def test_a_task_whose_result_cannot_be_read_runs_again() -> None:
     assert store.got()[0] == m.ARENA
 
 
+def test_what_a_cancelled_stream_has_given_is_not_made_again() -> None:
+    store = Store(cpus=2, spill_outside=True)
+    task = store.submit(retries=3, streaming=True)
+    worker, item = store.worker_of(task), first(task)
+    store.say(worker, m.ALLOCATE, 1, item, UNIT)
+    store.say(worker, m.ITEM, task, 1, m.ARENA, (store.answer(worker), UNIT), ())
+    store.say(1, m.CANCEL, task, True, False)
+    store.lose(worker)
+    for _ in range(4):
+        store.put()
+    store.say(1, m.FETCH, item)
+    store.work(unreadable=True)
+    assert store.got()[0] == m.ERROR and task not in store.core.tasks
+
+
 def test_storage_outside_is_told_the_numbers_of_values_and_to_delete_them() -> None:
     store = Store(spill_outside=True)
     values = [store.put() for _ in range(6)]

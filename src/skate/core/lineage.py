@@ -52,7 +52,7 @@ class Lineage:
             task.kind == METHOD and not task.attempt
         ):  # the actor's own was not known here when the call was made
             task.retries = retries_of(task)
-        if task.retries == 0:
+        if task.retries == 0 or task.cancelled:
             self._explain(made, *why_not_kept(task))
             return
         for record in made:
@@ -248,6 +248,8 @@ def not_made_again(task: Task) -> ErrorValue:
 
 def why_not_kept(task: Task) -> tuple[str, str]:
     """Why the results of a task are not made again when they are lost: the reason as Ray names it, and what to do."""
+    if task.cancelled:
+        return ("OBJECT_UNRECONSTRUCTABLE_TASK_CANCELLED", f"its task {task.template.name} was cancelled")
     name, limit, option = task.template.name, task.template.max_retries, "max_retries"
     if task.kind == METHOD:
         limit, option = retries_of(task), "max_task_retries"
