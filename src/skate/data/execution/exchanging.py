@@ -76,7 +76,11 @@ class ExchangeRunning(Running):
         """Whether what has come in is more than one partition."""
         if self.wanted is not None:
             return self.wanted > 1
-        return self._bytes > self._partition_bytes()
+        return self._count() > 1
+
+    def _count(self) -> int:
+        """How many partitions what has come in makes; each may be half as large again as is wanted."""
+        return max(1, round(self._bytes / self._partition_bytes()))
 
     def _partition_bytes(self) -> int:
         """Bytes of a partition: small enough that those being merged, and what comes of them, fit into the budget together."""
@@ -123,7 +127,7 @@ class ExchangeRunning(Running):
                 bundles.append(Bundle.of(pa.table({})))
         self._rows = [[bundle.rows for bundle in bundles] for bundles in self.taken]
         self.kernel.check([bundles[0].schema for bundles in self.taken])
-        self.partitions = self.wanted or max(1, -(-self._bytes // self._partition_bytes()))
+        self.partitions = self.wanted or self._count()
         if self.kernel.partitions_max is not None:
             self.partitions = min(self.partitions, self.kernel.partitions_max)
         if self.partitions > 1 or self.kernel.cuts:
