@@ -14,6 +14,8 @@ from ray.data.aggregate import (
     AbsMax,
     AggregateFn,
     AggregateFnV2,
+    ApproximateQuantile,
+    ApproximateTopK,
     AsList,
     Count,
     CountDistinct,
@@ -353,3 +355,29 @@ def test_map_groups_that_raises() -> None:
 
     with pytest.raises(Exception, match="on purpose"):
         groups().groupby("k").map_groups(fail).take_all()
+
+
+@pytest.mark.chosen_difference("NaN is a number, and only null is missing", id="D-data-nan-sums")
+def test_nan_is_a_number() -> None:
+    ds = ray.data.from_items([{"x": 1.0}, {"x": math.nan}])
+    assert math.isnan(ds.sum("x"))
+    assert math.isnan(ds.mean("x"))
+
+
+@pytest.mark.chosen_difference("small results are sorted", id="D-data-group-order")
+def test_groups_come_in_the_order_of_their_keys() -> None:
+    found = ray.data.from_items([{"k": key} for key in (3, 1, None, 2)]).groupby("k").count().take_all()
+    assert [row["k"] for row in found] == [1, 2, 3, None]
+
+
+@pytest.mark.chosen_difference("no package of sketches is needed", id="D-data-sketches")
+def test_approximations_of_few_values_are_exact() -> None:
+    ds = ray.data.from_items([{"x": float(at), "w": "a" if at < 60 else str(at)} for at in range(101)])
+    found = ds.aggregate(ApproximateQuantile("x", [0.0, 0.5, 1.0]), ApproximateTopK("w", 1))
+    assert found["approx_quantile(x)"] == [0.0, 50.0, 100.0]
+    assert found["approx_topk(w)"] == [{"w": "a", "count": 60}]
+
+
+@pytest.mark.chosen_difference("sums for means are floats", id="D-data-mean-overflow")
+def test_means_of_large_numbers() -> None:
+    assert ray.data.from_items([{"x": 2**62}] * 4).mean("x") == 2.0**62
