@@ -1,0 +1,38 @@
+"""Datasets through language models: a processor is a row of stages, each a step of a dataset over a pool of actors."""
+
+from __future__ import annotations
+
+from skate.data.llm.building import build_processor
+from skate.data.llm.configs import (
+    HttpRequestProcessorConfig,
+    ProcessorConfig,
+    ServeDeploymentProcessorConfig,
+    SGLangEngineProcessorConfig,
+    vLLMEngineProcessorConfig,
+)
+from skate.data.llm.processor import Processor
+from skate.data.llm.stage_configs import (
+    ChatTemplateStageConfig,
+    DetokenizeStageConfig,
+    HttpRequestStageConfig,
+    PrepareMultimodalStageConfig,
+    TokenizerStageConfig,
+)
+
+#: What build_processor was called before.
+build_llm_processor = build_processor
+
+__all__ = [
+    "ChatTemplateStageConfig",
+    "DetokenizeStageConfig",
+    "HttpRequestProcessorConfig",
+    "HttpRequestStageConfig",
+    "PrepareMultimodalStageConfig",
+    "Processor",
+    "ProcessorConfig",
+    "SGLangEngineProcessorConfig",
+    "ServeDeploymentProcessorConfig",
+    "TokenizerStageConfig",
+    "build_processor",
+    "vLLMEngineProcessorConfig",
+]

@@ -1,0 +1,55 @@
+"""The seam to what runs a model: an engine is started in a worker, given rows and stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """What an engine is made for: a model, a task and the arguments that its user gave."""
+
+    model: str
+    task_type: str = "generate"
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    max_pending_requests: int | None = None
+    dynamic_lora_loading_path: str | None = None
+    log_metrics: bool = True
+
+
+class Engine(Protocol):
+    """What runs a model in a worker. Batches come from several threads at once, so that they overlap."""
+
+    def start(self) -> None:
+        """Load the model; returns when requests can come."""
+
+    def generate(self, rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any] | Exception]:
+        """What came of each row, in order: columns that are added to it, or why it failed.
+
+        A row has `prompt` or `tokenized_prompt`, and `sampling_params` or `pooling_params`. What it gets are
+        generated_text, generated_tokens, num_generated_tokens, num_input_tokens, prompt, prompt_token_ids, embeddings,
+        metrics, logprobs and prompt_logprobs, as far as the engine knows them. What is raised ends the worker's batch.
+        """
+
+    def stop(self) -> None:
+        """Give back what the model took."""
+
+
+class TextModel(Protocol):
+    """What makes prompts of messages and tokens of text for a model."""
+
+    def chat(self, messages: list[dict[str, Any]], template: str | None, kwargs: dict[str, Any]) -> str:
+        """Messages in OpenAI's format as one prompt."""
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        """The tokens of each text."""
+
+    def decode(self, tokens: list[list[int]]) -> list[str]:
+        """The text of each list of tokens, without special ones."""
+
+
+EngineFactory = Callable[[EngineSpec], Engine]
+#: Takes the model's name or path, and whether code that comes with it may run.
+TextModelFactory = Callable[[str, bool], TextModel]

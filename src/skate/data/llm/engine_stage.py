@@ -1,0 +1,126 @@
+"""The stage that runs a model: batches go to an engine in an actor, rows that fail are told apart if asked for."""
+
+from __future__ import annotations
+
+import time
+import uuid
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from skate.data.llm.engine import EngineFactory, EngineSpec
+from skate.data.llm.stage import ERROR, Stage, StageCall
+
+#: How much of a prompt is kept in a row that failed.
+_PROMPT_SHOWN = 500
+#: The columns that every row has behind the engine, whether it failed or not, with what they are if nothing is known.
+_NOTHING: dict[str, Any] = {
+    "prompt": "",
+    "prompt_token_ids": None,
+    "num_input_tokens": 0,
+    "generated_tokens": [],
+    "generated_text": "",
+    "num_generated_tokens": 0,
+    "embeddings": None,
+    "metrics": None,
+    "logprobs": None,
+    "prompt_logprobs": None,
+}
+
+
+class EngineCall(StageCall):
+    """An actor with an engine, which is started when the actor is."""
+
+    def __init__(
+        self,
+        data_column: str,
+        expected_input_keys: Sequence[str],
+        factory: EngineFactory,
+        spec: EngineSpec,
+        should_continue_on_error: bool = False,
+    ) -> None:
+        super().__init__(data_column, expected_input_keys)
+        self.should_continue_on_error = should_continue_on_error
+        self._requests = 0
+        self._engine = factory(spec)
+        self._engine.start()
+        # Runs at the end of the process too, so that no model outlives its worker.
+        weakref.finalize(self, self._engine.stop)
+
+    def outputs(self, rows: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+        """What the engine made of each row, or the error of a row and nothing else that is known of it."""
+        batch = uuid.uuid4().hex
+        for row in rows:
+            if not row.get("prompt") and not row.get("tokenized_prompt"):
+                raise ValueError(
+                    f"the engine wants prompt or tokenized_prompt of each row, and a row has {', '.join(row)}"
+                )
+        started = time.perf_counter()
+        made = self._engine.generate(rows)
+        seconds = time.perf_counter() - started
+        if len(made) != len(rows):
+            raise ValueError(f"{type(self._engine).__name__} gave {len(made)} results for {len(rows)} rows")
+        first, self._requests = self._requests, self._requests + len(rows)
+        for number, (row, result) in enumerate(zip(rows, made, strict=True), first):
+            if isinstance(result, Exception):
+                if not self.should_continue_on_error:
+                    raise result
+                yield self._failed(row, result, batch)
+                continue
+            params = row.get("sampling_params") or row.get("pooling_params")
+            yield {
+                **_NOTHING,
+                "prompt": row.get("prompt") or "",
+                **result,
+                "request_id": number,
+                "batch_uuid": batch,
+                "time_taken_llm": seconds,
+                "params": str(params or ""),
+                ERROR: "",
+            }
+
+    def _failed(self, row: dict[str, Any], error: Exception, batch: str) -> dict[str, Any]:
+        prompt = row.get("prompt") or ""
+        shown = prompt if len(prompt) <= _PROMPT_SHOWN else prompt[:_PROMPT_SHOWN] + "..."
+        return {
+            **_NOTHING,
+            "prompt": shown,
+            "request_id": -1,
+            "batch_uuid": batch,
+            "time_taken_llm": -1.0,
+            "params": "",
+            ERROR: f"{type(error).__name__}: {error}",
+        }
+
+
+class EngineStage(Stage):
+    """Rows through an engine."""
+
+    fn = EngineCall
+
+    def get_required_input_keys(self) -> dict[str, str]:
+        """What to sample by, for the task that makes text."""
+        if self.fn_constructor_kwargs["spec"].task_type != "generate":
+            return {}
+        return {"sampling_params": "how the engine chooses tokens: temperature, max_tokens and so on"}
+
+    def get_optional_input_keys(self) -> dict[str, str]:
+        """The prompt in one form or the other, and what few models take."""
+        return {
+            "prompt": "the text; wanted unless there is tokenized_prompt",
+            "tokenized_prompt": "the text's tokens; wanted unless there is prompt",
+            "model": "the name of a LoRA adapter, if not the model itself is meant",
+            "pooling_params": "how embeddings are pooled",
+            "tokenization_kwargs": "how the engine tokenizes a prompt that it is to embed",
+            "multimodal_data": "images, audio and video for models that take them",
+            "mm_processor_kwargs": "arguments of the engine's processor of these",
+            "multimodal_uuids": "names of these, by which the engine can find them again",
+        }
+
+
+class vLLMEngineStage(EngineStage):
+    """Rows through the engine "vllm"."""
+
+
+class SGLangEngineStage(EngineStage):
+    """Rows through the engine "sglang"."""

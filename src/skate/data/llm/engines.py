@@ -1,0 +1,58 @@
+"""The engines that processors can use, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from skate.data.llm import transformers_text, vllm
+from skate.data.llm.engine import EngineFactory, TextModelFactory
+
+
+@dataclass(frozen=True)
+class Registered:
+    """An engine as it was registered: what makes it, and what its workers need."""
+
+    factory: EngineFactory
+    text_model: TextModelFactory
+    needs_gpu: bool
+    #: Raises ImportError when what the engine needs is not installed.
+    check: Callable[[], None] | None
+
+
+_engines: dict[str, Registered] = {}
+
+
+def register_engine(
+    name: str,
+    factory: EngineFactory,
+    *,
+    text_model: TextModelFactory | None = None,
+    needs_gpu: bool = True,
+    check: Callable[[], None] | None = None,
+) -> None:
+    """Let processors use an engine by name; one of the same name is replaced. "vllm" and "sglang" are what configs ask for.
+
+    Args:
+        factory: makes the engine, in a worker; it is pickled.
+        text_model: makes what the stages around the engine use; transformers' tokenizers if None.
+        needs_gpu: whether a worker asks for GPUs.
+        check: called when a processor is built; raises ImportError if something is not installed.
+    """
+    _engines[name] = Registered(factory, text_model or transformers_text.load, needs_gpu, check)
+
+
+def engine(name: str) -> Registered:
+    """An engine by name. Raises ImportError if it is not installed, or nobody registered it."""
+    if name == "vllm" and name not in _engines:
+        register_engine(name, vllm.VllmEngine, check=vllm.check)
+    if name not in _engines:
+        known = ", ".join(sorted({*_engines, "vllm"}))
+        raise ImportError(
+            f"there is no engine {name}: Skate has none of its own of that name; register one with "
+            f"skate.data.llm.engines.register_engine({name!r}, factory), or use one of: {known}"
+        )
+    found = _engines[name]
+    if found.check is not None:
+        found.check()
+    return found

@@ -1,0 +1,99 @@
+"""A processor: rows are prepared, go through stages, and what comes out is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from skate.data.llm.configs import ProcessorConfig
+from skate.data.llm.stage import ERROR, Stage
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+
+Row = dict[str, Any]
+RowFunction = Callable[[Row], Row]
+
+
+class Processor:
+    """A function from dataset to dataset: `preprocess` for each row, the stages, `postprocess` for each row.
+
+    What preprocess returns is added to the columns that a row has, and so is what each stage makes, so that postprocess sees
+    all of it. Only what postprocess returns is left. Rows that failed do not go through postprocess.
+    """
+
+    DATA_COLUMN = "__data"
+
+    def __init__(
+        self,
+        config: ProcessorConfig,
+        stages: Sequence[Stage],
+        preprocess: RowFunction | None = None,
+        postprocess: RowFunction | None = None,
+        preprocess_map_kwargs: dict[str, Any] | None = None,
+        postprocess_map_kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        self.config = config
+        self.preprocess_map_kwargs = preprocess_map_kwargs or {}
+        self.postprocess_map_kwargs = postprocess_map_kwargs or {}
+        self.preprocess = _gathering(preprocess, self.DATA_COLUMN)
+        tells_errors = bool(getattr(config, "should_continue_on_error", False))
+        self.postprocess = _spreading(postprocess, self.DATA_COLUMN, tells_errors)
+        self.stages: dict[str, Stage] = {}
+        for stage in stages:
+            kind = name = type(stage).__name__
+            number = 1
+            while name in self.stages:
+                number += 1
+                name = f"{kind}_{number}"
+            self.stages[name] = stage
+
+    def __call__(self, dataset: Dataset) -> Dataset:
+        """The dataset that comes out. Nothing runs before something is asked of it."""
+        dataset = dataset.map(self.preprocess, **self.preprocess_map_kwargs)
+        for stage in self.stages.values():
+            given = stage.get_dataset_map_batches_kwargs(self.config.batch_size, self.DATA_COLUMN)
+            dataset = dataset.map_batches(stage.fn, udf_modifying_row_count=False, **given)
+        return dataset.map(self.postprocess, **self.postprocess_map_kwargs)
+
+    def list_stage_names(self) -> list[str]:
+        """The names of the stages, in order."""
+        return list(self.stages)
+
+    def get_stage_by_name(self, name: str) -> Stage:
+        """A stage. Raises ValueError for a name that no stage has."""
+        if name not in self.stages:
+            raise ValueError(f"there is no stage {name}; there are {', '.join(self.stages)}")
+        return self.stages[name]
+
+    def log_input_column_names(self) -> None:
+        """Log which columns the first stage wants."""
+        import logging  # only those who ask for it need it
+
+        name, stage = next(iter(self.stages.items()))
+        lines = [f"The first stage of the processor is {name}."]
+        for title, keys in (
+            ("Required input columns:", stage.get_required_input_keys()),
+            ("Optional input columns:", stage.get_optional_input_keys()),
+        ):
+            if keys:
+                lines += [title, *(f"\t{key}: {what}" for key, what in keys.items())]
+        logging.getLogger("skate.data.llm").info("\n".join(lines))
+
+
+def _gathering(fn: RowFunction | None, column: str) -> RowFunction:
+    def preprocess(row: Row) -> Row:
+        return {column: {**row, **fn(row)} if fn is not None else row}
+
+    return preprocess
+
+
+def _spreading(fn: RowFunction | None, column: str, tells_errors: bool) -> RowFunction:
+    def postprocess(row: Row) -> Row:
+        data: Row = row[column]
+        if data.get(ERROR):
+            return data
+        made = fn(data) if fn is not None else data
+        return {**made, ERROR: ""} if tells_errors else made
+
+    return postprocess

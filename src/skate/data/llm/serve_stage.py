@@ -1,0 +1,106 @@
+"""The stage that asks a deployment of Serve."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from skate.data.llm.stage import ERROR, Stage, StageCall
+
+#: How much of a request is kept in a row that failed.
+_SHOWN = 200
+
+
+class ServeDeploymentCall(StageCall):
+    """Adds what a deployment returns for each row; the requests of a batch run side by side."""
+
+    def __init__(
+        self,
+        data_column: str,
+        expected_input_keys: Sequence[str],
+        deployment_name: str,
+        app_name: str,
+        dtype_mapping: dict[str, type[Any]] | None = None,
+        should_continue_on_error: bool = False,
+        request_timeout_s: float | None = None,
+    ) -> None:
+        super().__init__(data_column, expected_input_keys)
+        serve = importlib.import_module(
+            "skate.serve"
+        )  # a library beside this one, which only this stage needs
+        self._handle = serve.get_deployment_handle(deployment_name, app_name).options(stream=True)
+        self._kinds = dtype_mapping or {}
+        self.should_continue_on_error = should_continue_on_error
+        self.timeout = request_timeout_s
+        self._requests = 0
+
+    def outputs(self, rows: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+        """What came of each row."""
+        return asyncio.run(self._all(rows))
+
+    async def _all(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        batch = uuid.uuid4().hex
+        return await asyncio.gather(*(self._one(row, batch) for row in rows))
+
+    async def _one(self, row: dict[str, Any], batch: str) -> dict[str, Any]:
+        number, self._requests = self._requests, self._requests + 1
+        started = time.perf_counter()
+        try:
+            made = await self._asked(row, number)
+        except Exception as error:  # the deployment may raise anything
+            if not self.should_continue_on_error or not _of_the_row(error):
+                raise
+            return {
+                "batch_uuid": batch,
+                "request_kwargs": str(row["request_kwargs"])[:_SHOWN],
+                ERROR: f"{type(error).__name__}: {error}",
+            }
+        seconds = time.perf_counter() - started
+        return {**made, "request_id": str(number), "batch_uuid": batch, "time_taken": seconds, ERROR: ""}
+
+    async def _asked(self, row: dict[str, Any], number: int) -> dict[str, Any]:
+        request: Any = {"request_id": str(number), **row["request_kwargs"]}
+        name = row.get("dtype")
+        if name is not None:
+            if name not in self._kinds:
+                known = ", ".join(self._kinds) or "nothing"
+                raise ValueError(f"dtype_mapping has no {name!r}, which a row has as dtype; it has {known}")
+            request = self._kinds[name](**request)
+        answers = getattr(self._handle, row["method"]).remote(request)
+        try:
+            made = await asyncio.wait_for(answers.__anext__(), self.timeout)
+        except asyncio.TimeoutError:
+            raise TimeoutError(
+                f"{row['method']} gave no answer in request_timeout_s={self.timeout} s"
+            ) from None
+        dump = getattr(made, "model_dump", None)  # what pydantic's models have
+        found: dict[str, Any] = made if dump is None else dump()
+        return found
+
+
+def _of_the_row(error: Exception) -> bool:
+    """Whether an error can be the row's fault, so that other rows may still go well."""
+    cause = getattr(error, "cause", None)
+    # pydantic's ValidationError is a ValueError.
+    return any(isinstance(each, (ValueError, TypeError, TimeoutError)) for each in (error, cause))
+
+
+class ServeDeploymentStage(Stage):
+    """Rows to a deployment."""
+
+    fn = ServeDeploymentCall
+
+    def get_required_input_keys(self) -> dict[str, str]:
+        """What is called, with what."""
+        return {
+            "method": "the name of the deployment's method",
+            "request_kwargs": "the fields of the request",
+        }
+
+    def get_optional_input_keys(self) -> dict[str, str]:
+        """The request's class."""
+        return {"dtype": "the name of the request's class in dtype_mapping; a dict is sent without it"}

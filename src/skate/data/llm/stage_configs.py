@@ -1,0 +1,89 @@
+"""What can be said of single stages."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeVar
+
+from skate.data.llm.settings import Settings
+
+Config = TypeVar("Config", bound="StageConfig")
+
+
+class StageConfig(Settings):
+    """One stage: whether it runs, rows of a batch, its pool of actors and what each asks for.
+
+    What is None is as the processor has it. `memory` is in bytes.
+    """
+
+    enabled: bool = True
+    batch_size: int | None = None
+    concurrency: int | tuple[int, int] | None = None
+    runtime_env: dict[str, Any] | None = None
+    num_cpus: float | None = None
+    memory: float | None = None
+
+    def pool(self) -> dict[str, Any]:
+        """The bounds of the pool of actors, as ActorPoolStrategy takes them."""
+        if self.concurrency is None:
+            return {"size": 1}
+        if isinstance(self.concurrency, int):
+            return {"min_size": 1, "max_size": self.concurrency}
+        return {"min_size": self.concurrency[0], "max_size": self.concurrency[1]}
+
+    def asked(self) -> dict[str, Any]:
+        """What each actor asks for, as map_batches takes it."""
+        asked = {"runtime_env": self.runtime_env, "num_cpus": self.num_cpus, "memory": self.memory}
+        return {name: value for name, value in asked.items() if value is not None}
+
+
+class ChatTemplateStageConfig(StageConfig):
+    """The stage that makes a prompt of messages; `chat_template` is a Jinja template, the model's own if None."""
+
+    model_source: str | None = None
+    chat_template: str | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+
+
+class TokenizerStageConfig(StageConfig):
+    """The stage that makes tokens of the prompt."""
+
+    model_source: str | None = None
+
+
+class DetokenizeStageConfig(StageConfig):
+    """The stage that makes text of the tokens that the engine generated."""
+
+    model_source: str | None = None
+
+
+class PrepareMultimodalStageConfig(StageConfig):
+    """The stage that loads the images, audio and video that messages refer to."""
+
+    model_config_kwargs: dict[str, Any] | None = None
+    chat_template_content_format: Literal["string", "openai"] | None = "string"
+    apply_sys_msg_formatting: bool | None = False
+
+
+class HttpRequestStageConfig(StageConfig):
+    """The stage that sends requests."""
+
+
+def resolved(given: Any, kind: type[Config], defaults: dict[str, Any]) -> Config:
+    """The configuration of a stage that was given as True, False, a dict or itself; what it leaves open is as in `defaults`.
+
+    Raises TypeError for anything else.
+    """
+    if isinstance(given, kind):
+        found = given.model_copy()
+    elif isinstance(given, bool):
+        found = kind(enabled=given)
+    elif isinstance(given, dict):
+        found = kind(**given)
+    else:
+        raise TypeError(
+            f"a stage is True, False, a dict or a {kind.__name__}, not a {type(given).__name__}: {given!r:.80}"
+        )
+    for name in ("batch_size", "concurrency", "runtime_env", "model_source"):
+        if name in kind._fields and getattr(found, name) is None and name in defaults:
+            setattr(found, name, defaults[name])
+    return found

@@ -1,0 +1,45 @@
+"""Prompts and tokens by the tokenizers of transformers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.data.source.optional import library
+
+
+class TransformersText:
+    """The tokenizer that comes with a model."""
+
+    def __init__(self, model: str, trust_remote_code: bool) -> None:
+        transformers = library("transformers", f"the tokenizer of {model}")
+        self._tokenizer = transformers.AutoTokenizer.from_pretrained(
+            model, trust_remote_code=trust_remote_code
+        )
+
+    def chat(self, messages: list[dict[str, Any]], template: str | None, kwargs: dict[str, Any]) -> str:
+        """Messages as one prompt; if the last one is not the user's, it is to be gone on with."""
+        asks = messages[-1]["role"] == "user"
+        prompt: str = self._tokenizer.apply_chat_template(
+            messages,
+            tokenize=False,
+            chat_template=template,
+            add_generation_prompt=asks,
+            continue_final_message=not asks,
+            **kwargs,
+        )
+        return prompt
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        """The tokens of each text."""
+        tokens: list[list[int]] = self._tokenizer(texts)["input_ids"]
+        return tokens
+
+    def decode(self, tokens: list[list[int]]) -> list[str]:
+        """The text of each list of tokens."""
+        texts: list[str] = self._tokenizer.batch_decode(tokens, skip_special_tokens=True)
+        return texts
+
+
+def load(model: str, trust_remote_code: bool) -> TransformersText:
+    """The tokenizer of a model. Raises ImportError without transformers."""
+    return TransformersText(model, trust_remote_code)
