@@ -343,7 +343,7 @@ class Cluster(Mishaps):
         """
         self.heal()
         self.settle()
-        quiet.check(self.everybody())
+        quiet.check([self])
         drivers = [process for process in self.processes.values() if not process.is_worker]
         self.close(drivers[0], every_actor=False)
         if not patient:

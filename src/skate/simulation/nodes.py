@@ -265,7 +265,7 @@ class World:
         for node in self.nodes.values():
             if node.alive:
                 invariants.check_quiet(node.core)
-        quiet.check(self.nodes[HEAD].everybody())
+        quiet.check(node for node in self.nodes.values() if node.alive)
 
     def drain(self, patient: bool) -> None:
         """Nothing breaks any more, every program runs out, everything is let go and must be gone then."""

@@ -112,6 +112,7 @@ class Author:
         kinds = {
             self._submit: 10, self._call: 6, self._create: 2, self._put: 2, self._drop: 4, self._drop_actor: 1,
             self._look: 1, self._name: 0.5, self.group_operation: 2, self._burst: 0.2,
+            self._many_calls: 0.2,
         }  # fmt: skip
         if failures:
             kinds |= {self._cancel: 2, self._kill: 0.5}
@@ -140,6 +141,13 @@ class Author:
         for spec in (first, *rest):
             spec.micros = DURATIONS[0]
         return ("several", tuple(("submit", spec, self.picks(), self.picks()) for spec in (first, *rest)))
+
+    def _many_calls(self) -> Operation:
+        """An actor, and many calls of it at once."""
+        calls = [
+            ("call", -1, self.call(2), self.picks(), self.picks()) for _ in range(self.rng.randrange(3, 9))
+        ]
+        return ("several", (("create", *self.actor()), *calls))
 
     def _call(self) -> Operation:
         return ("call", self.number(), self.call(2), self.picks(), self.picks())

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 from skate.simulation.worker import Worker
 
 if TYPE_CHECKING:
-    from skate.simulation.process import Process
+    from skate.simulation.cluster import Cluster
 
 
-def check(processes: Iterable[Process]) -> None:
-    """Raise AssertionError if a generator waits for a reader who has gone on."""
-    everybody = list(processes)
+def check(clusters: Iterable[Cluster]) -> None:
+    """Raise AssertionError if a generator waits for a reader who has gone on, or a value for a writer who has not."""
+    everybody = []
+    for cluster in clusters:
+        everybody += [process for process in cluster.processes.values() if process.alive]
+        for record in cluster.core.objects.records.values():
+            assert record.writer is None, f"{record} is being written by {record.writer} for ever"
     taken = {task_id: stream.taken for each in everybody for task_id, stream in each.streams.items()}
     for worker in [each for each in everybody if isinstance(each, Worker)]:
         for running in worker.at_work():

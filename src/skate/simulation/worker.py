@@ -67,7 +67,7 @@ class Worker(Process):
         self.leaving = False
         self.deaf = cluster.rng.random() < 0.2  # in C code, which does not take the word to leave
         self.actor_id = b""
-        self.life: dict[str, Any] = {}
+        self.concurrent = False  # an actor that runs calls side by side
         self.stash: list[Any] = []  # an actor's own refs
         self.acked: dict[bytes, int] = {}
         self.waited_on: Any = None  # the lease with which it last waited for others
@@ -201,12 +201,12 @@ class Worker(Process):
         word, task_id, _key, (spec, inner), deps, last = message
         self.begun = max(self.begun, sequence)
         if word == m.CONSTRUCT:
-            self.actor_id, self.life = task_id, {**last, "concurrent": spec.concurrent}
+            self.actor_id, self.concurrent = task_id, spec.concurrent
         running = Running(task_id, spec, last["restarts"] if word == m.CONSTRUCT else last)
         self.cluster.onlooker.began(self, running, word)
         running.thread = self.run(running, inner, deps)
         next(running.thread)
-        if word == m.INVOKE and self.life.get("concurrent"):
+        if word == m.INVOKE and self.concurrent:
             self.side[task_id] = running
         else:
             self.running = running
