@@ -35,6 +35,7 @@ class Onlooker:
         self.deepest_queue = 0  # tasks at one node
         #: Where what runs was begun last.
         self._places: dict[bytes, Worker] = {}
+        self._stays: Counter[bytes] = Counter()  # attempts begun on the node where it was begun last
         self._hosts: dict[bytes, Worker] = {}  # of actors
         #: Attempts that a node may not have told of when it was lost, by task.
         self._untold: Counter[bytes] = Counter()
@@ -135,6 +136,9 @@ class Onlooker:
         before = self._places.get(task_id)
         there = before is not None and not before.cluster.fenced and before.runs(task_id)
         assert not there, f"{spec} begins on {worker} while it runs on {before}"
+        if before is None or before.cluster is not worker.cluster:
+            self._stays[task_id] = 0
+        self._stays[task_id] += 1
         self._places[task_id] = worker
         self._uses(worker)
 
@@ -241,11 +245,8 @@ class Onlooker:
         self.counts["nodes lost"] += 1
         self._final.clear()
         for task_id, worker in self._places.items():
-            if worker.cluster is cluster:
-                self._untold[task_id] += 1
-        for task_id, (actor_id, _, _) in self._callers.items():
-            if actor_id in self._hosts and self._hosts[actor_id].cluster is cluster:
-                self._untold[task_id] += 1
+            if worker.cluster is cluster:  # of the first there its node knows, and it costs a retry
+                self._untold[task_id] += self._stays[task_id] - 1
 
     # -- resources and memory
 
