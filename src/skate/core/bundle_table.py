@@ -138,7 +138,9 @@ class Bundles:
         if self.node.peers.head is not None:
             return
         for group in list(self.table.groups.values()):
-            for index in [index for index in group.asked if group.planned[index] is peer]:
+            there = [index for index, place in group.planned.items() if place is peer]
+            group.refused.update(there)  # also what it had set apart while others are still asked
+            for index in [index for index in there if index in group.asked]:
                 self._answered(group, index, False)
             group.ready_at = [(cid, oid) for cid, oid in group.ready_at if cid != peer.cid]
             lost = [index for index, place in group.places.items() if place is peer]
