@@ -443,3 +443,39 @@ def test_what_a_node_owned_that_was_lost_before_this_one_joined_is_not_waited_fo
     errors = [message[3] for cid, message in node.effects if cid == 50 and message[0] == m.RESULT]
     assert [name for name, _ in errors] == ["OwnerDiedError"]
     assert "lost before this node joined" in errors[0][1]["detail"]
+
+
+def test_a_group_does_not_keep_a_bundle_that_was_lost_while_others_were_still_asked() -> None:
+    node = core(1)
+    node.connect(1, "job", "", True)
+    whole = ({"CPU": 2 * CPU}, {"CPU": 4 * CPU})
+    node.step(1, (m.REQUEST, 1, "create_group", (b"group", whole, {"strategy": "STRICT_SPREAD"})), 0.0)
+    asked = {message[2]: cid for cid, message in node.effects if message[0] == m.RESERVE}
+    assert asked == {0: 50, 1: 51}
+    node.step(50, (m.RESERVED, b"group", 0, True), 0.0)
+    node.peers.left(50, "was lost", 1.0)
+    node.step(51, (m.RESERVED, b"group", 1, True), 1.0)
+    assert node.placement.groups[b"group"].state != "CREATED"
+    assert (51, (m.UNRESERVE, b"group", 1)) in node.effects
+    node.check()
+
+
+def test_values_lost_on_their_way_to_who_waits_for_them_are_made_again_by_one_run() -> None:
+    nodes = world(1, 1, 1)
+    head = nodes.nodes[0].core
+    driver = nodes.nodes[0].driver()
+    pair = Spec("pair", large=True, returns=2, retries=1, strategy=("node", nodes.nodes[1].node_id, True))
+    taker = method("taker")
+    life = {"actor_name": "", "namespace": "", "detached": False, "max_restarts": 0, "max_task_retries": 0}
+    actor = Spec("actor", request={}, strategy=("node", nodes.nodes[0].node_id, False))
+    driver.todo += [("create", actor, {**life, "concurrent": False, "handle": b""}), ("submit", pair)]
+    driver.todo.append(("call", 0, taker, (0, 1)))
+    while len(head.abroad.pulls) < 2:
+        assert nodes.step()
+    nodes.kill(nodes.nodes[1])
+    nodes.settle()
+    driver.todo.append(("get", 2))
+    nodes.settle()
+    assert outcomes_of_refs(nodes, driver)[2] == "ok"
+    assert sorted(nodes.onlooker.attempts.values()) == [1, 1, 2]
+    nodes.drain(patient=True)

@@ -122,6 +122,9 @@ def check_groups(node: NodeCore) -> None:
     for group in node.placement.groups.values():
         if group.state in ("PENDING", "RESCHEDULING") and not group.asked:
             assert node.placement.bundles.plan(group) is None, f"{group} waits, but there is room for it"
+        for index in range(len(group.bundles)) if group.state == "CREATED" else ():
+            place = group.places.get(index)
+            assert place is not None and place.alive, f"bundle {index} of {group} is at {place}"
 
 
 def check_quiet(node: NodeCore) -> None:

@@ -45,7 +45,7 @@ class Lineage:
         if task.template.streaming:
             self.unmade(task, not_made_again(task))
         made = [records[oid] for oid in made_by(task) if oid in records]
-        made = [record for record in made if record.kind in (m.ARENA, m.REMOTE, m.SPILLED)]
+        made = [record for record in made if is_large(record)]
         if not made:
             return
         if (
@@ -148,6 +148,9 @@ class Lineage:
         """A value is lost and needed: run its task again, or give it an error for its value that tells of the problem."""
         node = self.node
         task: Task | None = record.producer
+        runs = node.tasks.get(record.oid[:24])
+        if runs is not None and runs.client == NOBODY:  # for another of its values, lost a moment before
+            return
         if task is None or task.task_id not in self.tasks or task.retries == 0:
             self._fail(record, task, problem)
             return
@@ -225,12 +228,27 @@ class Lineage:
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
         counted: dict[bytes, int] = {}
+        heirs: dict[bytes, int] = {}
+        for record in self.node.objects.records.values():
+            if record.producer is not None:
+                heirs[record.producer.task_id] = heirs.get(record.producer.task_id, 0) + 1
         for task in self.tasks.values():
             assert task.heirs > 0, f"{task} is kept for nothing"
+            made = heirs.get(task.task_id, 0)
+            assert task.heirs == made, f"{task} is kept for {task.heirs} values, but {made} of it are there"
             for oid in self._taken(task):
                 if self._ours(oid):
                     counted[oid] = counted.get(oid, 0) + 1
         assert counted == self.needs, (counted, self.needs)
+        for oid in self.needs:
+            assert oid in self.node.objects.records, f"{oid.hex()} is needed for a kept task, and forgotten"
+
+
+def is_large(record: ObjectRecord) -> bool:
+    """Whether a value is one that can be lost with a node; it may just be on its way here."""
+    if record.kind == m.PENDING:
+        return record.away is not None and record.away.place is not None
+    return record.kind in (m.ARENA, m.REMOTE, m.SPILLED)
 
 
 def made_by(task: Task) -> list[bytes]:

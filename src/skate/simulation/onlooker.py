@@ -83,6 +83,16 @@ class Onlooker:
 
     def _deserved(self, task_id: bytes, name: str, fields: dict[str, Any]) -> None:
         """An error ends a call only when all attempts that it has are used up."""
+        counts = self.counts
+        if (
+            "is not remembered" in fields.get("reason_message", "")
+            and counts["nodes lost"]
+            and not counts["fault unreadable"]
+        ):
+            allowed, begun = self._allowed(task_id), self.attempts.get(task_id, 0)
+            assert 0 <= allowed < begun, (
+                f"{self.specs[task_id]} could run again, but what it made is not made again"
+            )
         if fields.get("through") or task_id not in self.specs or self.counts["nodes lost"]:
             return
         spec, count = self.specs[task_id], self.attempts.get(task_id, 0)

@@ -181,7 +181,7 @@ class Author:
         rng = self.rng
         kind = rng.random()
         if kind < 0.4:
-            bundles = tuple({"CPU": rng.choice((CPU, CPU // 2))} for _ in range(rng.randrange(1, 3)))
+            bundles = tuple({"CPU": rng.choice((CPU, CPU // 2))} for _ in range(rng.randrange(1, 4)))
             return ("group", bundles, rng.choice(("PACK", "STRICT_PACK", "SPREAD")))
         if kind < 0.55:
             return ("ready", self.number())

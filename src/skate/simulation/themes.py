@@ -59,6 +59,10 @@ MEMORY = Theme(
     large=0.8, passing=0.8, wait=0.4, give=0.2, fail=0.03, streaming=0.2,
     kinds={"_put": 6, "_look": 8, "_drop": 0.5, "_create": 0.5},
 )  # fmt: skip
+KEEPERS = Theme(
+    large=0.8, passing=0.7, give=0.5, retries=(0, 3, 3, -1), fail=0.03, crash=0.02, held_cpu=0.1,
+    kinds={"_look": 5, "_drop": 0.7, "_call": 0.5, "group_operation": 0.2},
+)  # fmt: skip
 
 #: Those of a run, one of which is drawn.
 THEMES = (MIXED, MIXED, STREAMS, ACTORS, SHARING, FAILING, GROUPS, BURSTS, CALLS, WAITERS, MEMORY, MEMORY)
