@@ -82,12 +82,21 @@ class VllmEngine:
             prompt["multi_modal_data"] = row["multimodal_data"]
         if row.get("mm_processor_kwargs"):
             prompt["mm_processor_kwargs"] = row["mm_processor_kwargs"]
-        common = {"request_id": str(self._number), "lora_request": self._adapter(row.get("model"))}
+        if row.get("multimodal_uuids"):
+            prompt["multi_modal_uuids"] = row["multimodal_uuids"]
+        common: dict[str, Any] = {
+            "request_id": str(self._number),
+            "lora_request": self._adapter(row.get("model")),
+        }
         if self._spec.task_type == "generate":
-            params = self._vllm.SamplingParams(**_given(row["sampling_params"]))
+            params = self._vllm.SamplingParams(**self._sampling(row["sampling_params"]))
             stream = self._engine.generate(prompt, params, **common)
         else:
-            params = self._vllm.PoolingParams(**_given(row.get("pooling_params") or {}))
+            params = self._vllm.PoolingParams(
+                **_given(row.get("pooling_params") or {}), task=self._spec.task_type
+            )
+            if row.get("tokenization_kwargs"):
+                common["tokenization_kwargs"] = _given(row["tokenization_kwargs"])
             stream = self._engine.encode(prompt, params, **common)
         last = None
         async for each in stream:
@@ -95,6 +104,13 @@ class VllmEngine:
         if last is None:
             raise RuntimeError("vLLM ended a request without a result")
         return _columns(last, self._spec.task_type)
+
+    def _sampling(self, params: dict[str, Any]) -> dict[str, Any]:
+        given = _given(params)
+        if given.get("structured_outputs"):
+            kinds = library("vllm.sampling_params", _WHAT, "vllm")
+            given["structured_outputs"] = kinds.StructuredOutputsParams(**_given(given["structured_outputs"]))
+        return given
 
     def _adapter(self, name: str | None) -> Any:
         if name is None or name == self._spec.model:
@@ -113,6 +129,8 @@ class VllmEngine:
             shutdown()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
+        if not self._thread.is_alive():
+            self._loop.close()
 
 
 def _given(params: dict[str, Any]) -> dict[str, Any]:
