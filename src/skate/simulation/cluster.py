@@ -135,19 +135,19 @@ class Cluster(Mishaps):
         """What can happen next."""
         now = self.now
         events: list[tuple[Any, Any]] = []
+        add = events.append
         for process in self.processes.values():
             if process.outbox and process.held_out <= now:
-                events.append((self.arrive, process))
+                add((self.arrive, process))
             if process.alive and process.stopped <= now:
-                if (
-                    process.inbox and process.held_in <= now and (not process.is_worker or process.started)  # type: ignore[attr-defined]
-                ):
-                    events.append((self.deliver, process))
+                if process.inbox and process.held_in <= now and process.started:
+                    add((self.deliver, process))
                 if process.can_act():
-                    events.append((self.act, process))
+                    add((self.act, process))
                 if process.graves:
-                    events.append((self.tidy, process))
-        events += [(self.strike, self.processes[cid]) for cid in self.doomed]
+                    add((self.tidy, process))
+        if self.doomed:
+            events += [(self.strike, self.processes[cid]) for cid in self.doomed]
         if self.disk.jobs:
             events.append((self.disk.disk_work, self.disk))
         return events

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from skate.simulation.process import Process
 
 END = -1  # the word behind the last message of a process: it is gone
+LATE = ("delay", "stop")  # faults by which nothing is lost, and which are most of all
 WARY_STEPS = 4  # steps after a fault, each of which is checked in full
 ASKING = (m.SUBMIT, m.CALL, m.CREATE_ACTOR, m.PUT, m.ALLOCATE, m.REQUEST, m.FETCH)
 ANSWERING = (m.DONE, m.ITEM)
@@ -43,9 +44,10 @@ class Mishaps:
         raise NotImplementedError
 
     def fault(self, kind: str) -> None:
-        """Something breaks: it is counted, and the next steps are looked at closely."""
+        """Something breaks: it is counted, and unless it is only late, the next steps are looked at closely."""
         self.onlooker.counts["fault " + kind] += 1
-        self._wary = WARY_STEPS
+        if kind not in LATE:
+            self._wary = WARY_STEPS
 
     def break_something(self) -> None:
         """Now and then, a fault."""

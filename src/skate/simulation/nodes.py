@@ -192,7 +192,8 @@ class World:
         held = {number for number, until in self.held.items() if until > now} if self.held else ()
         found += [(self.carry_up, n) for n, frames in self.up.items() if frames and n not in held]
         found += [(self.carry_down, n) for n, frames in self.down.items() if frames and n not in held]
-        found += [(self.fence, number) for number, until in self.fenced.items() if until <= now]
+        if self.fenced:
+            found += [(self.fence, number) for number, until in self.fenced.items() if until <= now]
         return found
 
     def fence(self, number: int) -> None:

@@ -36,6 +36,7 @@ class Process(InGroups):
     """One driver, or what a worker has in common with one."""
 
     is_worker = False
+    started = True  # it takes messages
 
     def __init__(self, cid: int, cluster: Cluster) -> None:
         self.cid = cid
