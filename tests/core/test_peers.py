@@ -479,3 +479,27 @@ def test_values_lost_on_their_way_to_who_waits_for_them_are_made_again_by_one_ru
     assert outcomes_of_refs(nodes, driver)[2] == "ok"
     assert sorted(nodes.onlooker.attempts.values()) == [1, 1, 2]
     nodes.drain(patient=True)
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_caller_is_told_once_of_a_result_that_is_lost_before_the_others_come(retries: int) -> None:
+    nodes = world(1, 1, 1)
+    driver = nodes.nodes[0].driver()
+    spec = Spec(
+        "two", large=True, returns=2, retries=retries, strategy=("node", nodes.nodes[1].node_id, True)
+    )
+    driver.todo.append(("submit", spec))
+    while not any(task.given for task in nodes.nodes[0].core.tasks.values()):
+        nodes.step()
+    while all(ref.kind == m.PENDING for ref in driver.frame.refs):
+        nodes.nodes[0].deliver(driver)
+    nodes.kill(nodes.nodes[1])
+    nodes.settle()
+    driver.todo.append(("get", 0))
+    nodes.settle()
+    assert nodes.onlooker.result(driver.frame.refs[0]) in (
+        "ok",
+        "NodeDiedError",
+        "ObjectReconstructionFailedError",
+    )
+    nodes.drain(patient=True)

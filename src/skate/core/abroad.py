@@ -110,6 +110,9 @@ class Abroad:
         if record.kind != m.PENDING or (record.away is not None and record.away.place is not None):
             node.emit(peer.cid, (m.FREE, oid, 1))
             return
+        if oid in task.told:
+            self.made_again(oid, peer, size, held)
+            return
         if record.away is None:
             record.away = Away()
         record.away.place = peer

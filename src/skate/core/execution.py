@@ -241,6 +241,11 @@ class Execution:
         """Hand one result to the process that asked for it, and to the object table if others know of it."""
         if task.given is not None and oid in task.given:
             return
+        if task.given is not None and oid in task.told:
+            lost = self.node.objects.get(oid)
+            if lost is not None and lost.kind == m.PENDING:
+                self.refill(oid, kind, payload, held)
+            return
         node = self.node
         record = node.objects.records.get(oid)
         client = task.client

@@ -200,8 +200,9 @@ class Lineage:
             return
         record.kind = m.PENDING
         record.payload = None
-        if task.given is not None:
+        if task.given is not None and record.oid in task.given:
             task.given.discard(record.oid)
+            task.told |= {record.oid}
 
     def _fail(self, record: ObjectRecord, task: Task | None, problem: str) -> None:
         """A value is lost for good: say with which node, and why nobody makes it again."""

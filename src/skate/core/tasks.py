@@ -77,6 +77,7 @@ class Task:
     node: Any = None  # the peer that it was forwarded to
     origin: dict[str, Any] | None = None  # what the peer that forwarded it here said about it
     given: set[bytes] | None = None  # results that had come from a peer before it was lost
+    told: frozenset[bytes] = frozenset()  # results that its caller was told of and that were lost since
     oom_kills = 0  # attempts that were ended for lack of memory
     heirs = 0  # values that it could make again, if they were lost
 
