@@ -346,7 +346,7 @@ class OutOfDiskError(RayError):
     """The local disk is full, so the value could not be spilled."""
 
     def __str__(self) -> str:
-        return f"{super().__str__()} The disk is full; free space on it, or point spilling elsewhere.".strip()
+        return super().__str__() or "The disk is full; free space on it, or point spilling elsewhere."
 
 
 class ObjectStoreFullError(RayError):
@@ -357,7 +357,7 @@ class ObjectStoreFullError(RayError):
             "The object store is full and everything in it is in use; drop refs that are no longer needed, "
             "or start with init(object_store_memory=...) larger."
         )
-        return f"{super().__str__()} {advice}".strip()
+        return super().__str__() or advice
 
 
 class PlasmaObjectNotAvailable(RayError):

@@ -111,6 +111,18 @@ PROGRAMS = {
     refs = [ray.put(value) for _ in range(5)]
     assert all(len(ray.get(ref)) == 100 << 20 for ref in refs)
     """,
+    "what was waited for goes with its ref, without the help of the collector": """
+    @ray.remote
+    def slowly(size):
+        time.sleep(0.3)
+        return bytes(size)
+    gc.collect()
+    gc.disable()
+    refs = [slowly.remote(100 << 20)]
+    assert len(ray.get(refs)[0]) == 100 << 20
+    refs.clear()
+    until(lambda: resident() < 50 << 20)
+    """,
     "idle memory goes back while the driver waits": """
     @ray.remote
     def wait_for(path):

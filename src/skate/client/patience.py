@@ -232,6 +232,7 @@ def threads_free(process: Process) -> int:
     if not process.is_driver:
         known.add(threading.main_thread().ident or 0)  # the node knows what runs in it
     frames = sys._current_frames()
+    frames.pop(threading.get_ident(), None)  # ours, which would be a cycle that keeps the refs waited for
     return sum(
         1
         for thread in threading.enumerate()

@@ -159,8 +159,8 @@ class Admission:
         return (
             f"a value of {request.size} bytes cannot be stored: {arena.used} of {arena.capacity} bytes of memory are in use, and "
             f"{problem}; drop refs that are no longer needed, start with "
-            f"init(object_store_memory={max(2 * arena.capacity, allocator.used + 2 * request.size)}), free space on the disk, or "
-            "have values spilled elsewhere with init(object_spilling_directory=...)"
+            f"init(object_store_memory={max(2 * arena.capacity, allocator.used + 2 * request.size)}), or have values spilled "
+            "elsewhere with init(object_spilling_directory=...)"
         )
 
     def withdraw(self, lane: int, oid: bytes) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import os
 
-from skate.core.memory import DISK_STRIDE
 from skate.core.resources import human_bytes
 from skate.node.arena import _punch_function, file_bytes_max
 from skate.node.spill_place import SpillPlace
 
+CAPACITY_MAX = 1 << 42
 PIECE_BYTES = 1 << 26
 
 
@@ -44,7 +44,10 @@ def overflow_files(place: SpillPlace) -> list[OverflowFile]:
 
 
 class OverflowFile:
-    """A sparse file without a name, as large as its disk. Of the disk at most the part `full_at` is used, by all together."""
+    """A sparse file without a name, in which there are more places than its disk has room.
+
+    Of the disk at most the part `full_at` is used, by all together.
+    """
 
     def __init__(self, folder: str, full_at: float = 1.0) -> None:
         self.fd = -1
@@ -57,7 +60,7 @@ class OverflowFile:
         self.fd = _nameless(folder)
         try:
             disk = os.statvfs(folder)
-            self.capacity = min(DISK_STRIDE, disk.f_blocks * disk.f_frsize, file_bytes_max()) & ~4095
+            self.capacity = min(CAPACITY_MAX, 2 * disk.f_blocks * disk.f_frsize, file_bytes_max()) & ~4095
             os.ftruncate(self.fd, self.capacity)
         except OSError:
             self.close()
