@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
@@ -11,8 +10,8 @@ from skate.core import bundles
 from skate.core import messages as m
 from skate.core.node import NodeCore
 from skate.core.tasks import PLAIN, Task, Template
-from skate.simulation.nodes import World
 from skate.simulation.programs import CPU, Spec, method
+from tests.core.worlds import outcome, world
 
 HERE, THERE, ELSEWHERE = (name.encode().ljust(28, b".") for name in ("here", "there", "elsewhere"))
 
@@ -162,14 +161,6 @@ def test_a_lost_bundle_is_not_put_beside_the_others_of_a_strict_spread() -> None
 
 
 # -- whole nodes, with everything between them scripted
-
-
-def world(*cpus: int) -> World:
-    return World(random.Random(1), list(cpus))
-
-
-def outcome(nodes: World, spec: Spec) -> str:
-    return next(word for task_id, word in nodes.outcomes.items() if nodes.specs[task_id] is spec)
 
 
 def test_task_runs_on_the_node_that_has_its_resource_and_its_result_comes_back() -> None:
@@ -342,82 +333,6 @@ def test_a_node_that_joins_takes_what_waited_for_it() -> None:
     nodes.drain(patient=True)
 
 
-ITEM = ("item", True, ())
-
-
-def lost_and_asked_for(spec: Spec, *more: Any, life: dict[str, Any] | None = None) -> tuple[World, Any]:
-    """A driver whose values were on a node that is lost, and who asks for the first of them."""
-    nodes = world(1, 1, 1)
-    driver = nodes.nodes[0].driver()
-    strategy = ("node", nodes.nodes[1].node_id, True)
-    if life is None:
-        spec.strategy = strategy
-        driver.todo.append(("submit", spec))
-    else:
-        driver.todo += [("create", Spec("actor", request={}, strategy=strategy), life), ("call", 0, spec)]
-    driver.todo += more
-    nodes.settle()
-    assert driver.frame.refs[0].kind == m.REMOTE
-    nodes.kill(nodes.nodes[1])
-    nodes.settle()
-    driver.todo.append(("get", 0))
-    nodes.settle()
-    return nodes, driver
-
-
-def outcomes_of_refs(nodes: World, driver: Any) -> list[str]:
-    return [nodes.onlooker.result(ref) for ref in driver.frame.refs]
-
-
-def test_a_stream_runs_again_from_its_start_for_what_was_lost_of_it() -> None:
-    program = (ITEM, ITEM, ITEM)
-    spec = Spec("stream", program, streaming=True, large=True, retries=1, backpressure=1)
-    nodes, driver = lost_and_asked_for(spec, ("next", 0), ("next", 0), ("next", 0))
-    driver.todo += [("get", 1), ("get", 2)]
-    nodes.settle()
-    assert outcomes_of_refs(nodes, driver) == ["ok"] * 3
-    assert list(nodes.onlooker.attempts.values()) == [2]
-    nodes.drain(patient=True)
-
-
-def test_a_stream_without_retries_is_not_run_again() -> None:
-    spec = Spec("stream", (ITEM,), streaming=True, large=True)
-    nodes, driver = lost_and_asked_for(spec, ("next", 0))
-    assert outcomes_of_refs(nodes, driver) == ["ObjectReconstructionFailedError"]
-    nodes.drain(patient=True)
-
-
-def test_what_is_lost_of_a_stream_that_still_runs_is_made_again_by_its_next_attempt() -> None:
-    program = (ITEM, ("gate", "open"), ITEM)
-    spec = Spec("stream", program, streaming=True, large=True, retries=1)
-    nodes, driver = lost_and_asked_for(spec, ("next", 0))
-    nodes.gates.add("open")
-    driver.todo += [("next", 0), ("get", 1)]
-    nodes.settle()
-    assert outcomes_of_refs(nodes, driver) == ["ok"] * 2
-    nodes.drain(patient=True)
-
-
-@pytest.mark.parametrize(
-    ("restarts", "retries", "result", "attempts"),
-    [
-        (1, 1, "ok", 2),
-        (0, 1, "ActorDiedError", 1),
-        (1, 0, "ObjectReconstructionFailedError", 1),
-    ],
-)
-def test_a_call_is_made_again_by_an_actor_that_lives(
-    restarts: int, retries: int, result: str, attempts: int
-) -> None:
-    life = {"max_restarts": restarts, "max_task_retries": retries, "concurrent": False}
-    spec = method("make", large=True)
-    nodes, driver = lost_and_asked_for(spec, life=life)
-    assert outcomes_of_refs(nodes, driver) == [result]
-    [task_id] = [task_id for task_id, each in nodes.specs.items() if each is spec]
-    assert nodes.onlooker.attempts[task_id] == attempts
-    nodes.drain(patient=True)
-
-
 def test_a_node_says_which_resource_is_missing_where_it_could_be() -> None:
     node = core(1)
     node.connect(1, "job", "", True)
@@ -458,48 +373,3 @@ def test_a_group_does_not_keep_a_bundle_that_was_lost_while_others_were_still_as
     assert node.placement.groups[b"group"].state != "CREATED"
     assert (51, (m.UNRESERVE, b"group", 1)) in node.effects
     node.check()
-
-
-def test_values_lost_on_their_way_to_who_waits_for_them_are_made_again_by_one_run() -> None:
-    nodes = world(1, 1, 1)
-    head = nodes.nodes[0].core
-    driver = nodes.nodes[0].driver()
-    pair = Spec("pair", large=True, returns=2, retries=1, strategy=("node", nodes.nodes[1].node_id, True))
-    taker = method("taker")
-    life = {"actor_name": "", "namespace": "", "detached": False, "max_restarts": 0, "max_task_retries": 0}
-    actor = Spec("actor", request={}, strategy=("node", nodes.nodes[0].node_id, False))
-    driver.todo += [("create", actor, {**life, "concurrent": False, "handle": b""}), ("submit", pair)]
-    driver.todo.append(("call", 0, taker, (0, 1)))
-    while len(head.abroad.pulls) < 2:
-        assert nodes.step()
-    nodes.kill(nodes.nodes[1])
-    nodes.settle()
-    driver.todo.append(("get", 2))
-    nodes.settle()
-    assert outcomes_of_refs(nodes, driver)[2] == "ok"
-    assert sorted(nodes.onlooker.attempts.values()) == [1, 1, 2]
-    nodes.drain(patient=True)
-
-
-@pytest.mark.parametrize("retries", [0, 1])
-def test_caller_is_told_once_of_a_result_that_is_lost_before_the_others_come(retries: int) -> None:
-    nodes = world(1, 1, 1)
-    driver = nodes.nodes[0].driver()
-    spec = Spec(
-        "two", large=True, returns=2, retries=retries, strategy=("node", nodes.nodes[1].node_id, True)
-    )
-    driver.todo.append(("submit", spec))
-    while not any(task.given for task in nodes.nodes[0].core.tasks.values()):
-        nodes.step()
-    while all(ref.kind == m.PENDING for ref in driver.frame.refs):
-        nodes.nodes[0].deliver(driver)
-    nodes.kill(nodes.nodes[1])
-    nodes.settle()
-    driver.todo.append(("get", 0))
-    nodes.settle()
-    assert nodes.onlooker.result(driver.frame.refs[0]) in (
-        "ok",
-        "NodeDiedError",
-        "ObjectReconstructionFailedError",
-    )
-    nodes.drain(patient=True)
