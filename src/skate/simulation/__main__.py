@@ -30,7 +30,9 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--ops", type=int, default=OPERATIONS, metavar="N", help="operations of a run's drivers (%(default)s)"
     )
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes to use (1)")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes to use (one a CPU)"
+    )
     parser.add_argument("--replay", type=int, metavar="SEED", help="run this one and print its events")
     parser.add_argument(
         "--scale",
