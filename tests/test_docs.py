@@ -52,8 +52,8 @@ def test_python_blocks_compile(where: str, code: str) -> None:
     compile(code, where, "exec")
 
 
-def test_the_program_of_the_readme_runs(tmp_path: Path) -> None:
-    (first,) = [code for where, code in blocks("python") if where.startswith("README.md")]
+def test_the_programs_of_the_readme_run(tmp_path: Path) -> None:
+    first, of_data, of_train = [code for where, code in blocks("python") if where.startswith("README.md")]
     assert len([line for line in first.splitlines() if line.strip()]) <= 12, (
         "the README promises twelve lines"
     )
@@ -64,6 +64,11 @@ def test_the_program_of_the_readme_runs(tmp_path: Path) -> None:
     assert sorted(line.split()[0] for line in done.stdout.splitlines()) == sorted(
         ["/etc/passwd", "/etc/hosts", str(program)]
     )
+    program.write_text(of_data)
+    assert run(program).stdout == f"{sum(i / 2 for i in range(0, 1000, 3))}\n"
+    program.write_text(of_train.replace("/tmp/runs", str(tmp_path)))
+    done = run(program)
+    assert "'epoch': 2" in done.stdout, done.stderr
 
 
 def test_the_alias_of_the_migration_page_holds(tmp_path: Path) -> None:
