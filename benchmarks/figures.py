@@ -87,6 +87,7 @@ def show(value: float | None, unit: str) -> str:
 
 CALLS, INSIDE = ("actors", "calls"), ("actors", "from_inside")
 FIRST, MEMORY = ("startup", "first_result"), ("memory", "thirteen_actors")
+SPILL = ("spilling", "spill")
 SMALL, PUT, READ = ("objects", "small"), ("objects", "put_large"), ("objects", "read_large")
 
 FIGURES = [
@@ -145,6 +146,9 @@ FIGURES = [
     Figure("side_processes", "side processes, 13 actors", "", MEMORY, at_most=16),
     Figure("side_memory", "their memory (PSS)", "MB", MEMORY, at_most=120),
     Figure("driver_memory", "the driver's memory (PSS)", "MB", MEMORY),
+    Figure("spill_put", "puts of four times the store", "MB/s", SPILL, times_ray=1, limit="disk_write"),
+    Figure("spill_get", "each of them got back", "MB/s", SPILL, times_ray=1, limit="disk_read"),
+    Figure("spill_peak", "peak memory of the largest process (a store of 268 MB included)", "MB", SPILL),
 ]
 
 

@@ -16,10 +16,10 @@ Scenario = Callable[[str, bool], "Figures | tuple[Figures, dict[str, str]]"]
 
 
 @contextmanager
-def started(target: str) -> Iterator[Any]:
+def started(target: str, **more: Any) -> Iterator[Any]:
     """The target's module after `init`, with the same call for every target; shut down at the end."""
     ray = importlib.import_module(target)
-    ray.init(**INIT)
+    ray.init(**INIT, **more)
     try:
         yield ray
     finally:

@@ -1,0 +1,16 @@
+"""Planted bugs by family, and the runs that have to notice them."""
+
+from __future__ import annotations
+
+from tests.simulation.planted import actors, attempts, groups, leases, memory, nodes, streams, waking
+from tests.simulation.planted.bug import RUNS, Bug
+
+FAMILIES = (waking, memory, leases, attempts, actors, groups, streams, nodes)
+BUGS: tuple[Bug, ...] = tuple(bug for family in FAMILIES for bug in family.BUGS)
+#: Seeds that are tried in the tests with each bug that is not rare, of one node and of several; and in a long run. Those that do
+#: not come by the place of a bug are not run with it.
+SEEDS = 60
+SEEDS_OF_NODES = 60
+SEEDS_LONG = 1000
+
+__all__ = ["BUGS", "FAMILIES", "RUNS", "SEEDS", "SEEDS_LONG", "SEEDS_OF_NODES", "Bug"]

@@ -1,0 +1,145 @@
+"""Attempts: one too many, one too few, of what was cancelled, of what had begun; answers that count twice."""
+
+from __future__ import annotations
+
+from tests.simulation.planted.bug import Bug
+
+BOTH = ("node", "cluster")
+
+BUGS = (
+    Bug(
+        "a failed task is tried once too often",
+        "skate.core.execution:Execution.done",
+        "task.retries -= task.retries > 0",
+        "task.retries -= task.retries > 0 and task.attempt > 0",
+    ),
+    Bug(
+        "a failed task is tried again for ever",
+        "skate.core.execution:Execution.done",
+        "task.retries -= task.retries > 0",
+        "pass",
+    ),
+    Bug(
+        "a failed task is tried once too seldom",
+        "skate.core.execution:Execution.done",
+        "and task.retries != 0",
+        "and (task.retries > 1 or task.retries < 0)",
+    ),
+    Bug(
+        "an error that the caller does not want tried again is",
+        "skate.core.execution:Execution.done",
+        "status == m.FAILED and retriable and",
+        "status == m.FAILED and",
+    ),
+    Bug(
+        "a cancelled task is tried again when it fails",
+        "skate.core.execution:Execution.done",
+        "and not task.cancelled",
+        "",
+        rare=True,
+    ),
+    Bug(
+        "a cancelled task is tried again when its worker is lost",
+        "skate.core.survival:Survival.task",
+        "if task.cancelled:",
+        "if task.cancelled and not task.retries:",
+    ),
+    Bug(
+        "a lost worker's task is tried again for ever",
+        "skate.core.survival:Survival._may_again",
+        "if not died_of_memory(worker):\n        task.retries -= task.retries > 0",
+        "if not died_of_memory(worker):\n        pass",
+    ),
+    Bug(
+        "a task that a dying worker had begun counts as not begun",
+        "skate.core.survival:Survival.task",
+        "not worker.had_begun(task.sequence, begun)",
+        "not worker.had_begun(task.sequence + 1, begun)",
+    ),
+    Bug(
+        "a task that a dying worker had not begun costs a retry",
+        "skate.core.survival:Survival.task",
+        "not worker.had_begun(task.sequence, begun)",
+        "not worker.had_begun(task.sequence - 1, begun)",
+    ),
+    Bug(
+        "a call with max_task_retries=0 runs again after a restart",
+        "skate.core.calls:Calls._restart",
+        "elif task.retries:",
+        "elif True:",
+    ),
+    Bug(
+        "a call that a dying actor had begun counts as not begun",
+        "skate.core.calls:Calls._restart",
+        "not worker.had_begun(task.sequence, begun)",
+        "not worker.had_begun(task.sequence + 1, begun)",
+    ),
+    Bug(
+        "a call that a dying actor had not begun costs a retry",
+        "skate.core.calls:Calls._restart",
+        "not worker.had_begun(task.sequence, begun)",
+        "not worker.had_begun(task.sequence - 1, begun)",
+    ),
+    Bug(
+        "a cancelled call runs again after a restart",
+        "skate.core.calls:Calls._restart",
+        "if task.cancelled:",
+        "if task.cancelled and not task.retries:",
+        rare=True,
+    ),
+    Bug(
+        "an actor restarts once too often",
+        "skate.core.calls:Calls.worker_died",
+        "actor.restarts < actor.restarts_max",
+        "actor.restarts <= actor.restarts_max",
+    ),
+    Bug(
+        "an actor restarts once too seldom",
+        "skate.core.calls:Calls.worker_died",
+        "actor.restarts < actor.restarts_max",
+        "actor.restarts + 1 < actor.restarts_max",
+    ),
+    Bug(
+        "a cancelled task stays in its queue and its result is delivered",
+        "skate.core.execution:Execution.cancel",
+        "self.fail(task, cancelled_error(task))\n",
+        "return\n",
+    ),
+    Bug(
+        "a cancelled task that a worker gave back runs after all",
+        "skate.core.execution:Execution.returned",
+        "if task.cancelled:",
+        "if task.cancelled and task.retries < 0:",
+        rare=True,
+    ),
+    Bug(
+        "a task is cancelled before it runs, and its caller is not told",
+        "skate.core.execution:Execution.done",
+        "elif status == m.CANCELLED:\n        self.fail(task, cancelled_error(task))",
+        "elif status == m.CANCELLED:\n        self.forget(task)",
+    ),
+    Bug(
+        "an answered task stays with its worker and is answered again when that is lost",
+        "skate.core.execution:Execution.done",
+        "worker.outstanding.pop(task_id, None)",
+        "worker.outstanding.get(task_id)",
+    ),
+    Bug(
+        "a task that was given back stays with its worker too",
+        "skate.core.scheduler:Scheduler.returned",
+        "worker.outstanding.pop(task.task_id, None)",
+        "worker.outstanding.get(task.task_id)",
+    ),
+    Bug(
+        "the task of a removed group stays with the worker that is killed for it",
+        "skate.core.placement:PlacementTable._end_task",
+        "worker.outstanding.pop(task.task_id, None)",
+        "worker.outstanding.get(task.task_id)",
+    ),
+    Bug(
+        "the last two results of a task are mixed up",
+        "skate.core.execution:Execution._complete",
+        "return_ids(task.task_id, len(returns)), returns",
+        "return_ids(task.task_id, len(returns)), returns[::-1]",
+    ),
+)

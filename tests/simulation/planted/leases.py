@@ -1,0 +1,104 @@
+"""Resources: given back twice, kept by the dead, lent twice, lost in fractions."""
+
+from __future__ import annotations
+
+from tests.simulation.planted.bug import Bug
+
+BUGS = (
+    Bug(
+        "resources are given back twice",
+        "skate.core.scheduler:Scheduler.end_lease",
+        "lease, worker.lease = worker.lease, None",
+        "lease = worker.lease",
+    ),
+    Bug(
+        "a dead worker keeps its lease",
+        "skate.core.scheduler:Scheduler.remove",
+        "self.end_lease(worker)",
+        "pass",
+    ),
+    Bug(
+        "a dead actor keeps its lease",
+        "skate.core.calls:Calls.die",
+        "self.node.scheduler.end_lease(worker)",
+        "pass",
+    ),
+    Bug(
+        "a GPU of which a part is taken is lent as a whole",
+        "skate.core.resources:GpuPool.allocate",
+        "if free == UNIT]",
+        "if free > 0]",
+    ),
+    Bug(
+        "a GPU is lent while somebody has it",
+        "skate.core.resources:GpuPool.allocate",
+        "self._free[id_] = 0",
+        "self._free[id_] -= 0",
+    ),
+    Bug(
+        "a lease gives its resources back but not its GPUs",
+        "skate.core.capacity:Capacity.release",
+        "if lease.gpus:",
+        "if len(lease.gpus) > 1:",
+    ),
+    Bug(
+        "CPUs lent out by a waiting task come back twice when it is lost",
+        "skate.core.capacity:Capacity.release",
+        'if name == "CPU" and lease.cpu_returned:',
+        'if name == "CPU" and lease.cpu_returned and not units:',
+    ),
+    Bug(
+        "two waiting calls of one worker return its CPUs twice",
+        "skate.core.capacity:Capacity.return_cpu",
+        "if not lease.cpu_returned:",
+        "if True:",
+    ),
+    Bug(
+        "a call goes on, and its CPUs are not taken back",
+        "skate.core.capacity:Capacity.retake_cpu",
+        'self.available["CPU"] -=',
+        "0 -",
+    ),
+    Bug(
+        "a worker takes its CPUs back though another of its calls still waits",
+        "skate.core.scheduler:Scheduler.unblocked",
+        "if not worker.blocked and",
+        "if",
+    ),
+    Bug(
+        "a fraction is rounded up to a half when it is taken",
+        "skate.core.capacity:Capacity.acquire",
+        "available[name] = available.get(name, 0) - units",
+        "available[name] = available.get(name, 0) - -(-units // 5_000) * 5_000",
+    ),
+    Bug(
+        "a fraction of a GPU is rounded to tenths of five when it is given back",
+        "skate.core.resources:GpuPool.free",
+        "+= units",
+        "+= round(units / 5_000) * 5_000",
+    ),
+    Bug(
+        "a request is met though one resource is short",
+        "skate.core.capacity:Capacity.acquire",
+        "if units > 0 and available.get(name, 0) < units:",
+        'if name != "CPU" and available.get(name, 0) < units:',
+    ),
+    Bug(
+        "an idle worker that has left is lent once more",
+        "skate.core.scheduler:Scheduler.remove",
+        "if idle and worker in idle:",
+        "if idle and worker in idle[:0]:",
+    ),
+    Bug(
+        "a worker that is on its way out goes back among the idle ones",
+        "skate.core.scheduler:Scheduler.let_go",
+        "if not worker.leaving:",
+        "if True:",
+    ),
+    Bug(
+        "a worn worker gets another task",
+        "skate.core.scheduler:Scheduler.finished",
+        "not worker.leaving and",
+        "",
+    ),
+)

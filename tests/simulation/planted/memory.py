@@ -1,0 +1,126 @@
+"""Memory and what keeps it: freed twice, freed under a reader, never freed."""
+
+from __future__ import annotations
+
+from tests.simulation.planted.bug import Bug
+
+BOTH = ("node", "cluster")
+CLUSTER = ("cluster",)
+
+BUGS = (
+    Bug(
+        "memory of a freed object is given back twice",
+        "skate.core.objects:ObjectTable.forget_value",
+        "self._release(record.payload[0])",
+        "self._release(record.payload[0]); self._release(record.payload[0])",
+    ),
+    Bug(
+        "memory of a value that was given up is given back once more with its record",
+        "skate.core.objects:ObjectTable._abandon",
+        "record.payload = None",
+        "pass",
+    ),
+    Bug(
+        "an object is freed while a process holds it",
+        "skate.core.objects:ObjectTable.drop_if_unused",
+        "record.holders\n        or record.pins > 0",
+        "record.pins > 0",
+    ),
+    Bug(
+        "an object is freed at the first of several grants given back",
+        "skate.core.objects:ObjectTable.free",
+        "if left > 0:",
+        "if left > 1:",
+    ),
+    Bug(
+        "a value in memory is sent to a reader who is not counted",
+        "skate.core.lifetimes:Lifetimes.deliver",
+        "if record.kind == m.ARENA:",
+        "if record.kind == m.REMOTE:",
+    ),
+    Bug(
+        "arguments in memory are sent to a worker who is not counted",
+        "skate.core.execution:Execution._values",
+        "if record.kind == m.ARENA:",
+        "if record.kind == m.REMOTE:",
+    ),
+    Bug(
+        "of several grants given back at once, one is counted",
+        "skate.core.objects:ObjectTable.free",
+        "- grants",
+        "- min(grants, 1)",
+    ),
+    Bug(
+        "what stood inside a failed or freed value stays pinned",
+        "skate.core.objects:ObjectTable.drop_if_unused",
+        "self.unpin(other)",
+        "pass",
+    ),
+    Bug(
+        "refs inside a value are not pinned by it",
+        "skate.core.objects:ObjectTable.fill",
+        "self.pin(other)",
+        "pass",
+    ),
+    Bug(
+        "a task without arguments keeps the refs inside its arguments pinned",
+        "skate.core.execution:Execution.forget",
+        "if task.deps or task.held:",
+        "if task.deps:",
+    ),
+    Bug(
+        "a dead actor keeps the arguments of its constructor",
+        "skate.core.calls:Calls.die",
+        "self.node.execution.drop_arguments(actor.creation)",
+        "pass",
+    ),
+    Bug(
+        "a cancelled task still waits for its argument",
+        "skate.core.execution:Execution.drop_arguments",
+        "record.waiters.remove(task)",
+        "pass",
+    ),
+    Bug(
+        "what a lost attempt had begun to write is never freed",
+        "skate.core.objects:ObjectTable.fill",
+        "self._release(place[0])",
+        "pass",
+    ),
+    Bug(
+        "a process that is gone is still awaited to write its value",
+        "skate.core.objects:ObjectTable.forget_client",
+        "if record.writer == cid:",
+        "if record.writer == cid and record.holders:",
+    ),
+    Bug(
+        "what a process held that is gone is held for ever",
+        "skate.core.objects:ObjectTable.forget_client",
+        "if record.holders.pop(cid, None) is not None or not record.holders:",
+        "if not record.holders:",
+    ),
+    Bug(
+        "the error of a call reaches the table, its grant to the caller does not",
+        "skate.core.execution:Execution.give",
+        "if present:\n            node.objects.grant(record, client)",
+        "if present and kind != m.ERROR:\n            node.objects.grant(record, client)",
+    ),
+    Bug(
+        "refs inside a small result are not held for its reader",
+        "skate.core.execution:Execution.give",
+        "node.lifetimes.grant(client, other)",
+        "pass",
+    ),
+    Bug(
+        "a value whose writer is cancelled keeps its memory",
+        "skate.core.objects:ObjectTable.free",
+        "if not grants and record.writer == cid:",
+        "if grants and record.writer == cid:",
+    ),
+    Bug(
+        "a stream's item made once more by a retry keeps its memory",
+        "skate.core.execution:Execution.item",
+        "self._unwritten(cid, oid)",
+        "pass",
+        rare=True,
+    ),
+)

@@ -1,0 +1,210 @@
+"""Several nodes: answers that count twice, accounts that are not settled, values lost or kept for ever."""
+
+from __future__ import annotations
+
+from tests.simulation.planted.bug import Bug
+
+CLUSTER = ("cluster",)
+#: What needs a loss at the right moment: only a long run is sure to notice.
+RARE = {
+    "a lost value is made again, and its task's retries do not count",
+    "a node is told once where an actor is, and not when it moves",
+    "a peer does not say how many attempts a task has had",
+    "a task of a lost peer's whose results had come runs again and delivers them twice",
+    "a value that a lost node was to send is not asked for again",
+    "an actor is not held with the head by a node that has a handle",
+    "an actor stays held with its host when nobody wants it",
+    "an actor stays held with the head by a node without a handle",
+    "calls that were at a lost node come back in another order",
+    "calls that were at a lost node run again though they may not",
+    "the calls that wait for an actor to be found stay where they are",
+    "the task that made several values is dropped with the first of them",
+    "what a lost node owned is waited for",
+}
+
+BUGS = tuple(
+    Bug(name, where, old, new, CLUSTER, name in RARE)
+    for name, where, old, new in (
+        (
+            "a task that a peer has finished stays in its account",
+            "skate.core.forwarding:Forwarding.answered",
+            "peer.outstanding.pop(task.task_id, None) is None",
+            "peer.outstanding.get(task.task_id) is None",
+        ),
+        (
+            "a peer's count of a class does not go down",
+            "skate.core.forwarding:Forwarding.answered",
+            "peer.classes[group] -= 1",
+            "pass",
+        ),
+        (
+            "a forwarded task that ends tells its node twice",
+            "skate.core.forwarding:Forwarding.ended",
+            "elif task.kind != CREATION:",
+            "elif task.kind != CREATION:\n"
+            "        self.node.emit(task.client, (m.FINISHED, task.task_id, -1, None))",
+        ),
+        (
+            "a forwarded task is finished, and its node does not forget it",
+            "skate.core.forwarding:Forwarding.finished",
+            "node.execution.forget(task)",
+            "task.state = 2",
+        ),
+        (
+            "a task of a lost peer's whose results had come runs again and delivers them twice",
+            "skate.core.execution:Execution.give",
+            "if task.given is not None and oid in task.given:",
+            "if task.given is not None and oid in task.given and index:",
+        ),
+        (
+            "the tasks of a lost peer are forgotten",
+            "skate.core.peers:Peers.left",
+            "if task.kind == PLAIN:",
+            "if task.kind == PLAIN and task.retries:",
+        ),
+        (
+            "a task of a lost peer's is tried again for ever",
+            "skate.core.forwarding:Forwarding.lost",
+            "task.retries -= task.retries > 0",
+            "pass",
+        ),
+        (
+            "a cancelled task of a lost peer's is tried again",
+            "skate.core.forwarding:Forwarding.lost",
+            "elif task.cancelled:",
+            "elif task.cancelled and not task.retries:",
+        ),
+        (
+            "a peer does not say how many attempts a task has had",
+            "skate.core.forwarding:Forwarding.tell_retried",
+            "task.retries",
+            "task.retries + 1",
+        ),
+        (
+            "what another node owns is used here, and it is not told",
+            "skate.core.abroad:Abroad.used",
+            "self.node.emit(owner.cid, (m.HOLD, record.oid))",
+            "pass",
+        ),
+        (
+            "what another node owns is let go here, and it is not told",
+            "skate.core.abroad:Abroad.unused",
+            "self.node.emit(owner.cid, (m.FREE, record.oid, 1))",
+            "pass",
+        ),
+        (
+            "the copy of a freed value stays where it was made",
+            "skate.core.abroad:Abroad.dropped",
+            "self.node.emit(place.cid, (m.FREE, record.oid, 1))",
+            "pass",
+        ),
+        (
+            "memory for a value that does not come is kept",
+            "skate.core.abroad:Abroad.pulled",
+            "node._release(offset)",
+            "pass",
+        ),
+        (
+            "a value that a lost node was to send is not asked for again",
+            "skate.core.abroad:Abroad.pulled",
+            "self._ask_again(record)",
+            "pass",
+        ),
+        (
+            "what a lost node owned is waited for",
+            "skate.core.abroad:Abroad.node_left",
+            "self._owner_died(record, peer)",
+            "pass",
+        ),
+        (
+            "refs inside a value on its way are not pinned",
+            "skate.core.abroad:Abroad._pull",
+            "self.node.objects.pin(other)",
+            "pass",
+        ),
+        (
+            "the task that made a value is kept after the value is gone",
+            "skate.core.lineage:Lineage.released",
+            "if not task.heirs:",
+            "if task.heirs < 0:",
+        ),
+        (
+            "the task that made several values is dropped with the first of them",
+            "skate.core.lineage:Lineage.released",
+            "if not task.heirs:",
+            "if True:",
+        ),
+        (
+            "the task that made a value is dropped too early",
+            "skate.core.lineage:Lineage.keep",
+            "if not made:",
+            "if len(made) < 2:",
+        ),
+        (
+            "what a kept task takes is dropped",
+            "skate.core.lineage:Lineage.retain",
+            "if record.oid not in self.needs or",
+            "if record.kind in (m.ARENA, m.REMOTE) or record.oid not in self.needs or",
+        ),
+        (
+            "a lost value is made again, and its task's retries do not count",
+            "skate.core.lineage:Lineage.rebuild",
+            "task.retries -= task.retries > 0",
+            "pass",
+        ),
+        (
+            "word of an earlier plan for a bundle is taken for that of the present one",
+            "skate.core.bundle_table:Bundles.reserved_there",
+            "if group is None or index not in group.asked or group.planned[index].cid != cid:",
+            "if group is None:",
+        ),
+        (
+            "an actor is not held with the head by a node that has a handle",
+            "skate.core.routes:Routes.sync",
+            "node.emit(head.cid, (m.HOLD, actor.actor_id))",
+            "pass",
+        ),
+        (
+            "an actor stays held with the head by a node without a handle",
+            "skate.core.routes:Routes.sync",
+            "node.emit(head.cid, (m.FREE, actor.actor_id, actor.grants))",
+            "pass",
+        ),
+        (
+            "an actor stays held with its host when nobody wants it",
+            "skate.core.routes:Routes._sync_host",
+            "self.node.emit(host.cid, (m.FREE, actor.actor_id, 1))",
+            "pass",
+        ),
+        (
+            "calls that were at a lost node run again though they may not",
+            "skate.core.calls:Calls.resume_elsewhere",
+            "elif task.retries:",
+            "elif True:",
+        ),
+        (
+            "calls that were at a lost node come back in another order",
+            "skate.core.calls:Calls.resume_elsewhere",
+            "for task in reversed(calls):",
+            "for task in calls:",
+        ),
+        (
+            "an actor moves to another node once too often",
+            "skate.core.routes:Routes._move",
+            "actor.restarts < actor.restarts_max",
+            "actor.restarts <= actor.restarts_max",
+        ),
+        (
+            "a node is told once where an actor is, and not when it moves",
+            "skate.core.routes:Routes.report",
+            "elif actor.watchers:",
+            "elif actor.watchers and actor.state == 3:",
+        ),
+        (
+            "the calls that wait for an actor to be found stay where they are",
+            "skate.core.routes:Routes.located",
+            "node.calls.flush(actor)",
+            "pass",
+        ),
+    )
+)

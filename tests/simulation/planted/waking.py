@@ -1,0 +1,112 @@
+"""Somebody waits, what it waits for comes, and nobody tells it."""
+
+from __future__ import annotations
+
+from tests.simulation.planted.bug import Bug
+
+BOTH = ("node", "cluster")
+CLUSTER = ("cluster",)
+
+BUGS = (
+    Bug(
+        "an argument's arrival does not wake the second task that waits for it",
+        "skate.core.objects:ObjectTable.fill",
+        "for waiter in waiters:",
+        "for waiter in waiters[:1]:",
+    ),
+    Bug(
+        "a value that arrives is sent to one of those who asked for it",
+        "skate.core.objects:ObjectTable.fill",
+        "for cid in fetchers:",
+        "for cid in fetchers[:1]:",
+        rare=True,
+    ),
+    Bug(
+        "an argument that is there by the time all were looked at wakes nobody",
+        "skate.core.execution:Execution.argument_arrived",
+        "if not task.missing and task.state == WAITING:",
+        "if task.missing < 0 and task.state == WAITING:",
+    ),
+    Bug(
+        "freed resources are offered to the first waiting class only",
+        "skate.core.scheduler:Scheduler.dispatch_all",
+        "for group in list(self.waiting.values()):",
+        "for group in list(self.waiting.values())[:1]:",
+    ),
+    Bug(
+        "a worker whose class has no more tasks is not let go",
+        "skate.core.scheduler:Scheduler.finished",
+        "if not worker.outstanding:\n        self.let_go(worker)",
+        "if not worker.outstanding and worker.leaving:\n        self.let_go(worker)",
+    ),
+    Bug(
+        "the lease of an idle worker ends without a look at who waits",
+        "skate.core.scheduler:Scheduler.let_go",
+        "if self.waiting or self.place is not None:",
+        "if self.place is not None:",
+    ),
+    Bug(
+        "CPUs of a task that waits in get are free, and nobody is told",
+        "skate.core.scheduler:Scheduler.blocked",
+        "self.dispatch_all()",
+        "pass",
+    ),
+    Bug(
+        "tasks that a worker gave back wait for the next occasion",
+        "skate.core.scheduler:Scheduler.returned",
+        "self.dispatch_all()",
+        "pass",
+    ),
+    Bug(
+        "freed resources are not offered to placement groups",
+        "skate.core.scheduler:Scheduler.dispatch_all",
+        "if self.place is not None:",
+        "if self.place is None and self.now < 0:",
+    ),
+    Bug(
+        "of the calls behind a missing argument only the first goes when it comes",
+        "skate.core.calls:Calls._advance",
+        "while lane and not lane[0].missing:",
+        "if lane and not lane[0].missing:",
+    ),
+    Bug(
+        "a cancelled call that others wait behind leaves them waiting",
+        "skate.core.calls:Calls.dequeue",
+        "self._advance(actor, key)",
+        "pass",
+    ),
+    Bug(
+        "a dead actor's calls that had not been sent get no answer",
+        "skate.core.calls:Calls.die",
+        "*actor.queue, *(",
+        "*(",
+    ),
+    Bug(
+        "the reader of a stream goes on, and its generator is not told",
+        "skate.core.execution:Execution.consumed",
+        "if task.worker is not None:",
+        "if task.worker is not None and task.cancelled:",
+        rare=True,
+    ),
+    Bug(
+        "a peer has room again, and the tasks that wait for a node are not looked at",
+        "skate.core.peers:Peers.report",
+        "if self.waiting or self.node.scheduler.waiting:",
+        "if self.node.scheduler.waiting:",
+        CLUSTER,
+    ),
+    Bug(
+        "a peer has room again, and what is queued here stays here",
+        "skate.core.peers:Peers.pump",
+        "while group.queue and self.alive:",
+        "while group.queue and not self.alive:",
+        CLUSTER,
+    ),
+    Bug(
+        "a node does not say that resources have come free",
+        "skate.core.peers:Peers.tick",
+        "if state == self._reported:",
+        "if state == self._reported or self._reported is not None:",
+        CLUSTER,
+    ),
+)
