@@ -293,3 +293,11 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         dataset("a").iter_tf_batches()
     with pytest.raises(ImportError, match="pip install jax"):
         dataset("a").iter_jax_batches()
+
+
+def test_batches_outside_of_training_with_the_trainer_loaded() -> None:
+    from skate.train.torch import TorchTrainer, get_device
+
+    assert callable(TorchTrainer) and callable(get_device)
+    (batch,) = skate.data.range(3).iter_torch_batches(batch_size=3)
+    assert batch["id"].tolist() == [0, 1, 2]

@@ -6,6 +6,7 @@ arrays or lists of different lengths are a list of tensors.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -77,9 +78,9 @@ def device_for(device: Any) -> Any:
 
     if device != "auto":
         return torch.device(device)
-    training = sys.modules.get("skate.train.torch")
-    if training is not None and hasattr(training, "get_device"):
-        return training.get_device()
+    training = sys.modules.get("skate.train.worker.session")
+    if training is not None and training.active():
+        return importlib.import_module("skate.train.torch").get_device()
     return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
 
 
