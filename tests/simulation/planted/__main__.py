@@ -64,7 +64,7 @@ What is not shown to be noticed may be overlooked. Known kinds of mistakes are t
 in memory only, and the simulator has to notice each within its seeds; without them the same seeds pass.
 `tests/simulation/test_planted.py` does so for those that few seeds notice, `python -m tests.simulation.planted` for all. What
 notices first is told here as it was found when this page was written, by `python -m tests.simulation.planted --markdown`; "many
-seeds" says that only the long run is sure to."""
+seeds" says that few seeds notice it, or none yet: those ask for a stronger check or program."""
 COLUMNS = "| planted | in | run | noticed by |\n|---|---|---|---|"
 
 
