@@ -28,7 +28,9 @@ TARGET = os.environ.get("SKATE_CONFORMANCE_TARGET", "skate")
 ON_SKATE = TARGET == "skate"
 ATTACHED = ON_SKATE and os.environ.get("SKATE_CONFORMANCE_ATTACHED") == "1"
 #: Settings that are the node's, by the flag of `skate start` that says them.
-OF_THE_NODE = ("num_cpus", "num_gpus", "object_store_memory", "_memory", "resources", "labels")
+OF_THE_NODE = (
+    "num_cpus", "num_gpus", "object_store_memory", "_memory", "resources", "labels", "object_spilling_directory",
+)  # fmt: skip
 
 HERE = pathlib.Path(__file__).parent
 
@@ -152,6 +154,14 @@ def cluster() -> None:
 def gpus() -> None:
     """A node with four CPUs and two (logical) GPUs, shared by the tests of a module that ask for it."""
     _host.ensure(num_cpus=4, num_gpus=2)
+
+
+@pytest.fixture
+def short_of_memory() -> int:
+    """A node with two CPUs and as little shared memory as there can be; the value is the bytes of it."""
+    store = 78_643_200
+    _host.ensure(num_cpus=2, object_store_memory=store)
+    return store
 
 
 @pytest.fixture

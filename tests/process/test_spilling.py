@@ -321,6 +321,20 @@ def test_a_driver_killed_while_it_spills_leaves_nothing(
     assert list(place.iterdir()) == []
 
 
+def test_a_killed_driver_leaves_nothing_in_a_storage_outside(
+    program: Callable[..., Program], tmp_path: Path
+) -> None:
+    pytest.importorskip("fsspec")
+    place = tmp_path / "place"
+    place.mkdir()
+    driver = program(SETUP + KILLED.replace("sys.argv[1]", '"file://" + sys.argv[1]'), str(place))
+    driver.said("spilling")
+    assert list(place.iterdir())
+    os.kill(driver.process.pid, signal.SIGKILL)
+    driver.gone()
+    assert list(place.iterdir()) == []
+
+
 def test_a_full_disk_is_named_with_what_is_free(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -114,6 +114,7 @@ class NodeHost:
             {"namespace": settings.namespace, "node_id": node_id, "job": self.job, "arena_bytes": settings.object_store_memory,
              "board_at": board_at,
              "overflow_bytes": self.overflow.capacity,
+             "spilled_outside": None if outside is None else [outside.uri, outside.folder],
              "main": _main_path()},
         )  # fmt: skip
         self._applying = False

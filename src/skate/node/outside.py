@@ -22,7 +22,7 @@ class Outside:
     def __init__(self, uri: str) -> None:
         self.uri = uri
         self._files, path = storage_of(uri)
-        self._folder = f"{path.rstrip('/')}/skate-spilled-{os.urandom(8).hex()}"
+        self.folder = f"{path.rstrip('/')}/skate-spilled-{os.urandom(8).hex()}"
         self._made = False
         self._count = 0
         #: Where each value is: its object, the first byte, the bytes, their checksum.
@@ -32,10 +32,10 @@ class Outside:
     def store(self, parts: list[tuple[int, Any]]) -> str:
         """Write values, as (number, bytes), into one object; returns the problem in words, or ""."""
         self._count += 1
-        name = f"{self._folder}/{self._count:08}"
+        name = f"{self.folder}/{self._count:08}"
         try:
             if not self._made:
-                self._files.make_folder(self._folder)
+                self._files.make_folder(self.folder)
                 self._made = True
             self._files.write(name, [data for _, data in parts])
         except Exception as error:  # whatever a storage raises: the values stay in memory
@@ -86,4 +86,4 @@ class Outside:
         self._places.clear()
         self._alive.clear()
         if self._made:
-            self._delete(self._files.delete_folder, self._folder)
+            self._delete(self._files.delete_folder, self.folder)

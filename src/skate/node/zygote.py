@@ -45,6 +45,7 @@ class Zygote:
         self.told: deque[bytes] = deque()
         self.config: dict[str, Any] = {}
         self.memory_fds: list[int] = []
+        self.dismissed = False  # the node has ended as it should
 
     def run(self) -> None:
         """Serve until the node goes away."""
@@ -75,6 +76,20 @@ class Zygote:
                 poller.modify(self.control.fileno(), wanted)
         finally:
             descendants.end_all(self.children)
+            if not self.dismissed:
+                self.clear_storage()
+
+    def clear_storage(self) -> None:
+        """The node was killed: delete what it has spilled to a storage outside, which only it would have deleted."""
+        uri, folder = self.config.get("spilled_outside") or ("", "")
+        if not uri:
+            return
+        from skate.node.storage import storage_of  # with fsspec behind it
+
+        try:
+            storage_of(uri)[0].delete_folder(folder)
+        except Exception:  # whatever a storage raises: nothing was spilled, or it cannot be reached
+            return
 
     def serve(self) -> bool:
         """Take one request; False when there will be no more."""
@@ -102,6 +117,7 @@ class Zygote:
             self.memory_fds = list(fds)
             self.configure()
         elif verb == "end":
+            self.dismissed = True
             return False
         return True
 
