@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 WAITS = """
-    import os, sys, threading, time
+    import os, sys, time
     import ray
+    from waiting import Gate
     ray.init(num_cpus=2, START)
 
     @ray.remote
     def opens(path):
-        while not os.path.exists(path): time.sleep(0.005)
+        Gate(path).wait()
         return path
 
     @ray.remote(num_cpus=2)
@@ -63,7 +64,7 @@ NOTES = {
         @ray.remote
         class Slow:
             def first(self, path):
-                while not os.path.exists(path): time.sleep(0.005)
+                Gate(path).wait()
             def second(self): return 1
         slow = Slow.remote()
         slow.first.remote(path)
@@ -77,7 +78,7 @@ NOTES = {
         class Crashes:
             def __init__(self, path):
                 if ray.get_runtime_context().was_current_actor_reconstructed:
-                    while not os.path.exists(path): time.sleep(0.005)
+                    Gate(path).wait()
             def crash(self):
                 if not ray.get_runtime_context().was_current_actor_reconstructed: os._exit(1)
         crashes = Crashes.remote(path)
@@ -95,7 +96,7 @@ NOTES = {
         """
         @ray.remote(num_returns="streaming")
         def stream(path):
-            while not os.path.exists(path): time.sleep(0.005)
+            Gate(path).wait()
             yield 1
         next(stream.remote(path))
         """,
@@ -125,7 +126,7 @@ def test_notes_can_be_turned_off(script: Callable[..., Any]) -> None:
     program = """
         @ray.remote
         def later():
-            time.sleep(1.2)
+            time.sleep(1.2)  # longer than any patience that could be meant
         ray.get(later.remote())
     """
     done = script(dedent(WAITS) + dedent(program), SKATE_WAIT_NOTE_SECONDS="0")

@@ -25,6 +25,8 @@ from tests.conformance.waiting import wait_for
 T = TypeVar("T")
 
 SOURCE = str(Path(skate.__file__).parents[1])
+#: What programs import from: Skate, and `waiting`, so that they wait for conditions as the tests do.
+PATHS = os.pathsep.join([SOURCE, str(Path(__file__).parents[1] / "conformance")])
 #: How long the processes of a driver may outlive it on a loaded machine, in seconds.
 GONE_S = 2.0
 PROGRAM_S = 40.0
@@ -53,7 +55,7 @@ class Program:
             self.path.write_text(prepared(text))
         self.out_path, self.err_path = folder / f"out-{self.mark}", folder / f"err-{self.mark}"
         argv = [sys.executable, *options, *(command or (str(self.path), *arguments))]
-        paths = [SOURCE, *filter(None, [environment.pop("PYTHONPATH", "")])]
+        paths = [PATHS, *filter(None, [environment.pop("PYTHONPATH", "")])]
         with open(self.out_path, "wb") as out, open(self.err_path, "wb") as err:
             self.process = subprocess.Popen(
                 argv,

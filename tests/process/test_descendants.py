@@ -14,6 +14,7 @@ from tests.process.programs import Program
 
 SETUP = """
     import os, signal, subprocess, sys, time
+    from waiting import wait_for
 
     ray.init(START)
     folder = sys.argv[1]
@@ -54,14 +55,9 @@ SETUP = """
             except OSError: states.append(False)
         return states
 
-    def until(condition):
-        deadline = time.monotonic() + 10
-        while not condition():
-            assert time.monotonic() < deadline, "waited too long"
-            time.sleep(0.005)
-
     def read(name):
-        until(lambda: os.path.exists(f"{folder}/{name}") and len(open(f"{folder}/{name}").read().split()) == 4)
+        there = lambda: os.path.exists(f"{folder}/{name}") and len(open(f"{folder}/{name}").read().split()) == 4
+        wait_for(there, what=f"the four of {name}")
         return [int(pid) for pid in open(f"{folder}/{name}").read().split()]
 """
 
@@ -101,22 +97,22 @@ def test_what_a_worker_started_ends_with_the_worker(run: Callable[..., Program],
     pids = read("task")
     ray.cancel(ref, force=True)
     # What has left the group of the worker is on its own as long as the session runs.
-    until(lambda: alive(pids) == [False, False, True, False])
+    wait_for(lambda: alive(pids) == [False, False, True, False], what="the end of descendants")
 
     actor = Starts.remote()
     pids = ray.get(actor.family.remote())
     ray.kill(actor)
-    until(lambda: alive(pids) == [False, False, True, False])
+    wait_for(lambda: alive(pids) == [False, False, True, False], what="the end of descendants")
 
     actor = Starts.remote()
     pids = ray.get(actor.family.remote())
     os.kill(ray.get(actor.pid.remote()), signal.SIGSEGV)
-    until(lambda: alive(pids) == [False, False, True, False])
+    wait_for(lambda: alive(pids) == [False, False, True, False], what="the end of descendants")
 
     actor = Starts.remote()
     pids = ray.get(actor.family.remote())
     del actor
-    until(lambda: alive(pids) == [False, False, True, False])
+    wait_for(lambda: alive(pids) == [False, False, True, False], what="the end of descendants")
     """,
         str(tmp_path),
     )
@@ -162,7 +158,7 @@ def test_a_killed_zygote_takes_along_what_its_workers_started(
     first = ray.get(actor.pid.remote())
     print("up", flush=True)
     sys.stdin.readline()
-    until(lambda: alive(pids) == [False, False])
+    wait_for(lambda: alive(pids) == [False, False], what="the end of descendants")
     assert ray.get(actor.pid.remote(), timeout=20) != first
     """,
         str(tmp_path),

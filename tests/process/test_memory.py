@@ -10,6 +10,7 @@ from tests.process.programs import Program
 
 SETUP = """
     import gc, os, sys, time, threading
+    from waiting import Gate, wait_for
 
     ray.init(num_cpus=2, num_gpus=0, object_store_memory=2**30)
 
@@ -21,12 +22,6 @@ SETUP = """
                     return os.stat(f"/proc/self/fd/{fd}").st_blocks * 512
             except OSError:
                 continue
-
-    def until(condition, seconds=15):
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, "waited too long"
-            time.sleep(0.02)
 
     @ray.remote
     def make(size):
@@ -106,7 +101,7 @@ PROGRAMS = {
     refs = [ray.put(value) for _ in range(5)]
     assert resident() > 500 << 20
     del refs
-    until(lambda: resident() < 50 << 20)
+    wait_for(lambda: resident() < 50 << 20, what="idle memory to go back")
     assert ray.get(kept) == b"kept" * 1_000_000
     refs = [ray.put(value) for _ in range(5)]
     assert all(len(ray.get(ref)) == 100 << 20 for ref in refs)
@@ -114,32 +109,34 @@ PROGRAMS = {
     "what was waited for goes with its ref, without the help of the collector": """
     @ray.remote
     def slowly(size):
-        time.sleep(0.3)
+        time.sleep(0.3)  # so that the wait for it lasts
         return bytes(size)
     gc.collect()
     gc.disable()
     refs = [slowly.remote(100 << 20)]
     assert len(ray.get(refs)[0]) == 100 << 20
     refs.clear()
-    until(lambda: resident() < 50 << 20)
+    wait_for(lambda: resident() < 50 << 20, what="idle memory to go back")
     """,
     "idle memory goes back while the driver waits": """
     @ray.remote
-    def wait_for(path):
-        while not os.path.exists(path):
-            time.sleep(0.005)
+    def opened(path):
+        Gate(path).wait()
     value = bytes(100 << 20)
     refs = [ray.put(value) for _ in range(4)]
     del refs
-    threading.Thread(target=lambda: (until(lambda: resident() < 50 << 20), open(sys.argv[1], "w").close())).start()
-    ray.get(wait_for.remote(sys.argv[1]), timeout=20)
+    def opens():
+        wait_for(lambda: resident() < 50 << 20, what="idle memory to go back")
+        Gate(sys.argv[1]).open()
+    threading.Thread(target=opens).start()
+    ray.get(opened.remote(sys.argv[1]), timeout=20)
     """,
     "idle sessions sleep": """
     ray.get([length.remote(b"x") for _ in range(100)])
     value = bytes(10 << 20)
     refs = [ray.put(value) for _ in range(4)]
     del refs
-    until(lambda: resident() < 5 << 20)
+    wait_for(lambda: resident() < 5 << 20, what="idle memory to go back")
     def switches():
         return sum(
             int(line.split()[1])

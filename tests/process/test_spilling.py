@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.programs import SOURCE, Program, prepared
+from tests.process.programs import PATHS, Program, prepared
 
 SETUP = """
     import json, os, sys, time
     import numpy as np
+    from waiting import wait_for
 
     STORE = 80 << 20  # bytes; eight of the values below do not fit
     PART = 10 << 20
@@ -137,10 +138,7 @@ PROGRAMS = {
     refs = [ray.put(value(i)) for i in range(32)]
     assert sum(blocks()[1]) >= 24 * PART
     refs.clear()
-    deadline = time.monotonic() + 15
-    while sum(blocks()[1]) > PART:
-        assert time.monotonic() < deadline, blocks()
-        time.sleep(0.02)
+    wait_for(lambda: sum(blocks()[1]) <= PART, what="blocks of the disk to be given back")
     """,
     "two folders are both used": """
     folders = [sys.argv[1] + "/a", sys.argv[1] + "/b"]
@@ -276,10 +274,7 @@ def test_storage_outside(how: str, run: Callable[..., Program], tmp_path: Path) 
     text = """
     refs.clear()
     results.clear()
-    deadline = time.monotonic() + 15
-    while files():
-        assert time.monotonic() < deadline, files()
-        time.sleep(0.02)
+    wait_for(lambda: not files(), what="copies outside to be deleted")
     refs = [ray.put(value(i)) for i in range(16)]
     """
     run(SETUP + OUTSIDE[how] + OUTSIDE_PROGRAM + text, str(place))
@@ -361,7 +356,7 @@ def test_a_full_disk_is_named_with_what_is_free(tmp_path: Path) -> None:
     path.write_text(prepared(SETUP + text))
     ended = subprocess.run(
         [unshare, *mount, sys.executable, str(path), str(disk)],
-        env={**os.environ, "PYTHONPATH": SOURCE},
+        env={**os.environ, "PYTHONPATH": PATHS},
         capture_output=True,
         text=True,
         timeout=60,

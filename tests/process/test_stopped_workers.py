@@ -11,6 +11,7 @@ from tests.process.programs import Program
 
 SETUP = """
     import ctypes, os, signal, sys, threading, time
+    from waiting import wait_for
 
     ray.init(START)
     folder = sys.argv[1]
@@ -31,19 +32,13 @@ SETUP = """
         open(f"{folder}/{os.getpid()}", "w").close()
         ctypes.PyDLL(None).sleep(1000)
 
-    def until(condition, what="a condition"):
-        deadline = time.monotonic() + 20
-        while not condition():
-            assert time.monotonic() < deadline, what
-            time.sleep(0.005)
-
     def state(pid):
         try: return open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0]
         except OSError: return "gone"
 
     def stop(pid):
         os.kill(pid, signal.SIGSTOP)
-        until(lambda: state(pid) == "T")
+        wait_for(lambda: state(pid) == "T", what="the worker to stop")
 
     def others_work():
         assert ray.get([quick.remote(i) for i in range(100)], timeout=20) == list(range(100))
@@ -73,7 +68,7 @@ PROGRAMS = {
     ref = actor.add.remote()
     ray.kill(actor)
     assert isinstance(error_of(ref), ray.exceptions.ActorDiedError)
-    until(lambda: state(pid) == "gone")
+    wait_for(lambda: state(pid) == "gone", what="the end of the worker")
     others_work()
     """,
     "a stopped actor that nobody holds ends when it goes on": """
@@ -83,7 +78,7 @@ PROGRAMS = {
     del actor
     others_work()
     os.kill(pid, signal.SIGCONT)
-    until(lambda: state(pid) == "gone")
+    wait_for(lambda: state(pid) == "gone", what="the end of the worker")
     """,
     "a stopped actor takes much and the driver waits for nothing": """
     actor = Actor.options(max_concurrency=2).remote()
@@ -100,7 +95,7 @@ PROGRAMS = {
         def __init__(self): self.count = 0
         def stop(self, pid, calls):
             def resume():
-                until(lambda: self.count == calls)
+                wait_for(lambda: self.count == calls, what="all calls")
                 os.kill(pid, signal.SIGCONT)
             stop(pid)
             threading.Thread(target=resume).start()
@@ -118,7 +113,7 @@ PROGRAMS = {
         open(f"{folder}/{os.getpid()}", "w").close()
         time.sleep(1000)
     ref = waits.remote()
-    until(lambda: os.listdir(folder))
+    wait_for(lambda: os.listdir(folder), what="the worker to hold the GIL")
     pid = int(os.listdir(folder)[0])
     stop(pid)
     others_work()
@@ -141,26 +136,26 @@ PROGRAMS = {
     @ray.remote(max_retries=0)
     def holds(): hold()
     ref = holds.remote()
-    until(lambda: os.listdir(folder))
+    wait_for(lambda: os.listdir(folder), what="the worker to hold the GIL")
     pid = int(os.listdir(folder)[0])
     others_work()
     ray.cancel(ref)  # nobody there can hear it
     assert ray.wait([ref], timeout=0.2)[0] == []
     ray.cancel(ref, force=True)
     assert isinstance(error_of(ref), (ray.exceptions.TaskCancelledError, ray.exceptions.WorkerCrashedError))
-    until(lambda: state(pid) == "gone")
+    wait_for(lambda: state(pid) == "gone", what="the end of the worker")
     others_work()
     """,
     "an actor that holds the GIL": """
     actor = Actor.remote()
     pid = ray.get(actor.pid.remote())
     refs = [actor.hold.remote(), actor.add.remote()]
-    until(lambda: os.listdir(folder))
+    wait_for(lambda: os.listdir(folder), what="the worker to hold the GIL")
     others_work()
     ray.kill(actor)
     for ref in refs:
         assert isinstance(error_of(ref), ray.exceptions.ActorDiedError)
-    until(lambda: state(pid) == "gone")
+    wait_for(lambda: state(pid) == "gone", what="the end of the worker")
     """,
     "a large value from a worker that stops while it is read": """
     @ray.remote(num_cpus=0)

@@ -18,6 +18,8 @@ from tests.process.programs import SOURCE, Program
 
 SETUP = """
     import ctypes, os, resource, signal, subprocess, sys, threading, time
+    from skate.client import session
+    from waiting import wait_for
 
     ray.init(START)
 
@@ -89,9 +91,7 @@ BUSY = {
         pid = os.fork()
         if not pid:
             os.environ.clear()
-            while os.getppid() != 1 and not os.path.exists(sys.argv[1]): time.sleep(0.01)
-            deadline = time.monotonic() + 20
-            while not os.path.exists(sys.argv[1]) and time.monotonic() < deadline: time.sleep(0.01)
+            wait_for(lambda: os.path.exists(sys.argv[1]), 60, "the test to have looked")
             os._exit(0)
         return pid
     print("child", child(), flush=True)
@@ -158,12 +158,13 @@ def test_driver_killed_at_any_moment_of_its_start_leaves_nothing(program: Callab
 
 LAST = {
     "tasks pending at the end": (
-        "refs = [quick.options(num_cpus=1).remote(time.sleep(0)) for _ in range(2000)]",
+        "refs = [quick.options(num_cpus=1).remote(None) for _ in range(2000)]",
         0,
     ),
     "a daemon thread in get": (
-        "ref = ray.remote(time.sleep).remote(1000) if False else sleeps.remote(); "
-        "threading.Thread(target=ray.get, args=(ref,), daemon=True).start(); time.sleep(0.1)",
+        "threading.Thread(target=ray.get, args=(sleeps.remote(),), daemon=True).start(); "
+        "pump = session.current().pump; "
+        "wait_for(lambda: pump._driver and not pump._background_drives, what='the thread in get')",
         0,
     ),
     "an exception in a callback at exit": ("import atexit; atexit.register(lambda: 1 / 0)", 0),

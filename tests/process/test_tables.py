@@ -10,15 +10,10 @@ from tests.process.programs import Program
 
 SETUP = """
     import gc, os, sys, threading, time, weakref
+    from waiting import wait_for
     ray.init(START)
     from skate.client import session
     core, process = session.host().core, session.current()
-
-    def until(condition, what):
-        deadline = time.monotonic() + 10
-        while not condition():
-            assert time.monotonic() < deadline, what
-            time.sleep(0.005)
 
     def workers_known():
         return max(len(worker.known) for worker in core.scheduler.workers.values())
@@ -52,7 +47,7 @@ PROGRAMS = {
     del own
     for table in (core.functions, core.templates, process.exported):
         assert len(table) < 450, len(table)
-    until(lambda: not process.actors, process.actors)
+    wait_for(lambda: not process.actors, what="handles to go")
     """,
     "functions that are kept are kept": """
     kept = [ray.remote(lambda x, n=n: x + n) for n in range(5)]
@@ -83,10 +78,10 @@ PROGRAMS = {
         assert len(ray.get(ref)) == 200_000
         weak = weakref.ref(ref)
         if n % 2:  # the background thread polls when the next one is waited for
-            time.sleep(0.12)
+            wait_for(lambda: process.pump._background_drives, what="the background thread to poll")
         del ref
         assert weak() is None, n
-    until(lambda: not core.objects.records and not process.known, "freed objects")
+    wait_for(lambda: not core.objects.records and not process.known, what="freed objects")
     """,
     "a ref that another thread comes by while it ends": """
     bury = type(process).bury
@@ -106,7 +101,7 @@ PROGRAMS = {
     assert again.binary() == oid and len(ray.get(again)) == 200_000
     del again, box
     met[0] = None
-    until(lambda: not core.objects.records and not process.known, "freed objects")
+    wait_for(lambda: not core.objects.records and not process.known, what="freed objects")
     """,
 }
 

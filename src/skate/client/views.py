@@ -60,7 +60,7 @@ def view(process: Process, ref: ObjectRef[Any]) -> memoryview | None:
         try:
             # Being bound to the view is what keeps the ref alive.
             found: memoryview = process.mapping.view(offset, size, ref._released)
-        except BaseException:
+        except BaseException:  # Ctrl-C as well: nobody looks at the value then
             let_go(ref)
             raise
         return found

@@ -6,11 +6,11 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from waiting import wait_for
 
 import skate
 import skate.data
@@ -41,13 +41,6 @@ def away(rows: int, blocks: int) -> Any:
 
 def numbers(dataset: Any) -> list[int]:
     return [row["id"] for row in dataset.take_all()]
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, f"still not so after 20 s: {what}"
-        time.sleep(0.01)  # between two looks
 
 
 def test_order_is_kept_though_pieces_end_in_another() -> None:
@@ -106,7 +99,7 @@ def test_actors_end_with_the_run() -> None:
         return int(skate.available_resources().get("CPU", 0))
 
     assert numbers(away(10, 5).map_batches(Add, compute=ActorPoolStrategy(size=2))) == list(range(1, 11))
-    until(lambda: alive() == 2, "the actors have given their CPUs back")
+    wait_for(lambda: alive() == 2, what="the actors have given their CPUs back")
 
 
 def test_a_constructor_that_raises_is_an_error_at_once() -> None:
@@ -206,8 +199,8 @@ def test_a_loop_that_is_left_ends_the_run() -> None:
         for batch in away(1000, 50).map_batches(Add, compute=ActorPoolStrategy(size=2)).iter_batches():
             assert len(batch["id"])
             break
-    until(lambda: threading.active_count() <= before + 1, "the threads that ran ahead have ended")
-    until(lambda: skate.available_resources().get("CPU") == 2, "all CPUs are free")
+    wait_for(lambda: threading.active_count() <= before + 1, what="the threads that ran ahead have ended")
+    wait_for(lambda: skate.available_resources().get("CPU") == 2, what="all CPUs are free")
 
 
 def test_many_small_plans_come_to_an_end() -> None:

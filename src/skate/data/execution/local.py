@@ -61,7 +61,9 @@ class LocalRunner:
 
             self._active = None
             return [("failed", work, as_of_a_task(work.operator.name, error))]
-        except BaseException:
+        except (
+            BaseException
+        ):  # Ctrl-C, most of all: the piece of work is over, and no failure of the function's
             self._active = None
             raise
         finally:

@@ -31,7 +31,7 @@ class WorkerGroup:
         self._backend: tuple[Backend, BackendConfig] | None = None
         try:
             self._start(workers, runtime_env)
-        except BaseException:
+        except BaseException:  # Ctrl-C as well: no workers may stay that nobody knows
             self.close()
             raise
 

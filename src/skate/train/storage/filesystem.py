@@ -116,7 +116,7 @@ def write_bytes(filesystem: Any, path: str, contents: bytes) -> None:
                 os.fsync(file.fileno())
             os.chmod(name, 0o644)
             os.replace(name, path)
-        except BaseException:
+        except BaseException:  # Ctrl-C as well: the half file goes
             os.unlink(name)
             raise
         return

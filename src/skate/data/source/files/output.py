@@ -124,6 +124,6 @@ def write_file(
     try:
         write(output.file)
         output.done()
-    except BaseException:
+    except BaseException:  # Ctrl-C as well: no half file may take the name
         output.drop()
         raise

@@ -64,7 +64,7 @@ class ParquetDatasink(BlockBasedFileDatasink):
                 for directory, part in self._parts(table):
                     files.add(directory, part)
             files.close()
-        except BaseException:
+        except BaseException:  # Ctrl-C as well: no half files may stay
             files.drop()
             raise
         return files.written
@@ -164,7 +164,7 @@ class _OpenFile:
         self.rows = 0
         try:
             self._writer = pq.ParquetWriter(output.file, schema, **args)
-        except BaseException:
+        except BaseException:  # as above, for a schema that Parquet cannot hold
             output.drop()
             raise
 
@@ -176,7 +176,7 @@ class _OpenFile:
         try:
             self._writer.close()
             self.output.done()
-        except BaseException:
+        except BaseException:  # as above: the footer is what makes it a file
             self.output.drop()
             raise
 

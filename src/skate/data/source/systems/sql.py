@@ -115,7 +115,7 @@ class SQLDatasink(Datasink[None]):
                     values = [tuple(row.values()) for row in rows_of(table.slice(at, _ROWS_AT_ONCE))]
                     cursor.executemany(self.sql, values)
             connection.commit()
-        except BaseException:
+        except BaseException:  # Ctrl-C as well: all rows of the task are there, or none
             connection.rollback()
             raise
         finally:
