@@ -136,3 +136,13 @@ def test_a_task_that_ends_before_its_arguments_come_no_longer_keeps_them():
     rig.say(2, m.FREE, oid, 1)
     rig.say(1, m.FREE, oid, 1)
     assert not rig.core.objects.records
+
+
+def test_who_asked_for_a_value_and_gives_its_ref_back_waits_for_it_no_more():
+    rig = Rig(drivers=2)
+    oid = rig.oid(1)
+    rig.say(2, m.HOLD, oid)
+    rig.say(2, m.FETCH, oid)
+    assert oid in rig.core.objects.records
+    rig.say(2, m.FREE, oid, 1)
+    assert not rig.core.objects.records

@@ -142,6 +142,8 @@ class ObjectTable:
             record.holders[cid] = left
             return
         record.holders.pop(cid, None)
+        if cid in record.fetchers:  # a peer that asked for the value and does without it by now
+            record.fetchers = [other for other in record.fetchers if other != cid]
         self.drop_if_unused(record)
 
     def wanted(self, oid: bytes) -> bool:
