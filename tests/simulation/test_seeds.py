@@ -70,6 +70,12 @@ def test_how_often_a_run_is_checked_changes_nothing_in_it() -> None:
         assert run(7, check_every=1).digest.hexdigest() == run(7, check_every=50).digest.hexdigest()
 
 
+@pytest.mark.parametrize("seed", (1222, 1302))
+def test_a_group_that_waits_for_a_lost_bundle_may_lose_another(seed: int) -> None:
+    """Runs that once ended with a group said to be whole, one of whose bundles was at a lost node."""
+    KINDS["cluster"](seed, [], operations=60)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_recorded_simulation_replays_to_the_same_event_log(

@@ -76,6 +76,8 @@ class Bundles:
             self.node.scheduler.dispatch_all()  # to which belongs what was set apart here
         else:
             self.table.placed(group)
+            if group.state != "CREATED":
+                self.table.retry()
 
     def _undo(self, group: PlacementGroup) -> None:
         """Give back what was set apart for a plan that came to nothing."""
@@ -144,10 +146,11 @@ class Bundles:
                 self._answered(group, index, False)
             group.ready_at = [(cid, oid) for cid, oid in group.ready_at if cid != peer.cid]
             lost = [index for index, place in group.places.items() if place is peer]
-            if lost and group.state == "CREATED":
+            if lost:  # also of a group that has lost others before, and waits for those
                 for index in lost:
                     del group.places[index]
-                group.state = "RESCHEDULING"
+                if group.state == "CREATED":
+                    group.state = "RESCHEDULING"
                 self.announce(group)
         self.table.retry()
 

@@ -175,14 +175,16 @@ class PlacementTable:
                 self.node.capacity.release(carved[1])
 
     def placed(self, group: PlacementGroup) -> None:
-        """All bundles are set apart."""
+        """What was planned is set apart; that is all, unless a node was lost while others were asked."""
         scheduler = self.node.scheduler
         group.places.update(group.planned)
         group.planned = {}
-        group.state = CREATED
+        whole = len(group.places) == len(group.bundles)
+        group.state = CREATED if whole else RESCHEDULING
         self.open(group)
         self.bundles.announce(group)
-        self._settle(group, m.INLINE, group.value)
+        if whole:
+            self._settle(group, m.INLINE, group.value)
         scheduler.dispatch_all()
         if self.node.peers.active:
             self.node.peers.pump()
