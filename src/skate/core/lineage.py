@@ -45,7 +45,16 @@ class Lineage:
         if task.template.streaming:
             self.unmade(task, not_made_again(task))
         made = [records[oid] for oid in made_by(task) if oid in records]
-        made = [record for record in made if is_large(record)]
+        lost = [record for record in made if is_lost(record)]  # and waited for the end of its task
+        for record in lost:
+            record.kind = m.REMOTE
+            record.payload = record.size
+        self._keep(task, [record for record in made if is_large(record)])
+        for record in lost:
+            self.node.abroad.want(record)
+
+    def _keep(self, task: Task, made: list[ObjectRecord]) -> None:
+        records = self.node.objects.records
         if not made:
             return
         if (
@@ -151,6 +160,11 @@ class Lineage:
         runs = node.tasks.get(record.oid[:24])
         if runs is not None and runs.client == NOBODY:  # for another of its values, lost a moment before
             return
+        if task is None and runs is not None and runs.node is not None and not runs.template.streaming:
+            self._note_lost(
+                record, runs
+            )  # the word that it has ended, or of the end of its node, is still to come
+            return
         if task is None or task.task_id not in self.tasks or task.retries == 0:
             self._fail(record, task, problem)
             return
@@ -194,13 +208,16 @@ class Lineage:
         task = self.node.tasks.get(record.oid[:24])
         if task is None or task.origin is not None or record.kind != m.REMOTE:
             return
-        if (
-            task.given is not None and len(task.given) == task.template.returns
-        ):  # it had ended, but for the word of it
+        if ended_but_for_the_word(task):
             return
         record.kind = m.PENDING
         record.payload = None
-        if task.given is not None and record.oid in task.given:
+        self._note_lost(record, task)
+
+    @staticmethod
+    def _note_lost(record: ObjectRecord, task: Task) -> None:
+        """A result of a task that is not known to have ended has to be given once more, if it runs again."""
+        if task.given is not None and record.oid in task.given and not ended_but_for_the_word(task):
             task.given.discard(record.oid)
             task.told |= {record.oid}
 
@@ -248,8 +265,25 @@ class Lineage:
 def is_large(record: ObjectRecord) -> bool:
     """Whether a value is one that can be lost with a node; it may just be on its way here."""
     if record.kind == m.PENDING:
-        return record.away is not None and record.away.place is not None
+        return record.away is not None and (record.away.place is not None or record.writer is not None)
     return record.kind in (m.ARENA, m.REMOTE, m.SPILLED)
+
+
+def is_lost(record: ObjectRecord) -> bool:
+    """Whether a value was made on another node, and is neither there any more nor on its way."""
+    away = record.away
+    return (
+        record.kind == m.PENDING
+        and record.writer is None
+        and away is not None
+        and away.owner is None
+        and away.place is None
+    )
+
+
+def ended_but_for_the_word(task: Task) -> bool:
+    """Whether all results of a task that runs on another node have come."""
+    return task.given is not None and len(task.given) == task.template.returns
 
 
 def made_by(task: Task) -> list[bytes]:

@@ -89,9 +89,10 @@ class Onlooker:
             and counts["nodes lost"]
             and not counts["fault unreadable"]
         ):
-            allowed, begun = self._allowed(task_id), self.attempts.get(task_id, 0)
+            maker = bytes.fromhex(fields["message"])[:24]  # of what was lost, perhaps an argument of the call
+            allowed, begun = self._allowed(maker), self.attempts.get(maker, 0)
             assert 0 <= allowed < begun, (
-                f"{self.specs[task_id]} could run again, but what it made is not made again"
+                f"{self.specs[maker]} could run again, but what it made is not made again"
             )
         if fields.get("through") or task_id not in self.specs or self.counts["nodes lost"]:
             return
