@@ -99,7 +99,7 @@ def place(text: str) -> str:
 @pytest.mark.parametrize("where", PLACES)
 def test_interrupt(where: str, group: bool, program: Callable[..., Program], tmp_path: object) -> None:
     started = program(place(PLACES[where]), str(tmp_path) + "/gate")
-    started.said("^ready")
+    started.said("^ready\n")
     (os.killpg if group else os.kill)(started.process.pid, signal.SIGINT)
     started.said("^interrupted", 5.0)
     assert started.end() == 0, started.story()
@@ -129,7 +129,7 @@ def test_many_interrupts_in_a_row(program: Callable[..., Program], tmp_path: obj
         str(tmp_path) + "/gate",
     )
     for n in range(20):
-        started.said(f"^ready {n}$")
+        started.said(f"^ready {n}\n")
         os.killpg(started.process.pid, signal.SIGINT)
     assert started.end() == 0, started.story()
     assert "goes on" in started.out
@@ -137,7 +137,7 @@ def test_many_interrupts_in_a_row(program: Callable[..., Program], tmp_path: obj
 
 def test_interrupt_nobody_catches_ends_the_driver(program: Callable[..., Program], tmp_path: object) -> None:
     started = program(place("ray.get(held)").split("try:")[0] + "interrupted()", str(tmp_path) + "/gate")
-    started.said("^ready")
+    started.said("^ready\n")
     os.killpg(started.process.pid, signal.SIGINT)
     started.gone()
     assert started.process.returncode == -signal.SIGINT
@@ -205,7 +205,7 @@ def test_a_handler_of_the_users_is_left_alone(program: Callable[..., Program], t
     """,
         str(tmp_path) + "/gate",
     )
-    started.said("^ready")
+    started.said("^ready\n")
     os.kill(started.process.pid, signal.SIGINT)
     started.said("^stopped", 5.0)
     assert started.end() == 0, started.story()
@@ -231,7 +231,7 @@ def test_task_that_ignores_interrupts_may_do_so_and_a_worker_goes_on(
     """,
         str(tmp_path) + "/gate",
     )
-    started.said("^ready")
+    started.said("^ready\n")
     os.killpg(started.process.pid, signal.SIGINT)
     for pid in started.others():
         os.kill(pid, signal.SIGINT)
