@@ -165,13 +165,18 @@ class ParquetDatasource(FileBasedDatasource):
         return sum(self._footers[path].rows for path in self._paths())
 
     def estimate_inmemory_data_size(self) -> int | None:
-        return sum(self._bytes_of(each) for each in self._files)
+        return sum(self._sizes(self._files))
 
-    def _bytes_of(self, file: Listed) -> int:
-        footer = self._footers.get(file.path)
-        if footer is not None:
-            return footer.bytes_of(self._columns)
-        return int((file.size or 1 << 20) * self._growth())
+    def _sizes(self, files: Sequence[Listed]) -> list[int]:
+        """Bytes in memory of each file: by its footer, or by what those that were read tell."""
+        growth = self._growth()
+        known = self._footers
+        return [
+            known[file.path].bytes_of(self._columns)
+            if file.path in known
+            else int((file.size or 1 << 20) * growth)
+            for file in files
+        ]
 
     def _growth(self) -> float:
         """Bytes in memory for a byte of a file, by the footers that were read."""
@@ -210,7 +215,13 @@ class ParquetDatasource(FileBasedDatasource):
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
     ) -> list[ReadTask]:
         files = self._ordered()
-        pieces = [piece for file in files for piece in self._pieces_of(file, len(files) >= parallelism)]
+        whole = len(files) >= parallelism
+        sizes = self._sizes(files)
+        pieces = [
+            piece
+            for file, size in zip(files, sizes, strict=True)
+            for piece in self._pieces_of(file, size, whole)
+        ]
         rows = {path: footer.rows for path, footer in self._footers.items()}
         reader: Any = self._light()
         reader._limit = per_task_row_limit
@@ -218,19 +229,19 @@ class ParquetDatasource(FileBasedDatasource):
         reader._footers = {}
         tasks = []
         for group in shared_out(pieces, [piece.size + OPEN_COST for piece in pieces], parallelism):
-            whole = together(group)
+            joint = together(group)
             count = None
-            if self._filter is None and all(piece.path in rows for piece in whole):
-                count = sum(_rows_of(piece, known[piece.path]) for piece in whole)
-            size = sum(piece.size for piece in whole)
-            metadata = BlockMetadata(count, size, list(dict.fromkeys(piece.path for piece in whole)))
-            tasks.append(ReadTask(PiecesRead(reader, whole), metadata, None, per_task_row_limit))
+            if self._filter is None and all(piece.path in rows for piece in joint):
+                count = sum(_rows_of(piece, known[piece.path]) for piece in joint)
+            size = sum(piece.size for piece in joint)
+            metadata = BlockMetadata(count, size, list(dict.fromkeys(piece.path for piece in joint)))
+            tasks.append(ReadTask(PiecesRead(reader, joint), metadata, None, per_task_row_limit))
         return tasks
 
-    def _pieces_of(self, file: Listed, whole: bool) -> list[GroupsPiece]:
+    def _pieces_of(self, file: Listed, size: int, whole: bool) -> list[GroupsPiece]:
         footer = self._footers.get(file.path)
         if whole or footer is None or len(footer.groups) < 2:
-            return [GroupsPiece(file.path, self._bytes_of(file), None)]
+            return [GroupsPiece(file.path, size, None)]
         return [
             GroupsPiece(file.path, group.bytes_of(self._columns), (at,))
             for at, group in enumerate(footer.groups)
