@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 _DEPRECATED = "DEPRECATED"
@@ -191,9 +191,9 @@ class FailureConfig:
     Args:
         max_failures: failures of the workers that are followed by another start; -1 for any number.
         controller_failure_limit: the same for failures to start the workers at all.
-        max_preemption_failures: the same for workers lost with their node.
-        relax_collectives_on_preemption: taken for compatibility; a lost worker ends collectives of the others here anyway.
-        preemption_grace_s: seconds that workers have to report before a node goes.
+        max_preemption_failures: the same for workers lost with their node; `PreemptionError` names nodes and ranks.
+        relax_collectives_on_preemption, preemption_grace_s: without effect, since a node goes without notice: workers have no
+            time left in which they could report. Taken so that programs that say them run.
     """
 
     max_failures: int = 0
@@ -248,8 +248,6 @@ class RunConfig:
     stop: Any = _DEPRECATED
     progress_reporter: Any = _DEPRECATED
     log_to_file: Any = _DEPRECATED
-    #: The settings as given, with what was left out filled in.
-    _filled: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         names = ("sync_config", "verbose", "stop", "progress_reporter", "log_to_file")

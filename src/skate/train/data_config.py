@@ -27,7 +27,6 @@ class DataConfig:
         self._datasets_to_split = datasets_to_split
         self._execution_options = execution_options
         self._enable_shard_locality = enable_shard_locality
-        self._open: list[Any] = []
 
     def configure(
         self,
@@ -69,6 +68,3 @@ class DataConfig:
         from skate.data import ExecutionOptions  # runs without datasets never load it
 
         return ExecutionOptions()
-
-    def close(self) -> None:
-        """The attempt has ended."""

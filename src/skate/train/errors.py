@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from skate.exceptions import RayError
@@ -41,19 +42,35 @@ class ControllerError(TrainingFailedError):
         return type(self), (self.controller_failure,)
 
 
+@dataclass(frozen=True)
 class PreemptionInfo:
     """Which nodes go away when: `preempted_node_to_ranks` has the ranks on each, `deadline_ms` the time in epoch milliseconds."""
 
-    def __init__(self, deadline_ms: int | None, preempted_node_to_ranks: dict[str, list[int]]) -> None:
-        self.deadline_ms = deadline_ms
-        self.preempted_node_to_ranks = preempted_node_to_ranks
+    deadline_ms: int | None
+    preempted_node_to_ranks: dict[str, list[int]]
+
+    @property
+    def preempted_node_ids(self) -> list[str]:
+        """The nodes."""
+        return list(self.preempted_node_to_ranks)
+
+    @property
+    def preempted_ranks(self) -> list[int]:
+        """The ranks on them, in order."""
+        return sorted(rank for ranks in self.preempted_node_to_ranks.values() for rank in ranks)
 
 
 class PreemptionError(TrainingFailedError):
     """Workers were lost with the nodes they ran on."""
 
     def __init__(self, preemption_info: PreemptionInfo, drain_timed_out: bool = False) -> None:
-        super().__init__(f"nodes went away with workers on them: {preemption_info.preempted_node_to_ranks}")
+        where = "; ".join(
+            f"node {node} with rank{'s' * (len(ranks) != 1)} {', '.join(map(str, ranks))}"
+            for node, ranks in preemption_info.preempted_node_to_ranks.items()
+        )
+        super().__init__(
+            f"nodes went away with workers on them, more often than FailureConfig(max_preemption_failures=...) allows: {where}"
+        )
         self.preemption_info = preemption_info
         self.drain_timed_out = drain_timed_out
 

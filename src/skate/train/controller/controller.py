@@ -23,7 +23,13 @@ from skate.train.controller.machine import Machine
 from skate.train.controller.room import fitting_together, why_not
 from skate.train.controller.validating import Validations
 from skate.train.data_config import DataConfig
-from skate.train.errors import ControllerError, TrainingFailedError, WorkerGroupError
+from skate.train.errors import (
+    ControllerError,
+    PreemptionError,
+    PreemptionInfo,
+    TrainingFailedError,
+    WorkerGroupError,
+)
 from skate.train.modes import ValidationConfig
 from skate.train.storage.run_folder import RunFolder
 from skate.train.worker.session import Session
@@ -73,6 +79,9 @@ class Controller:
         self._told_late: set[tuple[str, int]] = set()
         self._looked_for_room = 0.0
         self._waiting_for_checkpoints: list[int] = []
+        #: The last failure in words, and the nodes that were lost with it, with their ranks.
+        self._text = ""
+        self._lost: dict[str, list[int]] = {}
         self.value: Any = None
 
     # -- the loop
@@ -158,7 +167,6 @@ class Controller:
         if group is not None:
             self.history.note(event="stop", reason=reason)
             group.close()
-        self.run.data_config.close()
 
     def _room(self, at_least: int) -> int:
         """How many workers the cluster has room for now, as far as resources tell; at least what the run cannot do without.
@@ -210,17 +218,20 @@ class Controller:
             return
         assert self.group is not None
         self._news[self.group.workers[rank].news.remote()] = rank
-        now = time.monotonic()
+        self._hear(rank, news, failures)
+
+    def _hear(self, rank: int, news: Sequence[Any], failures: list[tuple[int, Exception]]) -> None:
+        """Take in what a rank has come to."""
+        attempt, now = self.machine.attempt, time.monotonic()
         for _, kind, number, what in news:
             try:
                 self._do(self.machine.came(rank, kind, number, what, now))
-            except (
-                OSError,
-                ValueError,
-            ) as error:  # a report that cannot be taken in fails the run, and nothing else
-                failures.append((rank, error))
+            except (OSError, ValueError) as error:
+                failures.append(
+                    (rank, error)
+                )  # a report that cannot be taken in fails the run, and nothing else
                 return
-            if not self._news:  # the attempt was ended
+            if self.machine.attempt != attempt:
                 return
 
     def _take_end(self, ref: Any, failures: list[tuple[int, Exception]]) -> None:
@@ -230,22 +241,24 @@ class Controller:
         try:
             value = skate.get(ref)
         except Exception as error:  # whatever the training function raised, or the worker died of
+            self._last_news(rank, [])
             failures.append((rank, error))
             return
-        self._last_news(rank)
-        self._do(self.machine.finished(rank, value))
+        before = len(failures)
+        self._last_news(rank, failures)
+        if len(failures) == before:
+            self._do(self.machine.finished(rank, value))
 
-    def _last_news(self, rank: int) -> None:
-        """What a rank has told before it returned comes before its return."""
-        if self.group is None:
-            return
-        for ref, owner in list(self._news.items()):
-            if owner == rank:
-                del self._news[ref]
+    def _last_news(self, rank: int, failures: list[tuple[int, Exception]]) -> None:
+        """What a rank has told before it ended comes before its end."""
+        for ref in [ref for ref, owner in self._news.items() if owner == rank]:
+            del self._news[ref]
+            assert self.group is not None
+            try:
                 news = [*skate.get(ref), *skate.get(self.group.workers[rank].news.remote())]
-                now = time.monotonic()
-                for _, kind, number, what in news:
-                    self._do(self.machine.came(rank, kind, number, what, now))
+            except (ActorDiedError, ActorUnavailableError):
+                return
+            self._hear(rank, news, failures)
 
     def _take_failures(self, failures: list[tuple[int, Exception]]) -> None:
         """Ranks have failed: see who else does, and why those that do not are stuck."""
@@ -255,7 +268,7 @@ class Controller:
             for ref in ready:
                 self._take_end(ref, failures)
         stuck = self._stacks(sorted(self._training.values()))
-        preempted = self._lost_nodes(failures)
+        self._lost = self._lost_nodes(failures)
         first = told_by_others(failures)
         run_context = RunContext(self.run)
         for callback in self.run.run_config.callbacks or ():
@@ -263,7 +276,7 @@ class Controller:
         text = described(first, stuck, self.machine.workers)
         self.history.note(event="failure", ranks=[rank for rank, _ in first], error=text)
         self._text = text
-        self._do(self.machine.failed(first, self._room_or_least(), preempted))
+        self._do(self.machine.failed(first, self._room_or_least(), bool(self._lost)))
 
     def _room_or_least(self) -> int:
         try:
@@ -271,14 +284,18 @@ class Controller:
         except ValueError:  # the cluster is smaller now; the next start waits or fails with this
             return self.run.scaling.min_workers
 
-    def _lost_nodes(self, failures: Sequence[tuple[int, Exception]]) -> bool:
-        """Whether all that failed was on nodes that are gone."""
+    def _lost_nodes(self, failures: Sequence[tuple[int, Exception]]) -> dict[str, list[int]]:
+        """The nodes that are gone, with the ranks that died on them; what others failed of then are consequences."""
+        if not any(isinstance(error, ActorDiedError) for _, error in failures):
+            return {}
         alive = {node["NodeID"] for node in skate.nodes() if node["Alive"]}
         assert self.group is not None
-        where = self.group.where
-        return all(
-            isinstance(error, ActorDiedError) and where[rank]["node"] not in alive for rank, error in failures
-        )
+        found: dict[str, list[int]] = {}
+        for rank, error in sorted(failures, key=lambda each: each[0]):
+            node = self.group.where[rank]["node"]
+            if isinstance(error, ActorDiedError) and node not in alive:
+                found.setdefault(node, []).append(rank)
+        return found
 
     def _stacks(self, ranks: Sequence[int]) -> dict[int, str]:
         """Where ranks are just now, as far as they say within a second."""
@@ -380,14 +397,16 @@ class Controller:
     # -- the end
 
     def _fail(self, action: machines.Fail) -> None:
-        text = getattr(self, "_text", "")
         self.history.note(event="errored")
+        first = next(iter(action.failures.values()))
         error: TrainingFailedError
         if action.kind == "start":
-            error = ControllerError(next(iter(action.failures.values())))
+            error = ControllerError(first)
+        elif action.kind == "preemption":
+            error = PreemptionError(PreemptionInfo(None, self._lost))
         else:
-            error = WorkerGroupError(text, action.failures)
-        raise error from next(iter(action.failures.values()))
+            error = WorkerGroupError(self._text, action.failures)
+        raise error from first
 
 
 class RunContext:

@@ -130,11 +130,6 @@ class RunFolder:
         """Whether there is a checkpoint of that name, with all its files."""
         return files.read_bytes(self.filesystem, f"{self.at(name)}/{MANIFEST}") is not None
 
-    def manifest(self, name: str) -> dict[str, Any]:
-        """What was noted when the checkpoint was made, an empty dict if there is none."""
-        found = files.read_bytes(self.filesystem, f"{self.at(name)}/{MANIFEST}")
-        return {} if found is None else dict(json.loads(found))
-
     def sweep(self, known: set[str]) -> None:
         """Remove what an earlier run has left unfinished; `known` are the checkpoints of its journal."""
         if self.local:

@@ -100,7 +100,7 @@ def get_all_reported_checkpoints(
     consistency_mode: CheckpointConsistencyMode = CheckpointConsistencyMode.VALIDATED,
     timeout_s: float | None = None,
 ) -> list[Any]:
-    """The checkpoints of the run that are still there, oldest first, as `ReportedCheckpoint`s.
+    """The checkpoints of the run that are still there, oldest first, as `ReportedCheckpoint`s; waits for uploads under way.
 
     Args:
         consistency_mode: COMMITTED gives those that are written; VALIDATED waits for validations under way as well.
@@ -110,6 +110,7 @@ def get_all_reported_checkpoints(
         RuntimeError: this is not the training function.
     """
     session = current("get_all_reported_checkpoints()")
+    session.await_background()
     if consistency_mode is CheckpointConsistencyMode.VALIDATED and session.controlled:
         number = session.next_number("collective")
         session.tell("came", "collective", number, ("checkpoints", timeout_s))

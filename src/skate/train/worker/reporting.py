@@ -54,7 +54,8 @@ def report(
     number = session.next_number("report")
     if checkpoint is not None and mode is CheckpointUploadMode.ASYNC:
         session.upload_later(
-            lambda: session.tell("came", "report", number, upload.run(session, number, checked, validation))
+            number,
+            lambda: session.tell("came", "report", number, upload.run(session, number, checked, validation)),
         )
         return
     if checkpoint is None:

@@ -56,7 +56,6 @@ class Session:
     latest: Checkpoint | None = None
     shards: Mapping[str, Any] = field(default_factory=dict)
     config: Any = None
-    metadata: dict[str, Any] = field(default_factory=dict)
     #: Whether there is a controller in another process; without one every meeting has one rank.
     controlled: bool = True
 
@@ -64,6 +63,9 @@ class Session:
         self._lock = threading.Condition()
         self._news: deque[tuple[Any, ...]] = deque()
         self._released: dict[tuple[str, int], Any] = {}
+        #: Reports that were told in the background and are not taken in yet, and the last one that was.
+        self._background: set[int] = set()
+        self._newest = -1
         self._counts = {"report": 0, "collective": 0}
         self._pool: ThreadPoolExecutor | None = None
         self._uploads: deque[Future[None]] = deque()
@@ -72,7 +74,7 @@ class Session:
         self.checkpoints: list[Any] = []
 
     def __reduce__(self) -> Any:
-        given = (self.place, self.folder, self.stamp, self.latest, self.shards, self.config, self.metadata)
+        given = (self.place, self.folder, self.stamp, self.latest, self.shards, self.config)
         return _made, (*given, self.controlled, self.checkpoints)
 
     # -- to the controller and back
@@ -101,9 +103,13 @@ class Session:
     def release(self, kind: str, number: int, value: Any) -> None:
         """A meeting has taken place."""
         with self._lock:
-            if kind == "report" and value is not None:
+            if kind == "report" and value is not None and number > self._newest:
+                self._newest = number
                 self.latest, self.checkpoints = value
-            self._released[kind, number] = value
+            if kind == "report" and number in self._background:
+                self._background.remove(number)
+            else:
+                self._released[kind, number] = value
             self._lock.notify_all()
 
     def end(self, reason: str) -> None:
@@ -124,20 +130,28 @@ class Session:
                 raise RuntimeError(f"the run was ended while this worker waited: {self._ended}")
             return self._released.pop((kind, number))
 
-    def forget_release(self, kind: str, number: int) -> None:
-        """Nobody will wait for a meeting."""
-        with self._lock:
-            self._released.pop((kind, number), None)
-
     # -- uploads beside the training
 
-    def upload_later(self, work: Any) -> Future[None]:
-        """Run something after all that was given before, in another thread."""
+    def upload_later(self, number: int, work: Any) -> None:
+        """Do a report's work after all that was given before, in another thread; nobody waits for its release."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, "skate-upload")
-        future = self._pool.submit(work)
-        self._uploads.append(future)
-        return future
+        with self._lock:
+            self._background.add(number)
+        self._uploads.append(self._pool.submit(work))
+
+    def await_background(self) -> None:
+        """Wait until all reports of the background are taken in.
+
+        Raises:
+            RuntimeError: the run was ended meanwhile.
+            Exception: what an upload failed of.
+        """
+        self.settle_uploads(wait=True)
+        with self._lock:
+            self._lock.wait_for(lambda: not self._background or self._ended)
+            if self._background:
+                raise RuntimeError(f"the run was ended while this worker waited: {self._ended}")
 
     def settle_uploads(self, wait: bool) -> None:
         """Raise the error of an upload that has failed; with `wait`, once all have ended."""
