@@ -75,6 +75,8 @@ MENDED = {
     1302: "the same",
     2083: "a value is lost on its way here, whose task ended while it was",
     2249: "the same",
+    3465: "a result is let go, and the task that gave it runs again for the sake of another",
+    4434: "a stream is run again on another node, and fails before it comes to what its reader has had",
 }
 
 

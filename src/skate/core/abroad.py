@@ -103,6 +103,9 @@ class Abroad:
         """A result of a task of ours is large and stays where it was made; the peer counts one grant for us."""
         node = self.node
         objects = node.objects
+        if task.given is not None and oid in task.given and oid not in objects.records:
+            node.emit(peer.cid, (m.FREE, oid, 1))  # given by an earlier attempt, and let go since
+            return
         record = objects.ensure(oid)
         if record.kind == m.REMOTE and record.away.place is None:  # made again, after it was lost
             record.away.place = peer

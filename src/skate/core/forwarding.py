@@ -139,6 +139,11 @@ class Forwarding:
         """STREAM from a peer: one more value of a generator that runs there."""
         _, task_id, index, kind, payload, held, kept = message
         task = self.node.tasks.get(task_id)
+        if kind == m.ERROR and task is not None and index <= task.items and task.client in self.node.clients:
+            self.node.abroad.lineage.unmade(task, payload)
+            index = (
+                task.items + 1
+            )  # another attempt has failed before it came so far; its reader has yet to hear of it
         oid = task_id + index.to_bytes(4, "little")
         if task is None or index <= task.items:
             if task is not None and self.node.objects.wanted(oid):
@@ -156,7 +161,7 @@ class Forwarding:
             return
         task.given = {b"the end"}  # which counts as its one result
         if task.client in self.node.clients:
-            self.node.emit(task.client, message)
+            self.node.emit(task.client, (m.STREAM_END, task.task_id, max(message[2], task.items)))
 
     def _take(
         self,
