@@ -5,6 +5,7 @@ from __future__ import annotations
 MANY_PARAMETERS: dict[str, int] = {
     "src/skate/client/driver.py::init": 24,
     "src/skate/core/task_error.py::RayTaskError.__init__": 9,
+    "src/skate/data/checkpoint_config.py::CheckpointConfig.__init__": 9,
     "src/skate/data/dataset/shuffling.py::Shuffling.join": 10,
     "src/skate/data/dataset/transforms.py::Transforms.filter": 18,
     "src/skate/data/dataset/transforms.py::Transforms.flat_map": 17,

@@ -11,6 +11,9 @@ from typing import Any
 #: Public names by the module that has them.
 # fmt: off
 _HOMES = {
+    "skate.data.catalog": (
+        "Catalog", "CatalogAccessMode", "DatabricksUnityCatalog", "ReaderFormat", "ResolvedSource",
+    ),
     "skate.data.compute": ("ActorPoolStrategy", "ComputeStrategy", "TaskPoolStrategy"),
     "skate.data.context": (
         "DataContext", "DatasetContext", "ExecutionOptions", "ExecutionResources", "MixStoppingCondition", "NodeIdStr",
@@ -18,6 +21,8 @@ _HOMES = {
     ),
     "skate.data.dataset": ("Dataset", "MaterializedDataset"),
     "skate.data.dataset.schema": ("Schema",),
+    "skate.data.dataset.summary": ("DatasetSummary",),
+    "skate.data.execution.stats_summary": ("list_stats_summaries",),
     "skate.data.iterating.iterator": ("DataIterator", "DatasetIterator"),
     "skate.data.reading.frames": (
         "from_arrow", "from_arrow_refs", "from_blocks", "from_daft", "from_dask", "from_huggingface", "from_mars", "from_modin",
@@ -37,6 +42,7 @@ _HOMES = {
     "skate.data.reading.tables": ("read_avro", "read_csv", "read_json", "read_orc", "read_parquet"),
     "skate.data.source.datasink": ("Datasink", "SaveMode"),
     "skate.data.source.datasource": ("Datasource", "ReadTask"),
+    "skate.data.source.systems.clickhouse": ("ClickHouseTableSettings", "SinkMode"),
     "skate.data.source.systems.kafka": ("KafkaAuthConfig",),
     "skate.data.source.files.sink": ("BlockBasedFileDatasink", "RowBasedFileDatasink"),
     "skate.data.source.files.source": ("FileShuffleConfig",),

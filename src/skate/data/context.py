@@ -11,9 +11,35 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from skate.data.checkpoint_config import config_of
 from skate.data.execution.limits import Limits
+from skate.data.part_settings import (
+    AutoscalingConfig,
+    DeltaConfig,
+    IcebergConfig,
+    IssueDetectorsConfiguration,
+    LanceConfig,
+    ShuffleStrategy,
+)
+from skate.data.resources import INFINITE, ExecutionOptions, ExecutionResources
 
-_INFINITE = float("inf")
+__all__ = [
+    "AutoscalingConfig",
+    "DataContext",
+    "DatasetContext",
+    "DeltaConfig",
+    "ExecutionOptions",
+    "ExecutionResources",
+    "IcebergConfig",
+    "IssueDetectorsConfiguration",
+    "LanceConfig",
+    "MixStoppingCondition",
+    "NodeIdStr",
+    "RandomSeedConfig",
+    "ShuffleStrategy",
+    "available_cpus",
+]
+
 #: The part of the object store that a run's blocks may fill if nothing is said.
 _STORE_SHARE = 0.5
 
@@ -24,97 +50,6 @@ _RETRIED_IO_ERRORS = (
     "AWS Error UNKNOWN (HTTP status 503)",
     "AWS Error SERVICE_UNAVAILABLE",
 )
-
-
-class ExecutionResources:
-    """Amounts of what a run may use: CPUs, GPUs, bytes of the object store, bytes of heap memory; None is "not said"."""
-
-    def __init__(
-        self,
-        cpu: float | None = None,
-        gpu: float | None = None,
-        object_store_memory: float | None = None,
-        memory: float | None = None,
-    ) -> None:
-        for name, value in (
-            ("cpu", cpu),
-            ("gpu", gpu),
-            ("object_store_memory", object_store_memory),
-            ("memory", memory),
-        ):
-            if value is not None and value < 0:
-                raise ValueError(f"{name} of ExecutionResources is 0 or more, not {value}")
-        self.cpu = cpu
-        self.gpu = gpu
-        self.object_store_memory = object_store_memory
-        self.memory = memory
-
-    @classmethod
-    def for_limits(
-        cls,
-        cpu: float | None = None,
-        gpu: float | None = None,
-        object_store_memory: float | None = None,
-        memory: float | None = None,
-    ) -> ExecutionResources:
-        """Limits: what is not said is not limited."""
-        given = (cpu, gpu, object_store_memory, memory)
-        return cls(*(_INFINITE if value is None else value for value in given))
-
-    @classmethod
-    def zero(cls) -> ExecutionResources:
-        """Nothing of anything."""
-        return cls(0, 0, 0, 0)
-
-    @classmethod
-    def inf(cls) -> ExecutionResources:
-        """No limit to anything."""
-        return cls.for_limits()
-
-    def copy(self) -> ExecutionResources:
-        """The same amounts."""
-        return ExecutionResources(self.cpu, self.gpu, self.object_store_memory, self.memory)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ExecutionResources) and vars(self) == vars(other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(vars(self).values()))
-
-    def __repr__(self) -> str:
-        said = {name: value for name, value in vars(self).items() if value is not None}
-        return f"ExecutionResources({', '.join(f'{name}={value:g}' for name, value in said.items())})"
-
-
-class ExecutionOptions:
-    """How a run goes: its limits, and whether blocks keep their order (here they always do)."""
-
-    def __init__(
-        self,
-        resource_limits: ExecutionResources | None = None,
-        exclude_resources: ExecutionResources | None = None,
-        preserve_order: bool = False,
-        actor_locality_enabled: bool = True,
-        verbose_progress: bool | None = None,
-        label_selector: dict[str, str] | None = None,
-    ) -> None:
-        self.resource_limits = resource_limits or ExecutionResources.for_limits()
-        self.exclude_resources = exclude_resources or ExecutionResources.zero()
-        self.locality_with_output: Any = False
-        self.preserve_order = preserve_order
-        self.actor_locality_enabled = actor_locality_enabled
-        self.verbose_progress = bool(verbose_progress)
-        self.label_selector = label_selector
-
-    def validate(self) -> None:
-        """Raise ValueError for amounts that are both limited and excluded."""
-        for name in ("cpu", "gpu", "object_store_memory"):
-            limit = getattr(self.resource_limits, name)
-            if limit not in (None, _INFINITE) and getattr(self.exclude_resources, name):
-                raise ValueError(f"{name} has both a limit and an amount that is excluded; give one of them")
-
-    def __repr__(self) -> str:
-        return f"ExecutionOptions(resource_limits={self.resource_limits!r}, preserve_order={self.preserve_order})"
 
 
 class MixStoppingCondition(enum.Enum):
@@ -140,6 +75,19 @@ class RandomSeedConfig:
     reseed_after_execution: bool = True
     use_timestamp_as_default: bool = False
 
+    @classmethod
+    def create_seed_config(
+        cls, seed: int | RandomSeedConfig | None, *, use_timestamp_as_default: bool = False
+    ) -> RandomSeedConfig:
+        """What a seed stands for."""
+        if isinstance(seed, RandomSeedConfig):
+            return seed
+        return cls(seed, use_timestamp_as_default=use_timestamp_as_default)
+
+    def get_seed_tuple(self, *, data_context: DataContext) -> tuple[int, ...] | None:
+        """The seed as numbers; None if there is none."""
+        return None if self.seed is None else (self.seed,)
+
 
 @dataclass
 class DataContext:
@@ -150,35 +98,103 @@ class DataContext:
     read_op_min_num_blocks: int = 200
     min_parallelism: int = 200
     streaming_read_buffer_size: int = 32 << 20
-    default_hash_shuffle_parallelism: int = 200
     execution_options: ExecutionOptions = field(default_factory=ExecutionOptions)
+    # What is shown and kept.
     enable_progress_bars: bool = True
     enable_operator_progress_bars: bool = True
+    enable_progress_bar_name_truncation: bool = True
     enable_rich_progress_bars: bool = True
     use_ray_tqdm: bool = True
     enable_auto_log_stats: bool = False
     verbose_stats_logs: bool = False
+    enable_stats_summary_collection: bool = False
     print_on_execution_start: bool = False
+    log_internal_stack_trace: bool = False
+    raise_original_map_exception: bool = False
+    dataset_logger_id: str | None = None
+    warn_on_driver_memory_usage_bytes: int = 2 << 30
+    # Failures.
     max_errored_blocks: int = 0
     max_map_retries: int = 0
     retried_map_errors: Any = False
     retried_io_errors: list[str] = field(default_factory=lambda: list(_RETRIED_IO_ERRORS))
-    write_file_retry_on_errors: Any = field(default_factory=lambda: tuple(_RETRIED_IO_ERRORS))
+    write_file_retry_on_errors: Any = field(default_factory=lambda: tuple(_RETRIED_IO_ERRORS[:4]))
     actor_task_retry_on_errors: Any = False
-    log_internal_stack_trace: bool = False
-    raise_original_map_exception: bool = False
+    actor_init_retry_on_errors: bool = False
+    actor_init_max_retries: int = 3
+    max_consecutive_actor_init_deaths: int = 0
+    execution_no_progress_timeout_s: float = 1800
+    # Where work runs.
     wait_for_min_actors_s: int = -1
     max_tasks_in_flight_per_actor: int | None = None
+    autoscaling_config: AutoscalingConfig = field(default_factory=AutoscalingConfig)
     scheduling_strategy: Any = "SPREAD"
-    use_polars: bool = False
-    use_polars_sort: bool = False
-    use_push_based_shuffle: bool = False
-    eager_free: bool = False
+    scheduling_strategy_large_args: Any = "DEFAULT"
+    large_args_threshold: int = 50 << 20
+    isolate_read_workers: bool = False
+    # Values and tables.
     enforce_schemas: bool = False
-    execution_no_progress_timeout_s: int = 1800
-    warn_on_driver_memory_usage_bytes: int = 2 << 30
     enable_tensor_extension_casting: bool = True
     enable_fallback_to_arrow_object_ext_type: bool | None = None
+    enable_arrow_backed_pandas_conversion: bool = True
+    batch_to_block_arrow_format: bool = True
+    pandas_block_ignore_metadata: bool = False
+    enable_pandas_block: bool = True
+    decoding_size_estimation: bool = True
+    s3_try_create_dir: bool = False
+    lance_config: LanceConfig = field(default_factory=LanceConfig)
+    iceberg_config: IcebergConfig = field(default_factory=IcebergConfig)
+    delta_config: DeltaConfig = field(default_factory=DeltaConfig)
+    # Taken, so that programs that set them run: they steer parts that are made otherwise here.
+    use_datasource_v2: bool = True
+    use_arrow_tensor_v2: bool = True
+    arrow_fixed_shape_tensor_format: Any = "v2"
+    use_polars: bool = False
+    use_polars_sort: bool = False
+    use_legacy_dataset_ids: bool = False
+    use_push_based_shuffle: bool = False
+    pipeline_push_based_shuffle_reduce_tasks: bool = True
+    _shuffle_strategy: ShuffleStrategy = ShuffleStrategy.SHUFFLE_V2
+    default_hash_shuffle_parallelism: int = 200
+    shuffle_compression: str = "zstd"
+    shuffle_input_batch_bytes: int = 1 << 30
+    use_disk_based_hash_shuffle: bool = False
+    hash_shuffle_reduce_batch_size: int = 16
+    hash_shuffle_reduce_get_timeout_s: float = 1800.0
+    max_hash_shuffle_aggregators: int | None = None
+    min_hash_shuffle_aggregator_wait_time_in_s: int = 300
+    hash_shuffle_aggregator_health_warning_interval_s: int = 30
+    max_hash_shuffle_finalization_batch_size: int | None = None
+    join_operator_actor_num_cpus_override: float | None = None
+    hash_shuffle_operator_actor_num_cpus_override: float | None = None
+    hash_aggregate_operator_actor_num_cpus_override: float | None = None
+    gpu_shuffle_num_actors: int | None = None
+    gpu_shuffle_rmm_pool_size: int | str | None = None
+    gpu_shuffle_spill_memory_limit: int | str | None = "auto"
+    gpu_shuffle_setup_timeout_s: float = 120.0
+    eager_free: bool = False
+    actor_prefetcher_enabled: bool = False
+    op_resource_reservation_enabled: bool = True
+    op_resource_reservation_ratio: float = 0.5
+    output_backpressure_guard_release_interval_s: float | None = None
+    object_store_reservation_overshoot_ratio: float | None = None
+    object_store_memory_pressure_fraction: float | None = None
+    override_object_store_memory_limit_fraction: float | None = None
+    downstream_capacity_backpressure_ratio: float | None = 2.0
+    enable_dynamic_output_queue_size_backpressure: bool = False
+    enable_lineage_reconstruction_resource_accounting: bool = True
+    default_map_logical_memory_enabled: bool = False
+    memory_usage_poll_interval_s: float | None = 1
+    enable_get_object_locations_for_metrics: bool = False
+    enable_per_node_metrics: bool = False
+    accurate_map_phase_timing: bool = False
+    per_stage_map_timing: bool = False
+    trace_allocations: bool = False
+    issue_detectors_config: IssueDetectorsConfiguration = field(default_factory=IssueDetectorsConfiguration)
+    custom_execution_callback_classes: list[Any] = field(default_factory=list)
+    _enable_ray_data_reconstruction: bool | None = None
+    #: See `checkpoint_config`.
+    _checkpoint_config: Any = None
     #: Ours: a partition of a shuffle, sort, join or group-by holds about so many bytes.
     target_partition_size: int = 64 << 20
     #: Ours: little work that asks for no resources runs in this process, without any task.
@@ -198,16 +214,16 @@ class DataContext:
         with _lock:
             _current[0] = context
 
-    @classmethod
+    @staticmethod
     @contextlib.contextmanager
-    def current(cls, context: DataContext) -> Iterator[DataContext]:
+    def current(context: DataContext) -> Iterator[DataContext]:
         """Have other settings for a while."""
-        before = cls.get_current()
-        cls._set_current(context)
+        before = DataContext.get_current()
+        DataContext._set_current(context)
         try:
             yield context
         finally:
-            cls._set_current(before)
+            DataContext._set_current(before)
 
     def copy(self) -> DataContext:
         """Settings of their own that begin as these."""
@@ -225,6 +241,56 @@ class DataContext:
         """Forget a value kept by `set_config`."""
         self.__dict__.get("_own", {}).pop(key, None)
 
+    def set_dataset_logger_id(self, dataset_id: str) -> None:
+        """Taken: logs of datasets go where those of the program go."""
+        self.dataset_logger_id = dataset_id
+
+    @property
+    def shuffle_strategy(self) -> ShuffleStrategy:
+        """Taken: there is one way to shuffle."""
+        return self._shuffle_strategy
+
+    @shuffle_strategy.setter
+    def shuffle_strategy(self, value: ShuffleStrategy | str) -> None:
+        self._shuffle_strategy = ShuffleStrategy(value)
+
+    @property
+    def hash_shuffle_compression(self) -> str:
+        """The older name of `shuffle_compression`."""
+        return self.shuffle_compression
+
+    @hash_shuffle_compression.setter
+    def hash_shuffle_compression(self, value: str) -> None:
+        self.shuffle_compression = value
+
+    @property
+    def use_external_hash_shuffle(self) -> bool:
+        """The older name of `use_disk_based_hash_shuffle`."""
+        return self.use_disk_based_hash_shuffle
+
+    @use_external_hash_shuffle.setter
+    def use_external_hash_shuffle(self, value: bool) -> None:
+        self.use_disk_based_hash_shuffle = value
+
+    @property
+    def enable_ray_data_reconstruction(self) -> bool | None:
+        """Taken: values that are lost are made again by the session."""
+        return self._enable_ray_data_reconstruction
+
+    @property
+    def execution_callback_classes(self) -> list[Any]:
+        """Taken: the classes of `custom_execution_callback_classes`."""
+        return list(self.custom_execution_callback_classes)
+
+    @property
+    def checkpoint_config(self) -> Any:
+        """Which rows a pipeline has written already, and need not again: a `skate.data.checkpoint.CheckpointConfig`, or None."""
+        return self._checkpoint_config
+
+    @checkpoint_config.setter
+    def checkpoint_config(self, value: Any) -> None:
+        self._checkpoint_config = config_of(value)
+
     @property
     def most_bytes(self) -> int:
         """Bytes that a block should not be larger than."""
@@ -238,10 +304,8 @@ class DataContext:
         asked = self.execution_options.resource_limits
         excluded = self.execution_options.exclude_resources
         store = resources.get("object_store_memory", 1 << 30) * _STORE_SHARE
-        budget = asked.object_store_memory if asked.object_store_memory not in (None, _INFINITE) else store
-        cpus = min(
-            asked.cpu if asked.cpu is not None else _INFINITE, resources.get("CPU", 1) - (excluded.cpu or 0)
-        )
+        budget = asked.object_store_memory if asked.object_store_memory not in (0, INFINITE) else store
+        cpus = min(asked.cpu, resources.get("CPU", 1) - excluded.cpu)
         return Limits(int(budget or store), max(2, 2 * int(max(1, cpus))), max(1, cpus))
 
 

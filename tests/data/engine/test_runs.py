@@ -15,7 +15,7 @@ from waiting import wait_for
 import skate
 import skate.data
 from skate.data import ActorPoolStrategy, DataContext
-from skate.exceptions import RayActorError, RayTaskError
+from skate.exceptions import RayTaskError
 
 pytestmark = pytest.mark.usefixtures("node")
 
@@ -110,7 +110,7 @@ def test_a_constructor_that_raises_is_an_error_at_once() -> None:
         def __call__(self, batch: Any) -> Any:
             return batch
 
-    with pytest.raises(RayActorError, match="not today"):
+    with pytest.raises(Boom, match="not today"):
         away(10, 5).map_batches(Broken).take_all()
 
 

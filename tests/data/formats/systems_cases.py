@@ -248,9 +248,7 @@ def test_a_library_that_is_missing_is_named(read: Any, package: str) -> None:
     [
         lambda: rd.read_zarr("x"),
         lambda: rd.read_lerobot("x"),
-        lambda: rd.read_unity_catalog("x"),
         lambda: rd.range(1).write_turbopuffer(),
-        lambda: rd.read_parquet("x", catalog=object()),
     ],
 )
 def test_what_is_not_carried_says_what_to_do_instead(read: Any) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from skate.data.dataset.base import DatasetBase
 from skate.data.dataset.columns import Columns
 from skate.data.dataset.consuming import Consuming
+from skate.data.dataset.converting import Converting
 from skate.data.dataset.describing import Describing
 from skate.data.dataset.shuffling import Shuffling
 from skate.data.dataset.splitting import Splitting
+from skate.data.dataset.summary import Summarizing
 from skate.data.dataset.transforms import Transforms
 from skate.data.dataset.writing import Writing
 
 
-class Dataset(Transforms, Columns, Shuffling, Consuming, Splitting, Writing, Describing):
+class Dataset(
+    Transforms, Columns, Shuffling, Consuming, Splitting, Writing, Describing, Summarizing, Converting
+):
     """Rows in blocks, as a plan that runs when something is asked for."""
 
 

@@ -10,6 +10,7 @@ import cloudpickle
 from skate.data.context import DataContext
 from skate.data.dataset.base import DatasetBase
 from skate.data.execution.physical import Physical
+from skate.data.execution.stats_summary import DatasetStatsSummary, summary_of
 from skate.data.plan import explaining
 from skate.data.plan import operators as logical
 from skate.data.plan.rules import optimized
@@ -60,6 +61,10 @@ class Describing(DatasetBase):
     def stats(self) -> str:
         """What the last run took, by operator, as text; empty if it has not run."""
         return "" if self._last_run is None else self._last_run.report()
+
+    def get_stats_summary(self, detail: bool = False) -> DatasetStatsSummary:
+        """What the last run took, as numbers; without operators if it has not run. `detail` is taken for compatibility."""
+        return summary_of(self._last_run, self._name, self._id)
 
     # -- plans as bytes
 

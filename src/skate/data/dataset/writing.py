@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from skate.data.catalog import CatalogAccessMode, ReaderFormat, resolved
 from skate.data.dataset.writing_systems import SystemWriting
 from skate.data.source.datasink import Datasink, SaveMode
 from skate.data.source.files.naming import FilenameProvider
@@ -275,9 +276,15 @@ class Writing(SystemWriting):
     def _into_files(self, home: str, name: str, given: dict[str, Any], **options: Any) -> None:
         """Write to a datasink of files, from all arguments of a method that does."""
         if given.get("catalog") is not None:
-            raise NotImplementedError(
-                "catalog= needs a Unity catalog, which Skate has no client for; write to a path"
+            found = resolved(
+                "write_parquet",
+                given["catalog"],
+                given["path"],
+                ReaderFormat.PARQUET,
+                CatalogAccessMode.WRITE,
             )
+            given["path"] = found.path or given["path"]
+            given["filesystem"] = given["filesystem"] or found.filesystem
         if given.get("num_rows_per_file") is not None and options.get("min_rows_per_file") is None:
             options["min_rows_per_file"] = given["num_rows_per_file"]
         # A format is loaded by those who write it.

@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from skate.data.catalog import CatalogAccessMode, ReaderFormat, resolved
+from skate.data.checkpoint import Checkpoint, skipping
 from skate.data.compute import Compute
 from skate.data.dataset.base import DatasetBase
 from skate.data.plan.operators import Read, Write
@@ -30,11 +32,19 @@ class SystemWriting(DatasetBase):
         """Run the plan into a datasink. The datasink is told of the start, and of the end or the failure."""
         if concurrency is not None and concurrency < 1:
             raise ValueError(f"concurrency is 1 or more, not {concurrency}")
+        plan = self._plan
+        checkpoint = None
+        if self._context.checkpoint_config is not None:
+            checkpoint = Checkpoint(self._context.checkpoint_config)
+            checkpoint.check(datasink)
+            plan = skipping(plan, checkpoint)
         _start(datasink, self._schema_beforehand())
         if getattr(datasink, "nothing_to_write", False):
             return
+        if checkpoint is not None:
+            checkpoint.begin(datasink)
         compute = Compute(tasks=concurrency, remote_args=dict(remote_args or {}))
-        written = self._with(Write((self._plan,), datasink=datasink, compute=compute))
+        written = self._with(Write((plan,), datasink=datasink, compute=compute, checkpoint=checkpoint))
         result: WriteResult[Any] = WriteResult()
         try:
             for value, rows, size in results_of(written._tables()):
@@ -42,10 +52,13 @@ class SystemWriting(DatasetBase):
                 result.size_bytes += size
                 result.write_returns.append(value)
             datasink.on_write_complete(result)
+            if checkpoint is not None:
+                checkpoint.forget()
         except (
             Exception
         ) as error:  # whatever a step before, or the datasink, raises: it is told, and the error goes on
-            datasink.on_write_failed(error)
+            if checkpoint is None:  # else what is written stays, and the next run goes on behind it
+                datasink.on_write_failed(error)
             raise
         finally:
             self._last_run = written._last_run
@@ -91,8 +104,10 @@ class SystemWriting(DatasetBase):
         Columns that the table has not are added to it, unless `schema_mode` is "error".
         """
         if catalog is not None:
-            raise NotImplementedError(
-                "catalog= needs a Unity catalog, which Skate has no client for; write to a path"
+            found = resolved("write_delta", catalog, path, ReaderFormat.DELTA, CatalogAccessMode.WRITE)
+            path, storage_options = (
+                found.path or path,
+                {**(storage_options or {}), **(found.storage_options or {})},
             )
         about = {
             key: value for key, value in (("name", name), ("description", description)) if value is not None
@@ -119,9 +134,11 @@ class SystemWriting(DatasetBase):
         With `mode="overwrite"` the rows for which `overwrite_filter` (of pyiceberg) is true are replaced, or all.
         """
         if catalog is not None:
-            raise NotImplementedError(
-                "catalog= needs a Unity catalog, which Skate has no client for; use catalog_kwargs"
+            found = resolved(
+                "write_iceberg", catalog, table_identifier, ReaderFormat.ICEBERG, CatalogAccessMode.WRITE
             )
+            table_identifier = found.table_identifier or table_identifier
+            catalog_kwargs = {**(found.catalog_kwargs or {}), **(catalog_kwargs or {})}
         if upsert_kwargs or overwrite_kwargs:
             raise NotImplementedError(
                 "upsert_kwargs and overwrite_kwargs are not carried; use pyiceberg's Table itself"
@@ -184,13 +201,19 @@ class SystemWriting(DatasetBase):
         ray_remote_args: Options = None,
         concurrency: int | None = None,
     ) -> None:
-        """Insert rows into a ClickHouse table that is there; needs clickhouse-connect."""
-        if schema is not None or table_settings is not None:
-            raise NotImplementedError(
-                "write_clickhouse makes no tables: create it, and leave schema and table_settings out"
-            )
+        """Insert rows into a ClickHouse table; needs clickhouse-connect.
+
+        Args:
+            mode: a `SinkMode`: CREATE makes the table and refuses one that is there, OVERWRITE makes it anew, APPEND makes it if
+                need be.
+            schema: the columns of a table that is made, if they are not known before the dataset runs.
+            table_settings: a `ClickHouseTableSettings` for it.
+            max_insert_block_rows: rows of an insert at most.
+        """
         client = {"settings": client_settings or {}, **(client_kwargs or {})}
-        sink = _sink("warehouses", "ClickHouseDatasink")(table, dsn, client, max_insert_block_rows)
+        mode = _sink("clickhouse", "SinkMode").CREATE if mode is None else mode
+        make = _sink("clickhouse", "ClickHouseDatasink")
+        sink = make(table, dsn, client, max_insert_block_rows, mode, schema, table_settings)
         self._write(sink, ray_remote_args, concurrency)
 
     def write_snowflake(

@@ -11,14 +11,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate.data.context import DataContext
+from skate.data.exceptions import ExecutionTimeoutError
 from skate.data.execution import policy
 from skate.data.execution.bundle import Bundle
+from skate.data.execution.exchanging import ExchangeRunning
 from skate.data.execution.limits import Limits
 from skate.data.execution.local import LOCAL_BYTES, Event, LocalRunner
 from skate.data.execution.operators import Running, Work
 from skate.data.execution.progress import progress_of
 from skate.data.execution.stats import report
+from skate.data.execution.stats_summary import collect
 from skate.data.execution.topology import Topology
+
+#: Longer than any run; some clocks take no infinite number.
+_FOREVER = 1e8
+#: How often lines of progress are looked at while workers are waited for.
+_LOOK_SECONDS = 0.2
 
 
 class Executor:
@@ -35,7 +43,10 @@ class Executor:
         self.first_error: Exception | None = None
         self.cancelled = False
         self._ended: set[int] = set()
+        self._patience = _patience_of(topology, context)
+        self._moved_at = time.monotonic()
         self._limits = Limits(LOCAL_BYTES, 1 << 30)
+        self._name = name
         self._progress = progress_of(topology, context, name)
 
     def run(self) -> Iterator[Bundle]:
@@ -48,6 +59,7 @@ class Executor:
                     self._progress.look()
                 while last.outputs.ready:
                     yield last.outputs.pop()
+                    self._moved_at = time.monotonic()
                 if last.finished:
                     return
                 if not self._start_some():
@@ -55,6 +67,8 @@ class Executor:
         finally:
             self.seconds = time.perf_counter() - self.started
             self.close()
+            if self.context.enable_stats_summary_collection or self.context.enable_auto_log_stats:
+                collect(self, self._name)
 
     def cancel(self) -> None:
         """End the run from another thread: what is under way is ended, and the loop with it."""
@@ -150,7 +164,7 @@ class Executor:
         if self.local.busy:
             events = self.local.events()
         else:
-            events = None if self.remote is None else self.remote.events(self._readable)
+            events = None if self.remote is None else self._events_of_workers()
             if events is None:
                 if self.cancelled:
                     return
@@ -160,6 +174,23 @@ class Executor:
                 )
         for event in events:
             self._take(event)
+
+    def _events_of_workers(self) -> list[Event] | None:
+        """What happens next in workers. Raises ExecutionTimeoutError if that is nothing for too long."""
+        patience = self._patience
+        found: list[Event] | None = self.remote.events(
+            self._readable, min(patience, _LOOK_SECONDS) if self._progress is not None else patience
+        )
+        now = time.monotonic()
+        if found:
+            self._moved_at = now
+        elif found is not None and not self.cancelled and now - self._moved_at >= patience:
+            waiting = [operator.name for operator in self.topology.operators if operator.running]
+            raise ExecutionTimeoutError(
+                f"nothing came of {', '.join(waiting)} for {patience:g} s; DataContext.execution_no_progress_timeout_s says how "
+                f"long that may be, -1 for any time"
+            )
+        return found
 
     def _readable(self, work: Work) -> bool:
         return policy.readable(work.operator, work.sequence, self.topology, self._limits)
@@ -186,3 +217,10 @@ class Executor:
             work.operator.done(work)
             return
         raise error
+
+
+def _patience_of(topology: Topology, context: DataContext) -> float:
+    """Seconds that a run may wait for its workers; exchanges may be without results for long."""
+    asked = context.execution_no_progress_timeout_s
+    without_end = asked < 0 or any(isinstance(each, ExchangeRunning) for each in topology.operators)
+    return _FOREVER if without_end else asked

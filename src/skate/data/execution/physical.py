@@ -22,6 +22,7 @@ from skate.data.execution.topology import Topology
 from skate.data.plan import operators as logical
 from skate.data.steps.batches import BatchStep
 from skate.data.steps.columns import FilterStep, ProjectStep, SampleStep
+from skate.data.steps.retries import retries_of, retries_of_constructors
 from skate.data.steps.rows import RowStep
 from skate.data.steps.sizing import RebatchStep, SizeStep
 from skate.data.steps.writing import WriteStep
@@ -164,13 +165,21 @@ class Physical:
         most = max(1, size // self.context.target_min_block_size)
         return int(max(fewest, min(most, 4 * cpus)))
 
-    def _step(self, node: Any) -> Any:
+    def _called(self, node: Any) -> Any:
+        """The step of an operation with a function of the user's."""
+        in_actors = node.compute.actors is not None
+        retries = retries_of(self.context, in_actors)
+        if in_actors:
+            node.udf.retries = retries_of_constructors(self.context)
         if isinstance(node, logical.MapRows):
-            return RowStep(node.kind, node.udf)
+            return RowStep(node.kind, node.udf, retries)
         if isinstance(node, logical.MapBatches):
-            return BatchStep(node.udf, node.batch_size, node.batch_format, node.zero_copy)
-        if isinstance(node, logical.MapGroups):
-            return GroupStep(node.keys, BatchStep(node.udf, None, node.batch_format, node.zero_copy))
+            return BatchStep(node.udf, node.batch_size, node.batch_format, node.zero_copy, retries)
+        return GroupStep(node.keys, BatchStep(node.udf, None, node.batch_format, node.zero_copy, retries))
+
+    def _step(self, node: Any) -> Any:
+        if isinstance(node, (logical.MapRows, logical.MapBatches, logical.MapGroups)):
+            return self._called(node)
         if isinstance(node, logical.Filter):
             return FilterStep(node.predicate)
         if isinstance(node, logical.Project):
@@ -178,7 +187,7 @@ class Physical:
         if isinstance(node, logical.Sample):
             return SampleStep(node.fraction, node.seed)
         assert isinstance(node, logical.Write)
-        return WriteStep(node.datasink)
+        return WriteStep(node.datasink, node.checkpoint)
 
 
 def _least(node: Any) -> tuple[int, int]:

@@ -153,13 +153,20 @@ class MapActor:
     """A process of an actor pool: it holds the instance of the user's class."""
 
     def __init__(self, key: str, steps: list[Any]) -> None:
+        self._error: Exception | None = None
         for step in received(key, steps):
             udf = getattr(step, "udf", None)
-            if udf is not None:
-                udf.load()
+            try:
+                if udf is not None:
+                    udf.load()
+            except Exception as error:  # the user's class may raise anything; `ready` raises it with its type
+                self._error = error
+                return
 
     def ready(self) -> bool:
-        """True once the user's class is constructed."""
+        """True once the user's class is constructed. Raises what its constructor did."""
+        if self._error is not None:
+            raise self._error
         return True
 
     def chain(

@@ -187,6 +187,8 @@ class Write(Operator):
 
     datasink: Any = None
     compute: Compute = field(default_factory=Compute)
+    #: Where ids of rows that are written are entered, see `skate.data.checkpoint`; or None.
+    checkpoint: Any = None
 
     @property
     def name(self) -> str:

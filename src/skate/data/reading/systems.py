@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
+from skate.data.catalog import DatabricksUnityCatalog, ReaderFormat, resolved
 from skate.data.dataset import Dataset
 from skate.data.reading.asked import Shuffle, dataset_of
-from skate.data.reading.catalogs import from_catalog
+from skate.data.reading.tables import read_parquet
 
 
 def _source(home: str, name: str) -> Any:
@@ -118,7 +119,11 @@ def read_delta(
     """
     given = dict(locals())
     if catalog is not None:
-        from_catalog("read_delta", catalog)
+        found = resolved("read_delta", catalog, path, ReaderFormat.DELTA)
+        path, storage_options = (
+            found.path or path,
+            {**(storage_options or {}), **(found.storage_options or {})},
+        )
     source = _source("delta", "delta_source")(
         str(path), version, storage_options, columns, include_paths, arrow_parquet_args.get("filter"), shuffle
     )
@@ -156,7 +161,9 @@ def read_iceberg(
     """
     given = dict(locals())
     if catalog is not None:
-        from_catalog("read_iceberg", catalog)
+        found = resolved("read_iceberg", catalog, table_identifier, ReaderFormat.ICEBERG)
+        table_identifier = found.table_identifier or table_identifier
+        catalog_kwargs = {**(found.catalog_kwargs or {}), **(catalog_kwargs or {})}
     scan = {
         "row_filter": row_filter,
         "selected_fields": selected_fields,
@@ -229,7 +236,7 @@ def read_clickhouse(
     given = dict(locals())
     client = {"settings": client_settings or {}, **(client_kwargs or {})}
     return dataset_of(
-        _source("warehouses", "clickhouse_source")(table, dsn, columns, filter, order_by, client), given
+        _source("clickhouse", "clickhouse_source")(table, dsn, columns, filter, order_by, client), given
     )
 
 
@@ -352,7 +359,31 @@ def read_kafka(
 
 
 def read_unity_catalog(
-    table: str, url: str | None = None, token: str | None = None, **options: Any
-) -> NoReturn:
-    """Not carried: raises NotImplementedError saying what to do instead."""
-    from_catalog("read_unity_catalog", table)
+    table: str,
+    url: str | None = None,
+    token: str | None = None,
+    *,
+    credential_provider: Any = None,
+    data_format: str | None = None,
+    region: str | None = None,
+    reader_kwargs: dict[str, Any] | None = None,
+) -> Dataset:
+    """A dataset of a table that Databricks' Unity Catalog knows; see `DatabricksUnityCatalog`.
+
+    `data_format` is "delta", "parquet" or "iceberg", by default what the catalog says; `reader_kwargs` goes to its reader.
+    Raises ValueError for a table of another kind.
+    """
+    catalog = DatabricksUnityCatalog(
+        url=url, token=token, credential_provider=credential_provider, region=region
+    )
+    kind = ReaderFormat(data_format) if data_format else catalog.infer_format(table)
+    options = dict(reader_kwargs or {})
+    if kind is ReaderFormat.DELTA:
+        return read_delta(table, catalog=catalog, **options)
+    if kind is ReaderFormat.ICEBERG:
+        return read_iceberg(table_identifier=table, catalog=catalog, **options)
+    if kind is ReaderFormat.PARQUET:
+        return read_parquet(table, catalog=catalog, **options)
+    raise ValueError(
+        f"{table} is no table of Delta, Parquet or Iceberg, as far as the catalog says; give data_format="
+    )

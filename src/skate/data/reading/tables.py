@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from skate.data.catalog import ReaderFormat, resolved
 from skate.data.dataset import Dataset
 from skate.data.reading.asked import HIVE as _HIVE
 from skate.data.reading.asked import Paths, Shuffle, read_files
-from skate.data.reading.catalogs import from_catalog
 from skate.data.source.files.partitioning import Partitioning, PathPartitionFilter
 from skate.data.source.formats.avro import AvroDatasource
 from skate.data.source.formats.csv import CSVDatasource
@@ -73,9 +73,15 @@ def read_parquet(
     """
     given = dict(locals())
     if catalog is not None:
-        return from_catalog("read_parquet", catalog, given)
+        given.update(_of_catalog(catalog, paths, filesystem))
     parquet = ("columns", "tensor_column_schema", "include_row_hash", "skip_paths", "arrow_parquet_args")
     return read_files(ParquetDatasource, given, **{name: given[name] for name in parquet})
+
+
+def _of_catalog(catalog: Any, table: Any, filesystem: Any) -> dict[str, Any]:
+    found = resolved("read_parquet", catalog, table, ReaderFormat.PARQUET)
+    chosen = found.filesystem if filesystem is None else filesystem
+    return {"paths": found.path or table, "filesystem": chosen}
 
 
 def read_csv(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
@@ -11,23 +12,34 @@ import pyarrow as pa
 
 from skate.data import block as blocks
 from skate.data.block.batching import batches_of
+from skate.data.steps.retries import Retries
 from skate.data.steps.udf import Udf, explain
 
 
 class BatchStep:
     """Calls a function for each batch: of `batch_size` rows, or a block at a time if that is None."""
 
-    def __init__(self, udf: Udf, batch_size: int | None, batch_format: str | None, zero_copy: bool) -> None:
+    def __init__(
+        self,
+        udf: Udf,
+        batch_size: int | None,
+        batch_format: str | None,
+        zero_copy: bool,
+        retries: Retries | None = None,
+    ) -> None:
         self.udf = udf
         self.batch_size = batch_size
         self.batch_format = batch_format
         self.zero_copy = zero_copy
+        self.retries = retries
 
     def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
         call = self.udf.load()
         if self.udf.is_async:
             yield from self._side_by_side(call, given)
             return
+        if self.retries is not None:
+            call = _tried_again(call, self.retries)
         for index, (table, batch) in enumerate(self._batches(given)):
             try:
                 made = call(batch)
@@ -74,7 +86,7 @@ class BatchStep:
         loop = asyncio.new_event_loop()
         try:
             batches = list(self._batches(given))
-            results = loop.run_until_complete(_gather(call, [batch for _, batch in batches]))
+            results = loop.run_until_complete(_gather(call, [batch for _, batch in batches], self.retries))
         finally:
             loop.close()
         for index, (result, (table, _)) in enumerate(zip(results, batches, strict=True)):
@@ -85,12 +97,51 @@ class BatchStep:
                 yield self._block(made, index)
 
 
-async def _gather(call: Callable[[Any], Any], batches: list[Any]) -> list[Any]:
+def _tried_again(call: Callable[[Any], Any], retries: Retries) -> Callable[[Any], Any]:
+    """A function that is called again as often as it may be; a generator goes on behind what it gave already."""
+
+    def again(batch: Any) -> Any:
+        tried = 0
+        while True:
+            try:
+                made = call(batch)
+            except Exception as error:  # whether it is tried again is asked of the settings
+                if not retries.again(error, tried):
+                    raise
+                tried += 1
+                continue
+            return resumed(made, batch, tried) if isinstance(made, Iterator) else made
+
+    def resumed(made: Iterator[Any], batch: Any, tried: int) -> Iterator[Any]:
+        given = 0
+        while True:
+            try:
+                for value in itertools.islice(made, given, None):
+                    given += 1
+                    yield value
+                return
+            except Exception as error:  # as above
+                if not retries.again(error, tried):
+                    raise
+                tried += 1
+                made = call(batch)
+
+    return again
+
+
+async def _gather(call: Callable[[Any], Any], batches: list[Any], retries: Retries | None) -> list[Any]:
     async def one(batch: Any) -> list[Any]:
-        made = call(batch)
-        if hasattr(made, "__aiter__"):
-            return [value async for value in made]
-        return [await made]
+        tried = 0
+        while True:
+            try:
+                made = call(batch)
+                if hasattr(made, "__aiter__"):
+                    return [value async for value in made]
+                return [await made]
+            except Exception as error:  # as for functions that are not async
+                if retries is None or not retries.again(error, tried):
+                    raise
+                tried += 1
 
     found: list[Any] = await asyncio.gather(*(one(batch) for batch in batches), return_exceptions=True)
     return found

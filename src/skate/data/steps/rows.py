@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from skate.data import block as blocks
+from skate.data.steps.retries import Retries
 from skate.data.steps.udf import Udf, explain
 
 ROWS_AT_ONCE = 4096
@@ -17,14 +18,17 @@ ROWS_AT_ONCE = 4096
 class RowStep:
     """Calls a function for each row."""
 
-    def __init__(self, kind: str, udf: Udf) -> None:
+    def __init__(self, kind: str, udf: Udf, retries: Retries | None = None) -> None:
         self.kind = kind
         self.udf = udf
+        self.retries = retries
 
     def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
         call = self.udf.load()
         if self.udf.is_async:
             call = _awaited(call)
+        if self.kind == "flat_map":
+            call = _listed(call)
         work = {"map": self._map, "flat_map": self._flat_map, "filter": self._filter}[self.kind]
         for block in given:
             if not block.num_rows:
@@ -69,15 +73,27 @@ class RowStep:
         yield block if all(kept) else block.filter(pa.array(kept, pa.bool_()))
 
     def _call(self, call: Callable[[Any], Any], row: dict[str, Any], index: int, block: pa.Table) -> Any:
-        try:
-            return call(row)
-        except Exception as error:  # the user's function may raise anything; what it was given is added
-            explain(
-                error,
-                f"raised by {self.udf.name} for row {index} of a block of {block.num_rows}",
-                block.schema,
-            )
-            raise
+        tried = 0
+        while True:
+            try:
+                return call(row)
+            except Exception as error:  # the user's function may raise anything; what it was given is added
+                if self.retries is not None and self.retries.again(error, tried):
+                    tried += 1
+                    continue
+                what = f"raised by {self.udf.name} for row {index} of a block of {block.num_rows}"
+                explain(error, what, block.schema)
+                raise
+
+
+def _listed(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function whose generators have run: what they raise, they raise in the call."""
+
+    def listed(row: Any) -> Any:
+        made = call(row)
+        return list(made) if isinstance(made, Iterator) else made
+
+    return listed
 
 
 def _awaited(call: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -9,6 +9,8 @@ from typing import Any
 import cloudpickle
 import pyarrow as pa
 
+from skate.data.steps.retries import Retries
+
 #: Instances of callable classes in this process, by the class's pickled form: one for each actor.
 _instances: dict[bytes, Any] = {}
 
@@ -28,6 +30,8 @@ class Udf:
         self.name = _name_of(fn)
         self.is_async = _is_async(fn)
         self._given = (fn, args, kwargs or {}, constructor_args, constructor_kwargs or {})
+        #: How often the constructor of a class is tried again.
+        self.retries: Retries | None = None
         self._blob: bytes | None = None
         self._call: Callable[[Any], Any] | None = None
 
@@ -36,6 +40,7 @@ class Udf:
             "is_class": self.is_class,
             "name": self.name,
             "is_async": self.is_async,
+            "retries": self.retries,
             "_blob": self.pickled(),
         }
 
@@ -61,10 +66,20 @@ class Udf:
             if self.is_class:
                 key = self.pickled()
                 if key not in _instances:
-                    _instances[key] = fn(*constructor_args, **constructor_kwargs)
+                    _instances[key] = self._constructed(fn, constructor_args, constructor_kwargs)
                 fn = _instances[key]
             self._call = _bind(fn, args, kwargs)
         return self._call
+
+    def _constructed(self, kind: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tried = 0
+        while True:
+            try:
+                return kind(*args, **kwargs)
+            except Exception as error:  # whether it is tried again is asked of the settings
+                if self.retries is None or not self.retries.again(error, tried):
+                    raise
+                tried += 1
 
     def __repr__(self) -> str:
         return f"<Udf {self.name}>"

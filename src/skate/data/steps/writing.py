@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -15,8 +16,10 @@ from skate.data.source.datasink import TaskContext
 class WriteStep:
     """Has a datasink write the blocks of one task."""
 
-    def __init__(self, datasink: Any) -> None:
+    def __init__(self, datasink: Any, checkpoint: Any = None) -> None:
         self.datasink = datasink
+        self.checkpoint = checkpoint
+        self.name = uuid.uuid4().hex
 
     def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
         return self._write(given, 0)
@@ -27,11 +30,14 @@ class WriteStep:
 
     def _write(self, given: Iterable[pa.Table], number: int) -> Iterator[pa.Table]:
         counted = [0, 0]
+        ids: list[pa.Array] = []
 
         def passing() -> Iterator[pa.Table]:
             for table in given:
                 counted[0] += table.num_rows
                 counted[1] += size_of(table)
+                if self.checkpoint is not None:
+                    ids.extend(self.checkpoint.ids_of(table).chunks)
                 yield table
 
         write_id = getattr(self.datasink, "write_uuid", "") or ""
@@ -39,6 +45,9 @@ class WriteStep:
             task_idx=number, kwargs={"write_uuid": write_id}, write_id=f"{write_id}_{number:06d}"
         )
         result = self.datasink.write(passing(), context)
+        if ids:
+            name = f"{write_id or self.name}_{number:06d}"
+            self.checkpoint.enter(pa.chunked_array(ids), self.datasink, name, result)
         yield pa.table(
             {
                 "result": from_objects([(result,)]),

@@ -1,4 +1,4 @@
-"""ClickHouse, BigQuery, Snowflake, Delta Sharing and Hudi, each through the client that its makers keep."""
+"""BigQuery, Delta Sharing and Hudi, each through the client that its makers keep."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
 from skate.data.source.optional import library
 
 
-class _Calls(Datasource):
+class Calls(Datasource):
     """A task for each of some calls that give tables."""
 
     def __init__(self, name: str, calls: Sequence[Any]) -> None:
@@ -30,62 +30,6 @@ class _Calls(Datasource):
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
     ) -> list[ReadTask]:
         return [ReadTask(call, BlockMetadata(), None, per_task_row_limit) for call in self._calls]
-
-
-class ClickHouseQuery:
-    """What reads a query of ClickHouse, as a stream of Arrow's."""
-
-    def __init__(self, dsn: str, query: str, client: dict[str, Any]) -> None:
-        self.given = (dsn, query, client)
-
-    def __call__(self) -> Iterator[pa.Table]:
-        dsn, query, options = self.given
-        client = library("clickhouse_connect", "read_clickhouse", "clickhouse-connect").get_client(
-            dsn=dsn, **options
-        )
-        try:
-            with client.query_arrow_stream(query) as stream:
-                for part in stream:
-                    yield from_batch(part)
-        finally:
-            client.close()
-
-
-def clickhouse_source(
-    table: str, dsn: str, columns: Any, wanted: str | None, order_by: Any, client: dict[str, Any]
-) -> Datasource:
-    """What reads a table of ClickHouse in one task."""
-    library("clickhouse_connect", "read_clickhouse", "clickhouse-connect")
-    query = f"SELECT {', '.join(columns) if columns else '*'} FROM {table}"
-    if wanted:
-        query += f" WHERE {wanted}"
-    if order_by:
-        names, descending = order_by
-        query += f" ORDER BY {', '.join(names)}{' DESC' if descending else ''}"
-    return _Calls("ClickHouse", [ClickHouseQuery(dsn, query, client)])
-
-
-class ClickHouseDatasink(Datasink[None]):
-    """Rows into a table of ClickHouse that is there."""
-
-    def __init__(self, table: str, dsn: str, client: dict[str, Any], block_rows: int | None) -> None:
-        library("clickhouse_connect", "write_clickhouse", "clickhouse-connect")
-        self._given = (table, dsn, client, block_rows)
-
-    def get_name(self) -> str:
-        return "ClickHouse"
-
-    def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> None:
-        table, dsn, options, rows = self._given
-        client = library("clickhouse_connect", "write_clickhouse", "clickhouse-connect").get_client(
-            dsn=dsn, **options
-        )
-        try:
-            for block in blocks:
-                for at in range(0, block.num_rows, rows or max(1, block.num_rows)):
-                    client.insert_arrow(table, block.slice(at, rows or block.num_rows))
-        finally:
-            client.close()
 
 
 class WholeShare:
@@ -106,7 +50,7 @@ class WholeShare:
 def delta_sharing_source(url: str, options: dict[str, Any]) -> Datasource:
     """What reads a table of a Delta share in one task."""
     library("delta_sharing", "read_delta_sharing_tables", "delta-sharing")
-    return _Calls("DeltaSharing", [WholeShare(url, options)])
+    return Calls("DeltaSharing", [WholeShare(url, options)])
 
 
 class HudiSlices:
@@ -128,7 +72,7 @@ def hudi_source(uri: str, query_type: str, filters: Any, options: dict[str, str]
         raise NotImplementedError(f"read_hudi reads snapshots; query_type={query_type!r} is not carried")
     table = library("hudi", "read_hudi").HudiTable(uri, options)
     splits = table.get_file_slices_splits(16, filters or [])
-    return _Calls(
+    return Calls(
         "Hudi",
         [HudiSlices(uri, options, [each.base_file_relative_path() for each in split]) for split in splits],
     )

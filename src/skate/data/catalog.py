@@ -1,0 +1,208 @@
+"""Catalogs of tables: what turns the name of a table into a place, with what it takes to read or write there."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import json
+import os
+import urllib.error
+import urllib.parse
+import urllib.request
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+_TIMEOUT_SECONDS = 30
+
+
+class ReaderFormat(str, enum.Enum):
+    """What a table is read as."""
+
+    DELTA = "delta"
+    PARQUET = "parquet"
+    ICEBERG = "iceberg"
+
+
+class CatalogAccessMode(str, enum.Enum):
+    """Whether a table is read or written."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+@dataclass(frozen=True)
+class ResolvedSource:
+    """Where a table is and how to get at it; a reader uses what it understands, the rest is None."""
+
+    path: str | None = None
+    filesystem: Any = None
+    storage_options: dict[str, Any] | None = None
+    catalog_kwargs: dict[str, Any] | None = None
+    table_identifier: str | None = None
+    data_format: ReaderFormat | None = None
+
+
+class Catalog(ABC):
+    """What knows where tables are. Subclass it and give an instance as `catalog=` to readers and writers of tables."""
+
+    @abstractmethod
+    def resolve(
+        self, table: str, *, reader: ReaderFormat, mode: CatalogAccessMode = CatalogAccessMode.READ
+    ) -> ResolvedSource:
+        """Where a table is and how to get at it, for one reader."""
+
+
+class DatabricksUnityCatalog(Catalog):
+    """Databricks' Unity Catalog, asked over its REST interface for a table's place and for credentials that last an hour or so.
+
+    Args:
+        url: the workspace, "https://...".
+        token: an access token for it.
+        credential_provider: has `get_host()` and `get_token()` instead.
+        region: that of the bucket, for tables on S3.
+
+    Raises ValueError unless there is a provider, or a URL and a token. Asking it raises RuntimeError with the catalog's answer.
+    """
+
+    def __init__(
+        self,
+        *,
+        url: str | None = None,
+        token: str | None = None,
+        credential_provider: Any = None,
+        region: str | None = None,
+    ) -> None:
+        if credential_provider is None and not (url and token):
+            raise ValueError("DatabricksUnityCatalog wants url= and token=, or a credential_provider=")
+        self.url = url
+        self.token = token
+        self.credential_provider = credential_provider
+        self.region = region
+
+    def resolve(
+        self, table: str, *, reader: ReaderFormat, mode: CatalogAccessMode = CatalogAccessMode.READ
+    ) -> ResolvedSource:
+        if reader is ReaderFormat.ICEBERG:
+            host, token = self._access()
+            catalog, _, rest = table.partition(".")
+            named = {"type": "rest", "uri": f"{host}/api/2.1/unity-catalog/iceberg-rest"}
+            return ResolvedSource(
+                catalog_kwargs={**named, "token": token, "warehouse": catalog},
+                table_identifier=rest,
+                data_format=reader,
+            )
+        about = self._about(table)
+        place = about.get("storage_location")
+        if not place:
+            raise RuntimeError(f"the catalog knows {table!r}, but not where it is stored: {about}")
+        operation = "READ" if mode is CatalogAccessMode.READ else "READ_WRITE"
+        given = self._ask(
+            "temporary-table-credentials", {"table_id": about.get("table_id"), "operation": operation}
+        )
+        options = _storage_options(given, self.region)
+        filesystem = _filesystem(given, self.region) if reader is ReaderFormat.PARQUET else None
+        return ResolvedSource(
+            path=place,
+            filesystem=filesystem,
+            storage_options=options,
+            data_format=_format_of(about),
+        )
+
+    def infer_format(self, table: str) -> ReaderFormat | None:
+        """What a table is stored as, None if it is nothing that can be read."""
+        return _format_of(self._about(table))
+
+    def _about(self, table: str) -> dict[str, Any]:
+        return self._ask(f"tables/{urllib.parse.quote(table, safe='')}")
+
+    def _access(self) -> tuple[str, str]:
+        provider = self.credential_provider
+        host = str(provider.get_host() if provider is not None else self.url)
+        token = str(provider.get_token() if provider is not None else self.token)
+        if "://" not in host:
+            host = f"https://{host}"
+        return host.rstrip("/"), token
+
+    def _ask(self, what: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        host, token = self._access()
+        request = urllib.request.Request(
+            f"{host}/api/2.1/unity-catalog/{what}",
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
+                found: dict[str, Any] = json.load(answer)
+                return found
+        except urllib.error.HTTPError as error:
+            said = error.read(2000).decode(errors="replace")
+            raise RuntimeError(
+                f"the catalog at {host} answered {error.code} when asked for {what}: {said}"
+            ) from None
+        except urllib.error.URLError as error:
+            raise RuntimeError(f"the catalog at {host} cannot be reached: {error.reason}") from None
+
+
+def _format_of(about: dict[str, Any]) -> ReaderFormat | None:
+    said = str(about.get("data_source_format") or "").lower()
+    return ReaderFormat(said) if said in {each.value for each in ReaderFormat} else None
+
+
+def _storage_options(given: dict[str, Any], region: str | None) -> dict[str, Any]:
+    """Credentials under the names that deltalake wants."""
+    aws, azure = given.get("aws_temp_credentials"), given.get("azure_user_delegation_sas")
+    google = given.get("gcp_oauth_token")
+    if aws:
+        options = {
+            "AWS_ACCESS_KEY_ID": aws["access_key_id"],
+            "AWS_SECRET_ACCESS_KEY": aws["secret_access_key"],
+            "AWS_SESSION_TOKEN": aws["session_token"],
+        }
+        region = region or os.environ.get("AWS_REGION")
+        return {**options, "AWS_REGION": region} if region else options
+    if azure:
+        return {"AZURE_STORAGE_SAS_TOKEN": azure["sas_token"]}
+    return {"GOOGLE_OAUTH_TOKEN": google["oauth_token"]} if google else {}
+
+
+def _filesystem(given: dict[str, Any], region: str | None) -> Any:
+    """A filesystem with the credentials; None for places that need none."""
+    from pyarrow import fs  # only those who ask a catalog need it here
+
+    aws, google = given.get("aws_temp_credentials"), given.get("gcp_oauth_token")
+    if aws:
+        return fs.S3FileSystem(
+            access_key=aws["access_key_id"],
+            secret_key=aws["secret_access_key"],
+            session_token=aws["session_token"],
+            region=region or os.environ.get("AWS_REGION"),
+        )
+    if google:
+        end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
+        return fs.GcsFileSystem(access_token=google["oauth_token"], credential_token_expiration=end)
+    if given.get("azure_user_delegation_sas"):
+        raise NotImplementedError(
+            "Parquet tables on Azure cannot be read through a catalog; give a filesystem= of adlfs, or use read_delta"
+        )
+    return None
+
+
+def resolved(
+    function: str,
+    catalog: Any,
+    table: Any,
+    reader: ReaderFormat,
+    mode: CatalogAccessMode = CatalogAccessMode.READ,
+) -> ResolvedSource:
+    """What a catalog says of a table. Raises TypeError for what is no catalog, ValueError for several tables."""
+    if not hasattr(catalog, "resolve"):
+        raise TypeError(
+            f"catalog of {function} is a skate.data.Catalog, not a {type(catalog).__name__}: {catalog!r:.80}"
+        )
+    if isinstance(table, (list, tuple)):
+        if len(table) != 1:
+            raise ValueError(f"{function} with a catalog takes the name of one table, not {table!r:.120}")
+        table = table[0]
+    found: ResolvedSource = catalog.resolve(str(table), reader=reader, mode=mode)
+    return found

@@ -1,0 +1,156 @@
+"""Pipelines that can be run again: rows that a run has written are left out by the next one.
+
+With `DataContext.get_current().checkpoint_config` set, each task of a write enters the ids of its rows under `checkpoint_path`
+once they are written. A run that was cut short is repeated as it is, and reads on behind what was written. Files of tasks that
+were cut off in between are deleted first, so that no row is there twice; other datasinks may be given rows of such tasks twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from skate.data.block.names import known
+from skate.data.checkpoint_config import CheckpointBackend as CheckpointBackend
+from skate.data.checkpoint_config import CheckpointConfig as CheckpointConfig
+from skate.data.checkpoint_config import InvalidCheckpointingConfig as InvalidCheckpointingConfig
+from skate.data.plan.operators import Operator, Steps
+from skate.data.source.datasink import Datasink, SaveMode
+from skate.data.source.files.filesystems import resolve
+from skate.data.source.files.sink import FileDatasink
+
+#: The number of a task, behind the id of a write, in the names of files.
+_TASK_LETTERS = len("_000000")
+
+
+class Checkpoint:
+    """What is kept of a pipeline that writes: files of ids, one a task that has written."""
+
+    def __init__(self, config: CheckpointConfig) -> None:
+        self.config = config
+        (self.path,), self.filesystem = resolve(config.checkpoint_path, config.filesystem)
+
+    def written(self) -> pa.Array | None:
+        """The ids of rows that are written; None if there are none."""
+        import pyarrow.parquet as pq  # only runs with checkpoints need it
+
+        found = []
+        for info in self._files():
+            with self.filesystem.open_input_file(info.path) as file:
+                found.append(pq.read_table(file).column(self.config.id_column))
+        if not found:
+            return None
+        return pa.chunked_array([chunk for each in found for chunk in each.chunks]).combine_chunks()
+
+    def _files(self, ending: str = ".parquet") -> list[Any]:
+        from pyarrow import fs  # as above
+
+        selector = fs.FileSelector(self.path, allow_not_found=True)
+        return [info for info in self.filesystem.get_file_info(selector) if info.path.endswith(ending)]
+
+    def begin(self, datasink: Any) -> None:
+        """Delete the files of tasks of earlier runs that were cut off before their rows were entered, and note this run.
+
+        With the note of an earlier run gone, tasks of it that still run take their files away themselves.
+        """
+        if not isinstance(datasink, FileDatasink) or not datasink.own_names:
+            return
+        entered = {_name_of(info.path) for info in self._files()}
+        for info in self._files(".begun"):
+            run = _name_of(info.path)
+            self.filesystem.delete_file(info.path)
+            for path in datasink._all_files():
+                name = _name_of(path).lstrip(".")
+                if name.startswith(run) and name[: len(run) + _TASK_LETTERS] not in entered:
+                    datasink.filesystem.delete_file(path)
+        self.filesystem.create_dir(self.path, recursive=True)
+        with self.filesystem.open_output_stream(f"{self.path}/{datasink.write_uuid}.begun"):
+            pass
+
+    def check(self, datasink: Any) -> None:
+        """Raise ValueError for a datasink whose rows are only there once all are, or that replaces what is there."""
+        own = type(datasink).on_write_complete
+        in_files = isinstance(datasink, FileDatasink)
+        if own is not Datasink.on_write_complete and not in_files:
+            raise ValueError(
+                f"{datasink.get_name()} commits all rows at once, so a run that failed has written none, and there is nothing to "
+                f"enter in a checkpoint; set checkpoint_config to None"
+            )
+        if in_files and datasink.mode not in (SaveMode.APPEND,):
+            raise ValueError(
+                f"with a checkpoint files are added to those that are there: use mode='append', not {datasink.mode.value!r}"
+            )
+
+    def enter(self, ids: pa.ChunkedArray, datasink: Any, name: str, result: Any) -> None:
+        """Keep the ids that a task has written. The file appears when it is whole."""
+        import pyarrow.parquet as pq  # as above
+
+        if isinstance(datasink, FileDatasink) and datasink.own_names and self._is_over(datasink):
+            for path in result or ():
+                datasink.filesystem.delete_file(path)
+            return
+        self.filesystem.create_dir(self.path, recursive=True)
+        with self.filesystem.open_output_stream(f"{self.path}/.{name}.part") as file:
+            pq.write_table(pa.table({self.config.id_column: ids}), file)
+        self.filesystem.move(f"{self.path}/.{name}.part", f"{self.path}/{name}.parquet")
+
+    def _is_over(self, datasink: FileDatasink) -> bool:
+        """Whether another run has begun since."""
+        from pyarrow import fs  # as above
+
+        info = self.filesystem.get_file_info(f"{self.path}/{datasink.write_uuid}.begun")
+        return bool(info.type == fs.FileType.NotFound)
+
+    def forget(self) -> None:
+        """Delete it, if that is asked for."""
+        if self.config.delete_checkpoint_on_success:
+            for info in [*self._files(), *self._files(".begun")]:
+                self.filesystem.delete_file(info.path)
+
+    def ids_of(self, table: pa.Table) -> pa.ChunkedArray:
+        """The ids of a block's rows. Raises KeyError if a step has dropped them."""
+        return table.column(known(table.column_names, self.config.id_column))
+
+
+def _name_of(path: str) -> str:
+    """The last part of a path, without what a first dot behind its first letter begins."""
+    last = path.rpartition("/")[2]
+    return last[:1] + last[1:].partition(".")[0]
+
+
+class SkipWritten:
+    """A step: rows whose id is among those that are written go."""
+
+    def __init__(self, checkpoint: Checkpoint, ids: pa.Array) -> None:
+        self.checkpoint = checkpoint
+        self.ids = ids
+
+    def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        import pyarrow.compute as pc  # as above
+
+        for table in given:
+            column = self.checkpoint.ids_of(table)
+            ids = self.ids if self.ids.type == column.type else self.ids.cast(column.type)
+            yield table.filter(pc.invert(pc.is_in(column, value_set=ids)))
+
+
+def skipping(plan: Operator, checkpoint: Checkpoint) -> Operator:
+    """A plan whose source leaves out what is written. Raises ValueError for a plan with several sources."""
+    ids = checkpoint.written()
+    sources = [each for each in plan.walk() if not each.inputs]
+    if len(sources) != 1:
+        raise ValueError(
+            f"a checkpoint needs a pipeline with one source, and this one has {len(sources)}; set checkpoint_config to None"
+        )
+    if ids is None:
+        return plan
+    step = Steps((sources[0],), (SkipWritten(checkpoint, ids),), "SkipWritten")
+
+    def behind(operator: Operator) -> Operator:
+        if operator is sources[0]:
+            return step
+        return operator.over(*map(behind, operator.inputs))
+
+    return behind(plan)

@@ -1,0 +1,87 @@
+"""Settings of checkpoints, which `skate.data.checkpoint` keeps: the column that tells rows apart, and where they are."""
+
+from __future__ import annotations
+
+import enum
+import os
+from typing import Any
+
+
+class InvalidCheckpointingConfig(ValueError):
+    """A checkpoint configuration that cannot be."""
+
+
+class CheckpointBackend(enum.Enum):
+    """Where checkpoints are: in a bucket, or in files."""
+
+    CLOUD_OBJECT_STORAGE = "CLOUD_OBJECT_STORAGE"
+    FILE_STORAGE = "FILE_STORAGE"
+
+
+class CheckpointConfig:
+    """Which column tells rows apart, and where it is kept which of them are written.
+
+    Args:
+        id_column: a column of the source whose values are all different, and which all steps keep.
+        checkpoint_path: a directory, as path or URL, that all nodes see; by default one under RAY_DATA_CHECKPOINT_PATH_BUCKET.
+        delete_checkpoint_on_success: forget it when a run has ended well.
+        override_filesystem: a `pyarrow.fs` filesystem for the path.
+        override_backend, write_num_threads, checkpoint_path_partition_filter, checkpoint_filter_cls, checkpoint_manager_cls:
+            taken for compatibility; classes of one's own raise NotImplementedError.
+
+    Raises InvalidCheckpointingConfig, a ValueError, without a column or a path.
+    """
+
+    DEFAULT_CHECKPOINT_PATH_BUCKET_ENV_VAR = "RAY_DATA_CHECKPOINT_PATH_BUCKET"
+    DEFAULT_CHECKPOINT_PATH_DIR = "ray_data_checkpoint"
+
+    def __init__(
+        self,
+        id_column: str | None = None,
+        checkpoint_path: str | None = None,
+        *,
+        delete_checkpoint_on_success: bool = True,
+        override_filesystem: Any = None,
+        override_backend: CheckpointBackend | None = None,
+        write_num_threads: int = 3,
+        checkpoint_path_partition_filter: Any = None,
+        checkpoint_filter_cls: Any = None,
+        checkpoint_manager_cls: Any = None,
+    ) -> None:
+        if not isinstance(id_column, str) or not id_column:
+            raise InvalidCheckpointingConfig(
+                f"id_column is the name of a column whose values are all different, not {id_column!r}"
+            )
+        if checkpoint_path is None:
+            bucket = os.environ.get(self.DEFAULT_CHECKPOINT_PATH_BUCKET_ENV_VAR)
+            if not bucket:
+                raise InvalidCheckpointingConfig(
+                    f"checkpoint_path is not given, nor is {self.DEFAULT_CHECKPOINT_PATH_BUCKET_ENV_VAR} set; give one of them"
+                )
+            checkpoint_path = f"{bucket.rstrip('/')}/{self.DEFAULT_CHECKPOINT_PATH_DIR}"
+        if checkpoint_filter_cls is not None or checkpoint_manager_cls is not None:
+            raise NotImplementedError("classes of one's own for checkpoints are not carried; leave them out")
+        self.id_column = id_column
+        self.checkpoint_path = checkpoint_path
+        self.delete_checkpoint_on_success = delete_checkpoint_on_success
+        self.filesystem = override_filesystem
+        in_files = "://" not in checkpoint_path or checkpoint_path.startswith("file://")
+        self.backend = override_backend or (
+            CheckpointBackend.FILE_STORAGE if in_files else CheckpointBackend.CLOUD_OBJECT_STORAGE
+        )
+        self.write_num_threads = write_num_threads
+        self.checkpoint_path_partition_filter = checkpoint_path_partition_filter
+
+    def __repr__(self) -> str:
+        return f"CheckpointConfig(id_column={self.id_column!r}, checkpoint_path={self.checkpoint_path!r})"
+
+
+def config_of(value: Any) -> CheckpointConfig | None:
+    """A configuration from what a program sets: one, its arguments as a dict, or None."""
+    if value is None or isinstance(value, CheckpointConfig):
+        return value
+    if isinstance(value, dict):
+        return CheckpointConfig(**value)
+    raise TypeError(
+        f"checkpoint_config is a CheckpointConfig, a dict of its arguments or None, not {value!r}"
+    )

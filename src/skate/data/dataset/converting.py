@@ -1,0 +1,50 @@
+"""Datasets as the data frames of other systems; each needs that system's package."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.data import block as blocks
+from skate.data.dataset.base import DatasetBase
+from skate.data.random_access_dataset import RandomAccessDataset
+from skate.data.source.optional import library
+
+
+class Converting(DatasetBase):
+    """Datasets as the data frames of other systems, and as rows by key."""
+
+    def to_dask(self, meta: Any = None, verify_meta: bool = True) -> Any:
+        """A `dask.dataframe.DataFrame` of a partition for each block; needs dask. The blocks are computed now."""
+        delayed = library("dask", "to_dask", "dask[dataframe]").delayed
+        frames = library("dask.dataframe", "to_dask", "dask[dataframe]")
+        parts = [delayed(blocks.to_batch)(table, "pandas") for table in self._tables()]
+        if not parts:
+            import pandas as pd  # as dask does
+
+            return frames.from_pandas(pd.DataFrame(), npartitions=1)
+        return frames.from_delayed(parts, meta=meta, verify_meta=verify_meta)
+
+    def to_daft(self) -> Any:
+        """A `daft.DataFrame`; needs daft."""
+        return library("daft", "to_daft", "daft").from_arrow(blocks.concat(list(self._tables())))
+
+    def to_modin(self) -> Any:
+        """A `modin.pandas.DataFrame`; needs modin."""
+        return library("modin.pandas", "to_modin", "modin").DataFrame(self._frame())
+
+    def to_spark(self, spark: Any) -> Any:
+        """A `pyspark.sql.DataFrame` of a session, which all rows go to from this process; needs pyspark."""
+        library("pyspark", "to_spark", "pyspark")
+        return spark.createDataFrame(self._frame())
+
+    def to_mars(self) -> Any:
+        """A `mars.dataframe.DataFrame`; needs mars, which is no longer kept up."""
+        return library("mars.dataframe", "to_mars", "pymars").DataFrame(self._frame())
+
+    def _frame(self) -> Any:
+        return blocks.to_batch(blocks.concat(list(self._tables())), "pandas")
+
+    def to_random_access_dataset(self, key: str, num_workers: int | None = None) -> RandomAccessDataset:
+        """The rows by the values of a column, sorted by it and held by `num_workers` actors: see `RandomAccessDataset`."""
+        made: Any = self
+        return RandomAccessDataset(made, key, num_workers)

@@ -1,0 +1,122 @@
+"""What runs took, as numbers: one record a run, kept for `list_stats_summaries` if that is asked for."""
+
+from __future__ import annotations
+
+import collections
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skate.data.execution.executor import Executor
+
+#: Summaries that are kept at most, the latest.
+_KEPT = 1000
+_collected: collections.deque[DatasetStatsSummary] = collections.deque(maxlen=_KEPT)
+
+
+@dataclass(frozen=True)
+class OperatorStatsSummary:
+    """What one operator did: rows and bytes that came out, seconds of work, pieces of work."""
+
+    operator_name: str
+    rows_in: int
+    rows_out: int
+    bytes_out: int
+    blocks: int
+    tasks: int
+    work_seconds: float
+
+
+@dataclass(frozen=True)
+class DatasetStatsSummary:
+    """What one run did.
+
+    Attributes:
+        operators_stats: by operator, sources first.
+        time_total_s: seconds from its start to its end.
+        base_name: the dataset's name.
+        text: what `Dataset.stats()` says.
+        parents: empty; what came before is part of the same run.
+    """
+
+    operators_stats: list[OperatorStatsSummary]
+    time_total_s: float
+    base_name: str
+    text: str
+    dataset_uuid: str = ""
+    number: int = 0
+    parents: list[DatasetStatsSummary] = field(default_factory=list)
+    extra_metrics: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def num_rows_per_s(self) -> float:
+        """Rows of the result by the second."""
+        rows = self.operators_stats[-1].rows_out if self.operators_stats else 0
+        return rows / self.time_total_s if self.time_total_s else 0.0
+
+    def get_total_wall_time(self) -> float:
+        """Seconds from start to end."""
+        return self.time_total_s
+
+    def get_total_time_all_blocks(self) -> float:
+        """Seconds of work, all pieces together."""
+        return sum(each.work_seconds for each in self.operators_stats)
+
+    def get_total_cpu_time(self) -> float:
+        """Seconds of work, all pieces together: what each waits for is not taken out."""
+        return self.get_total_time_all_blocks()
+
+    def runtime_metrics(self) -> str:
+        """The share of each operator in the work, as text."""
+        total = self.get_total_time_all_blocks()
+        lines = ["Runtime Metrics:"]
+        for each in self.operators_stats:
+            share = 100 * each.work_seconds / total if total else 0.0
+            lines.append(f"* {each.operator_name}: {each.work_seconds:.3f} s ({share:.1f} %)")
+        return "\n".join([*lines, f"* Total: {self.time_total_s:.3f} s"])
+
+    def to_string(
+        self,
+        already_printed: set[str] | None = None,
+        include_parent: bool = True,
+        add_global_stats: bool = True,
+    ) -> str:
+        """What `Dataset.stats()` says."""
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"DatasetStatsSummary({self.base_name}, {self.time_total_s:.3f} s)\n{self.text}"
+
+
+def summary_of(run: Executor | None, name: str | None, uuid: str = "") -> DatasetStatsSummary:
+    """What a run did; of none, a summary without operators."""
+    if run is None:
+        return DatasetStatsSummary([], 0.0, name or "Dataset", "", uuid)
+    operators = [
+        OperatorStatsSummary(
+            each.name,
+            each.tally.rows_in,
+            each.tally.rows_out,
+            each.tally.bytes_out,
+            len(each.tally.rows_of_blocks),
+            each.tasks,
+            sum(each.tally.seconds),
+        )
+        for each in run.topology.operators
+    ]
+    return DatasetStatsSummary(operators, run.seconds, name or "Dataset", run.report(), uuid)
+
+
+def collect(run: Executor, name: str | None) -> None:
+    """Keep what a run did, and log it, as its settings ask for."""
+    if run.context.enable_stats_summary_collection:
+        _collected.append(summary_of(run, name))
+    if run.context.enable_auto_log_stats:
+        import logging  # only runs that log need it
+
+        logging.getLogger("skate.data").info("%s", run.report())
+
+
+def list_stats_summaries() -> list[DatasetStatsSummary]:
+    """What the runs of this process did, the latest last, since `DataContext.enable_stats_summary_collection` is set."""
+    return list(_collected)

@@ -1,0 +1,77 @@
+"""Settings of parts that have several: retries of tables in other systems, and what is taken so that programs that set it run."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class ShuffleStrategy(str, enum.Enum):
+    """Ways to shuffle that other engines choose among; taken, as there is one way here."""
+
+    SORT_SHUFFLE_PULL_BASED = "sort_shuffle_pull_based"
+    SORT_SHUFFLE_PUSH_BASED = "sort_shuffle_push_based"
+    HASH_SHUFFLE = "hash_shuffle"
+    SHUFFLE_V2 = "shuffle_v2"
+    GPU_SHUFFLE = "gpu_shuffle"
+
+
+@dataclass
+class AutoscalingConfig:
+    """When pools of actors grow and shrink; taken: a pool here grows when all of its actors are busy."""
+
+    actor_pool_util_upscaling_threshold: float = 1.75
+    actor_pool_util_downscaling_threshold: float = 0.5
+    actor_pool_max_upscaling_delta: int | None = None
+
+
+@dataclass
+class LanceConfig:
+    """How often reading and writing Lance tables is tried."""
+
+    read_fragments_errors_to_retry: list[str] = field(default_factory=lambda: ["LanceError(IO)"])
+    read_fragments_max_attempts: int = 10
+    read_fragments_retry_max_backoff_s: int = 32
+    write_fragments_errors_to_retry: list[str] = field(default_factory=lambda: ["LanceError(IO)"])
+    write_fragments_max_attempts: int = 10
+    write_fragments_retry_max_backoff_s: int = 32
+
+
+@dataclass
+class IcebergConfig:
+    """How often writing Iceberg tables, and asking their catalog, is tried."""
+
+    write_file_max_attempts: int = 10
+    write_file_retry_max_backoff_s: int = 32
+    catalog_max_attempts: int = 5
+    catalog_retry_max_backoff_s: int = 16
+    catalog_retried_errors: list[str] = field(default_factory=lambda: ["429", "500", "502", "503"])
+    read_file_tasks_sequentially: bool = True
+
+
+@dataclass
+class DeltaConfig:
+    """How often a commit of a Delta table is tried."""
+
+    commit_max_attempts: int = 5
+    commit_retry_max_backoff_s: int = 16
+    commit_retried_errors: list[str] = field(default_factory=lambda: ["429", "500", "502", "503"])
+    credential_refresh_enabled: bool = True
+
+
+@dataclass
+class HangingExecutionIssueDetectorConfig:
+    """When a task counts as hanging; taken."""
+
+    op_task_stats_min_count: int = 10
+    op_task_stats_std_factor: float = 10
+    detection_time_interval_s: float = 30.0
+
+
+@dataclass
+class IssueDetectorsConfiguration:
+    """What looks after runs; taken."""
+
+    hanging_detector_config: Any = field(default_factory=HangingExecutionIssueDetectorConfig)
+    detectors: list[Any] = field(default_factory=list)

@@ -1,0 +1,60 @@
+"""Which errors of a user's function are tried again, and how often, as the settings of a dataset say."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+#: How often a call in a pool of actors is tried again where only `actor_task_retry_on_errors` is set.
+ACTOR_RETRIES = 3
+
+
+class Retries:
+    """How often a call that raised is made again.
+
+    Args:
+        times: how often at most.
+        errors: True for all errors; patterns for those whose message has one of them, as text or as a regular expression; or
+            types of errors.
+    """
+
+    def __init__(self, times: int, errors: Any) -> None:
+        self.times = times
+        self.errors = errors if isinstance(errors, bool) else tuple(errors)
+
+    def again(self, error: BaseException, tried: int) -> bool:
+        """Whether a call that has been made again `tried` times is made once more."""
+        if tried >= self.times:
+            return False
+        if isinstance(self.errors, bool):
+            return self.errors
+        return any(_is_meant(each, error) for each in self.errors)
+
+
+def _is_meant(pattern: Any, error: BaseException) -> bool:
+    if isinstance(pattern, type):
+        return isinstance(error, pattern)
+    text = f"{type(error).__name__}: {error}"
+    if pattern in text:
+        return True
+    try:
+        return re.search(pattern, text) is not None
+    except re.error:  # a text that is no expression
+        return False
+
+
+def retries_of(context: Any, in_actors: bool) -> Retries | None:
+    """What the settings say of functions in tasks, or in actors; None if nothing is tried again."""
+    if context.max_map_retries > 0 and context.retried_map_errors:
+        return Retries(context.max_map_retries, context.retried_map_errors)
+    if in_actors and context.actor_task_retry_on_errors:
+        return Retries(ACTOR_RETRIES, context.actor_task_retry_on_errors)
+    return None
+
+
+def retries_of_constructors(context: Any) -> Retries | None:
+    """What the settings say of constructors of classes in actors; None if they are not tried again."""
+    if not context.actor_init_retry_on_errors or not context.actor_init_max_retries:
+        return None
+    most = context.actor_init_max_retries
+    return Retries(most if most > 0 else 1 << 30, context.actor_init_retry_on_errors)
