@@ -77,6 +77,7 @@ MENDED = {
     2249: "the same",
     3465: "a result is let go, and the task that gave it runs again for the sake of another",
     4434: "a stream is run again on another node, and fails before it comes to what its reader has had",
+    6833: "a call is to be tried again, of an actor that is on its way out",
 }
 
 

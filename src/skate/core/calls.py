@@ -237,7 +237,7 @@ class Calls:
 
     def retry(self, task: Task) -> None:
         """A call failed with an error that its caller wants tried again."""
-        self._send_or_stall(task.actor, task)
+        self._ready(task.actor, task)  # which may be on its way out by now
 
     def answered(self, worker: Worker) -> None:
         """A call has been answered: the actor may be done for good."""

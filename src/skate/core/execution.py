@@ -190,6 +190,8 @@ class Execution:
         if task.kind == CREATION:
             node.calls.constructed(task, worker, status, returns)
             return
+        if template.max_calls and task.kind != METHOD:  # first, for what follows may look for a worker
+            self._count_call(worker, template)
         again = status == m.FAILED and retriable and task.retries != 0 and not task.cancelled
         if again:
             task.retries -= task.retries > 0
@@ -208,8 +210,6 @@ class Execution:
                 node.calls.retry(task)
             node.calls.answered(worker)
             return
-        if template.max_calls:
-            self._count_call(worker, template)
         if again:
             node.scheduler.requeue(task)
         node.scheduler.finished(worker, task)
