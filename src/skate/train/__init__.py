@@ -15,6 +15,7 @@ _HOMES = {
         "LoggingConfig",
         "RunConfig",
         "ScalingConfig",
+        "SyncConfig",
     ),
     "skate.train.data_config": ("DataConfig",),
     "skate.train.errors": (

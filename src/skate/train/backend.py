@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +15,8 @@ class Backend:
 
     #: Whether workers that share a node may use each other's GPUs.
     share_cuda_visible_devices = False
+    #: Whether the workers are replicas that fail one by one; without effect here.
+    has_replica_groups = False
 
     def on_start(self, worker_group: WorkerGroup, backend_config: Any) -> None:
         """Called once all workers are there and know their ranks."""
@@ -31,6 +35,20 @@ class BackendConfig:
     def backend_cls(self) -> type[Backend]:
         """The backend that these settings are for."""
         return Backend
+
+    @property
+    def train_func_context(self) -> Callable[[], contextlib.AbstractContextManager[Any]]:
+        """Makes what is entered around the training function, in the worker."""
+        return contextlib.nullcontext
+
+    @property
+    def framework(self) -> Any:
+        """The name of the framework, None if there is none."""
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings that may be shown."""
+        return {}
 
     @property
     def preload(self) -> tuple[str, ...]:

@@ -216,6 +216,16 @@ class FailureConfig:
 
 
 @dataclass
+class SyncConfig:
+    """Of older programs; `RunConfig(sync_config=...)` is refused, since what is reported goes to the storage at once."""
+
+    sync_period: int = 300
+    sync_timeout: int = 1800
+    sync_artifacts: bool = False
+    sync_artifacts_on_checkpoint: bool = True
+
+
+@dataclass
 class LoggingConfig:
     """How much of what the library itself says is shown: a level of `logging`, such as "INFO"."""
 

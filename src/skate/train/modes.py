@@ -41,7 +41,7 @@ class ReportedCheckpoint:
 
     checkpoint: Checkpoint
     metrics: dict[str, Any]
-    status: ReportedCheckpointStatus = ReportedCheckpointStatus.COMMITTED
+    status: ReportedCheckpointStatus
 
 
 #: A function of a checkpoint, and keywords from the task config, that returns metrics to be added.

@@ -37,6 +37,10 @@ class NamedOutput(io.TextIOWrapper):
         unfinished[0] = text[-1:] != "\n"
         return super().write(text)
 
+    def rename(self, name: str) -> None:
+        """What stands in front of this process's lines from here on; for libraries whose actors learn later who they are."""
+        current_name[0] = name
+
 
 def take_over() -> None:
     """Replace sys.stdout and sys.stderr; called once, in a fresh worker."""

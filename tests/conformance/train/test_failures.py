@@ -190,7 +190,7 @@ def test_rank_that_returns_without_a_report_the_others_wait_in(tmp_path):
             train.report({"a": 1})
 
     with pytest.raises(
-        train.WorkerGroupError, match=r"rank 0 wait in report\(\) number 1, which rank 1 never came to"
+        train.WorkerGroupError, match=r"rank 0 waits in report\(\) number 1, which rank 1 never came to"
     ):
         trainer(loop, tmp_path).fit()
 

@@ -11,16 +11,23 @@ from datetime import datetime
 from typing import Any
 
 import skate
-from skate.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError, RayTaskError
+from skate.exceptions import (
+    ActorDiedError,
+    ActorPlacementGroupRemoved,
+    ActorUnavailableError,
+    ActorUnschedulableError,
+    GetTimeoutError,
+    RayTaskError,
+)
 from skate.train.backend import BackendConfig
 from skate.train.checkpoint import Checkpoint
 from skate.train.configs import RunConfig, ScalingConfig
+from skate.train.controller import cluster
 from skate.train.controller import machine as machines
-from skate.train.controller.failures import described, told_by_others
+from skate.train.controller.failures import described, late, never_came, told_by_others
 from skate.train.controller.group import WorkerGroup
 from skate.train.controller.history import History
 from skate.train.controller.machine import Machine
-from skate.train.controller.room import fitting_together, why_not
 from skate.train.controller.validating import Validations
 from skate.train.data_config import DataConfig
 from skate.train.errors import (
@@ -41,6 +48,14 @@ LATE_SECONDS = float(os.environ.get("SKATE_TRAIN_LATE_SECONDS", "60"))
 #: And after so long the run fails.
 HUNG_SECONDS = float(os.environ.get("SKATE_TRAIN_HUNG_SECONDS", "1800"))
 _LOOK_SECONDS = 1.0
+_START_ERRORS = (
+    ActorDiedError,
+    ActorUnavailableError,
+    ActorUnschedulableError,
+    ActorPlacementGroupRemoved,
+    RayTaskError,
+    OSError,
+)
 
 
 @dataclass
@@ -74,6 +89,7 @@ class Controller:
         self.history = History(run.folder, run.run_config.checkpoint_config)
         self.validations = Validations(run.validation, self.history)
         self.group: WorkerGroup | None = None
+        self._next_start: machines.Start | None = None
         self._training: dict[Any, int] = {}
         self._news: dict[Any, int] = {}
         self._told_late: set[tuple[str, int]] = set()
@@ -96,9 +112,14 @@ class Controller:
         self.history.load()
         self.history.note(event="begin", run=self.run.name, pid=os.getpid())
         try:
-            self._do(self.machine.begin(self._room(at_least=self.run.scaling.min_workers)))
+            cluster.check(self.run.scaling)
+            self._do(self.machine.begin(self._room()))
             while self.machine.state not in (machines.FINISHED, machines.ERRORED):
-                self._wait()
+                start, self._next_start = self._next_start, None
+                if start is not None:
+                    self._start(start)
+                else:
+                    self._wait()
             self.validations.finish()
             self.history.note(event="finished")
             return self.value
@@ -109,7 +130,7 @@ class Controller:
     def _do(self, actions: Sequence[machines.Action]) -> None:
         for action in actions:
             if isinstance(action, machines.Start):
-                self._start(action)
+                self._next_start = action
             elif isinstance(action, machines.Stop):
                 self._stop(action.reason)
             elif isinstance(action, machines.Commit):
@@ -129,9 +150,12 @@ class Controller:
         if action.delay:
             time.sleep(action.delay)
         run = self.run
-        self.history.note(event="start", attempt=action.attempt, workers=action.workers)
+        if cluster.await_capacity(run.scaling):
+            self.machine.fit(self._room())
+        workers = self.machine.workers
+        self.history.note(event="start", attempt=action.attempt, workers=workers)
         try:
-            self.group = group = WorkerGroup(action.workers, run.scaling, run.run_config.worker_runtime_env)
+            self.group = group = WorkerGroup(workers, run.scaling, run.run_config.worker_runtime_env)
             shards = run.data_config.configure(
                 run.datasets, len(group), group.workers, [each["node"] for each in group.where]
             )
@@ -145,19 +169,31 @@ class Controller:
                 session.checkpoints = self.history.reported()
             group.set_up(sessions, run.backend)
             self._training = {
-                worker.train.remote(run.function, run.config): rank
+                worker.train.remote(run.function, run.config, run.backend.train_func_context): rank
                 for rank, worker in enumerate(group.workers)
             }
             self._news = {worker.news.remote(): rank for rank, worker in enumerate(group.workers)}
-        except (ActorDiedError, ActorUnavailableError, RayTaskError, OSError) as error:
-            if isinstance(error, RayTaskError) and self.run.run_config.failure_config is not None:
-                limit = self.run.run_config.failure_config.controller_failure_limit
-                if limit < 0:  # what fails in code, and not for want of something, fails again
-                    self.machine.state = machines.ERRORED
-                    raise ControllerError(error) from error
-            self._do(self.machine.start_failed(error, self._room(run.scaling.min_workers)))
+        except _START_ERRORS as error:
+            self._start_failed(error)
             return
         self._do(self.machine.started())
+
+    def _start_failed(self, error: Exception) -> None:
+        failure = self.machine.failure
+        if isinstance(error, RayTaskError) and failure.controller_failure_limit < 0:
+            # What fails in code, and not for want of something, fails again.
+            self.machine.state = machines.ERRORED
+            raise ControllerError(error) from error
+        actions = self.machine.start_failed(error, self._room())
+        again = [
+            f"; trying again in {each.delay:.1f} s" for each in actions if isinstance(each, machines.Start)
+        ]
+        print(
+            f"skate.train: the workers could not be started: {type(error).__name__}: {error}{''.join(again)}",
+            file=sys.stderr,
+            flush=True,
+        )
+        self._do(actions)
 
     def _stop(self, reason: str) -> None:
         self._training.clear()
@@ -168,27 +204,9 @@ class Controller:
             self.history.note(event="stop", reason=reason)
             group.close()
 
-    def _room(self, at_least: int) -> int:
-        """How many workers the cluster has room for now, as far as resources tell; at least what the run cannot do without.
-
-        Raises:
-            ValueError: the whole cluster, empty, has no room for that.
-        """
-        scaling = self.run.scaling
-        bundle = scaling._resources_per_worker_not_none
-        nodes = [node["Resources"] for node in skate.nodes() if node["Alive"]]
-        problem = why_not(bundle, nodes, scaling.min_workers, scaling.placement_strategy)
-        if problem:
-            raise ValueError(problem)
-        if not scaling.elasticity_enabled:
-            return scaling.max_workers
-        free = skate.available_resources()
-        spread = [_scaled(node, free, skate.cluster_resources()) for node in nodes]
-        held = len(self.group) if self.group is not None else 0
-        return max(
-            at_least,
-            held + fitting_together(bundle, spread, scaling.max_workers - held, scaling.placement_strategy),
-        )
+    def _room(self) -> int:
+        """How many workers the cluster has room for now; at least the fewest that the run goes on with."""
+        return cluster.room(self.run.scaling, self.group.held if self.group is not None else {})
 
     # -- what workers tell
 
@@ -276,13 +294,7 @@ class Controller:
         text = described(first, stuck, self.machine.workers)
         self.history.note(event="failure", ranks=[rank for rank, _ in first], error=text)
         self._text = text
-        self._do(self.machine.failed(first, self._room_or_least(), bool(self._lost)))
-
-    def _room_or_least(self) -> int:
-        try:
-            return self._room(self.run.scaling.min_workers)
-        except ValueError:  # the cluster is smaller now; the next start waits or fails with this
-            return self.run.scaling.min_workers
+        self._do(self.machine.failed(first, self._room(), bool(self._lost)))
 
     def _lost_nodes(self, failures: Sequence[tuple[int, Exception]]) -> dict[str, list[int]]:
         """The nodes that are gone, with the ranks that died on them; what others failed of then are consequences."""
@@ -354,12 +366,7 @@ class Controller:
         if self.machine.state != machines.RUNNING:
             return
         for meeting, missing in self.machine.gone_without():
-            what = "report()" if meeting.kind == "report" else "a collective"
-            error = RuntimeError(
-                f"{_ranks(sorted(meeting.came))} wait in {what} number {meeting.number + 1}, which {_ranks(missing)} never "
-                f"came to: the training function has returned there; all ranks must call {what} equally often"
-            )
-            self._take_failures([(missing[0], error)])
+            self._take_failures([(missing[0], RuntimeError(never_came(meeting, missing)))])
             return
         for meeting, missing in self.machine.late(now, LATE_SECONDS):
             key = (meeting.kind, meeting.number)
@@ -367,7 +374,7 @@ class Controller:
             if key in self._told_late and not hung:
                 continue
             self._told_late.add(key)
-            text = self._late_text(meeting, missing, now)
+            text = late(meeting, missing, now - meeting.since, self._stacks(missing))
             if hung:
                 self._take_failures([(missing[0], TimeoutError(text))])
                 return
@@ -378,21 +385,8 @@ class Controller:
             and now - self._looked_for_room >= scaling.elastic_resize_monitor_interval_s
         ):
             if self._looked_for_room:
-                self._do(self.machine.room_found(self._room_or_least()))
+                self._do(self.machine.room_found(self._room()))
             self._looked_for_room = now
-
-    def _late_text(self, meeting: machines.Meeting, missing: list[int], now: float) -> str:
-        stacks = self._stacks(missing)
-        what = "report()" if meeting.kind == "report" else "a collective"
-        lines = [
-            f"{_ranks(sorted(meeting.came))} have waited {now - meeting.since:.0f} s in {what} number {meeting.number + 1} for "
-            f"{_ranks(missing)}"
-        ]
-        for rank, stack in stacks.items():
-            lines.append(
-                f"rank {rank} is here:\n{stack}" if stack else f"rank {rank} does not say where it is"
-            )
-        return "\n".join(lines)
 
     # -- the end
 
@@ -423,15 +417,3 @@ class RunContext:
     def get_run_config(self) -> RunConfig:
         """The settings of the run."""
         return self.run_config
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    return f"rank{'s' * (len(ranks) != 1)} {', '.join(map(str, ranks))}"
-
-
-def _scaled(node: dict[str, float], free: dict[str, float], total: dict[str, float]) -> dict[str, float]:
-    """A node's share of what is free; with one node exactly that."""
-    return {
-        name: amount * free.get(name, 0.0) / total[name] if total.get(name) else 0.0
-        for name, amount in node.items()
-    }

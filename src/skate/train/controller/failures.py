@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from skate.train.controller.machine import Meeting
+
 #: Words in errors of ranks that have only lost touch with one that failed before.
 _ECHOES = (
     "connection closed by peer",
@@ -43,6 +45,37 @@ def described(failures: Sequence[tuple[int, Exception]], stuck: Mapping[int, str
             else f"rank {other} was still running"
         )
     return "\n".join(lines)
+
+
+def never_came(meeting: Meeting, missing: Sequence[int]) -> str:
+    """Ranks wait for others that have returned already."""
+    what = _what(meeting)
+    return (
+        f"{_ranks(sorted(meeting.came), 'waits', 'wait')} in {what} number {meeting.number + 1}, which {_ranks(missing)} never "
+        f"came to: the training function has returned there; all ranks must call {what} equally often"
+    )
+
+
+def late(meeting: Meeting, missing: Sequence[int], seconds: float, stacks: Mapping[int, str]) -> str:
+    """Ranks wait for others that run on elsewhere, and where those are."""
+    came = _ranks(sorted(meeting.came), "has", "have")
+    lines = [
+        f"{came} waited {seconds:.0f} s in {_what(meeting)} number {meeting.number + 1} for {_ranks(missing)}"
+    ]
+    for rank, stack in stacks.items():
+        lines.append(
+            f"rank {rank} is here:\n{stack.rstrip()}" if stack else f"rank {rank} does not say where it is"
+        )
+    return "\n".join(lines)
+
+
+def _what(meeting: Meeting) -> str:
+    return "report()" if meeting.kind == "report" else "a collective"
+
+
+def _ranks(ranks: Sequence[int], one: str = "", several: str = "") -> str:
+    names = ", ".join(map(str, ranks))
+    return f"rank {names} {one}".rstrip() if len(ranks) == 1 else f"ranks {names} {several}".rstrip()
 
 
 def _text(error: Exception) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import skate
 from skate.train.backend import Backend, BackendConfig
 from skate.train.configs import ScalingConfig
+from skate.train.controller import cluster
 from skate.train.controller.ranks import places
 from skate.train.worker.actor import TrainWorker
 from skate.train.worker.session import Place
@@ -38,16 +40,15 @@ class WorkerGroup:
     def _start(self, workers: int, runtime_env: Any) -> None:
         scaling = self.scaling
         bundle = dict(scaling._resources_per_worker_not_none)
-        wanted = dict(bundle)
-        if scaling.accelerator_type:
-            wanted[f"accelerator_type:{scaling.accelerator_type}"] = 0.001
         given: dict[str, Any] = {}
         if scaling.label_selector is not None:
             labels = scaling.label_selector
             given["bundle_label_selector"] = (
                 labels[:workers] if isinstance(labels, list) else [dict(labels) for _ in range(workers)]
             )
-        self._group = placement_group([wanted] * workers, strategy=scaling.placement_strategy, **given)
+        self._group = placement_group(
+            [cluster.wanted(scaling)] * workers, strategy=scaling.placement_strategy, **given
+        )
         options: dict[str, Any] = {
             "num_cpus": bundle.pop("CPU", 0),
             "num_gpus": bundle.pop("GPU", 0),
@@ -75,6 +76,11 @@ class WorkerGroup:
         self.workers = [made[position] for position in order]
         self.where = [where[position] for position in order]
 
+    @property
+    def held(self) -> Counter[str]:
+        """How many workers there are, by node."""
+        return Counter(each["node"] for each in self.where)
+
     # -- what backends use
 
     def __len__(self) -> int:
@@ -96,17 +102,26 @@ class WorkerGroup:
         """Call a function in one worker and wait."""
         return skate.get(self.execute_single_async(rank, func, *args, **kwargs))
 
+    def get_resources_per_worker(self) -> dict[str, float]:
+        """What each worker was given, by resource."""
+        return dict(self.scaling._resources_per_worker_not_none)
+
     # -- what the controller uses
 
     def set_up(self, sessions: Sequence[Any], config: BackendConfig) -> None:
         """Give the workers their part of the run, and set the framework up in them."""
         address, port = self.where[0]["ip"], self.execute_single(0, _free_port)
         waits = []
+        backend = config.backend_cls()
+        visible = shared_gpus(self.where) if backend.share_cuda_visible_devices else {}
         for worker, place, session in zip(self.workers, self.places, sessions, strict=True):
-            waits.append(worker.environ.remote(environment(place, address, port)))
+            values = environment(place, address, port)
+            gpus = visible.get(self.where[place.world_rank]["node"])
+            if gpus:
+                values["CUDA_VISIBLE_DEVICES"] = gpus
+            waits.append(worker.environ.remote(values))
             waits.append(worker.begin.remote(session))
         skate.get(waits)
-        backend = config.backend_cls()
         self._backend = (backend, config)
         backend.on_start(self, config)
         backend.on_training_start(self, config)
@@ -137,6 +152,16 @@ def environment(place: Place, address: str, port: int) -> dict[str, str]:
         "NODE_RANK": str(place.node_rank),
         "MASTER_ADDR": address,
         "MASTER_PORT": str(port),
+    }
+
+
+def shared_gpus(where: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The GPUs of all workers of a node, by node: seeing those of the others, they reach them, and LOCAL_RANK counts them."""
+    found: dict[str, set[str]] = {}
+    for each in where:
+        found.setdefault(each["node"], set()).update(map(str, each["gpus"]))
+    return {
+        node: ",".join(sorted(gpus, key=lambda gpu: (len(gpu), gpu))) for node, gpus in found.items() if gpus
     }
 
 

@@ -113,11 +113,15 @@ class Machine:
     def _start(self, room: int, delay: float = 0.0) -> Start:
         self.state = STARTING
         self.attempt += 1
-        self.workers = min(max(room, self.scaling.min_workers), self.scaling.max_workers)
+        self.fit(room)
         self.returned.clear()
         self.failures.clear()
         self.meetings.clear()
         return Start(self.workers, self.attempt, delay)
+
+    def fit(self, room: int) -> None:
+        """There is room for so many workers, as seen just before they are started."""
+        self.workers = min(max(room, self.scaling.min_workers), self.scaling.max_workers)
 
     def started(self) -> list[Action]:
         """The group runs."""

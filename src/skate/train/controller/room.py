@@ -29,6 +29,12 @@ def fitting_together(bundle: Resources, nodes: Sequence[Resources], most: int, s
     return fitting(bundle, nodes, most, apart=strategy == "STRICT_SPREAD")
 
 
+def most_by_sums(bundle: Resources, free: Resources, most: int) -> int:
+    """How many bundles there can be at most by what is free in all, wherever that is."""
+    counts = [int((free.get(name, 0.0) + _EPSILON) / amount) for name, amount in bundle.items() if amount > 0]
+    return min([most, *counts])
+
+
 def why_not(bundle: Resources, nodes: Sequence[Resources], wanted: int, strategy: str) -> str:
     """In words, what a cluster lacks for so many workers; empty if it lacks nothing."""
     fits = fitting_together(bundle, nodes, wanted, strategy)

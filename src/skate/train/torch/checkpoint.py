@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from skate.train.checkpoint import Checkpoint
+from skate.train.framework_checkpoint import FrameworkCheckpoint
 
 
-class TorchCheckpoint(Checkpoint):
+class TorchCheckpoint(FrameworkCheckpoint):
     """A folder with a model, or its weights, in one file."""
 
     MODEL_FILENAME = "model.pt"
@@ -19,18 +19,21 @@ class TorchCheckpoint(Checkpoint):
     @classmethod
     def from_state_dict(cls, state_dict: dict[str, Any], *, preprocessor: Any = None) -> TorchCheckpoint:
         """A checkpoint of a model's weights."""
-        return cls._of(state_dict)
+        return cls._of(state_dict, preprocessor)
 
     @classmethod
     def from_model(cls, model: torch.nn.Module, *, preprocessor: Any = None) -> TorchCheckpoint:
         """A checkpoint of a whole model; its class must be importable where it is loaded."""
-        return cls._of(model)
+        return cls._of(model, preprocessor)
 
     @classmethod
-    def _of(cls, what: Any) -> TorchCheckpoint:
+    def _of(cls, what: Any, preprocessor: Any) -> TorchCheckpoint:
         folder = tempfile.mkdtemp(prefix="checkpoint_")
         torch.save(what, os.path.join(folder, cls.MODEL_FILENAME))
-        return cls(folder)
+        made = cls(folder)
+        if preprocessor is not None:
+            made.set_preprocessor(preprocessor)
+        return made
 
     def get_model(self, model: torch.nn.Module | None = None) -> torch.nn.Module:
         """The model; weights are loaded into `model`, which is needed if the checkpoint has only those.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -33,6 +35,17 @@ class TorchConfig(BackendConfig):
     @property
     def backend_cls(self) -> type[Backend]:
         return TorchBackend
+
+    @property
+    def train_func_context(self) -> Callable[[], contextlib.AbstractContextManager[Any]]:
+        return on_own_device
+
+    @property
+    def framework(self) -> Any:
+        return "torch"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"backend": self.backend, "init_method": self.init_method, "timeout_s": self.timeout_s}
 
     @property
     def preload(self) -> tuple[str, ...]:
@@ -70,11 +83,23 @@ def _join(backend: str, init_method: str, timeout_s: int) -> None:
     )
 
 
-def local_device_index() -> int:
-    """The index, among the GPUs that this process sees, of the first that is its own."""
+@contextlib.contextmanager
+def on_own_device() -> Iterator[None]:
+    """The thread of the training function has this worker's GPU as its current one."""
+    import torch  # in workers
+
     import skate  # workers have it
 
-    own = skate.get_runtime_context().get_accelerator_ids().get("GPU", [])
+    if skate.get_runtime_context().get_accelerator_ids().get("GPU") and torch.cuda.is_available():
+        torch.cuda.set_device(local_device_index())
+    yield
+
+
+def local_device_index(gpu: Any = None) -> int:
+    """The index, among the GPUs that this process sees, of one that is its own; of the first of those if none is named."""
+    import skate  # workers have it
+
+    own = [gpu] if gpu is not None else skate.get_runtime_context().get_accelerator_ids().get("GPU", [])
     visible = [each for each in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if each]
     return visible.index(str(own[0])) if own and str(own[0]) in visible else 0
 

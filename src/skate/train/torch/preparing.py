@@ -39,8 +39,7 @@ def get_devices() -> list[torch.device]:
     own = skate.get_runtime_context().get_accelerator_ids().get("GPU", [])
     if not own:
         return [torch.device("cpu")]
-    first = local_device_index()
-    return [torch.device(f"cuda:{first + index}") for index in range(len(own))]
+    return [torch.device(f"cuda:{local_device_index(gpu)}") for gpu in own]
 
 
 def prepare_model(

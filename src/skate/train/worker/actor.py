@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from skate.train.worker import calling
 from skate.train.worker import session as sessions
 from skate.train.worker.calling import call
 from skate.train.worker.session import Session
@@ -52,17 +53,21 @@ class TrainWorker:
         """This worker's part of the run."""
         self._session = session
         self._rank = session.place.world_rank
+        rename = getattr(sys.stdout, "rename", None)
+        if rename is not None:  # else somebody has put another stream in its place
+            rename(f"TrainWorker rank={self._rank}")
         sessions.begin(session)
 
     # -- during
 
-    def train(self, function: Callable[..., Any], config: Any) -> Any:
-        """Run the training function; what rank 0 returns is the run's."""
+    def train(self, function: Callable[..., Any], config: Any, around: Callable[[], Any]) -> Any:
+        """Run the training function within what the framework wants around it; what rank 0 returns is the run's."""
         session = self._session
         assert session is not None
         self._thread = threading.get_ident()
         try:
-            value = call(function, config)
+            with around():
+                value = call(function, config)
             session.settle_uploads(wait=True)
         finally:
             session.close()
@@ -85,10 +90,8 @@ class TrainWorker:
         if frame is None:
             return ""
         lines = traceback.extract_stack(frame)
-        own = [
-            line for line in lines if os.sep + os.path.join("skate", "worker") + os.sep not in line.filename
-        ]
-        return "".join(traceback.format_list(own or lines))
+        begins = [at for at, line in enumerate(lines) if line.filename == calling.__file__]
+        return "".join(traceback.format_list(lines[begins[-1] + 1 :] if begins else lines))
 
     def end(self, reason: str) -> None:
         """The run ends or starts anew: waits of the training function are given up."""

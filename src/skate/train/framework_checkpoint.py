@@ -1,0 +1,29 @@
+"""Checkpoints of a framework's models, which may carry the preprocessor of their data."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from skate.train.checkpoint import Checkpoint
+
+_KEY = "preprocessor"
+
+
+class FrameworkCheckpoint(Checkpoint):
+    """A checkpoint that a preprocessor can be put into."""
+
+    def get_preprocessor(self) -> Any:
+        """The preprocessor that was put in, None if none was. Reading it runs code from the checkpoint, as unpickling does."""
+        found = self.get_metadata().get(_KEY)
+        if found is None:
+            return None
+        import cloudpickle  # few checkpoints have one
+
+        return cloudpickle.loads(base64.b64decode(found))
+
+    def set_preprocessor(self, preprocessor: Any) -> None:
+        """Put a preprocessor in, in the place of one that is there."""
+        import cloudpickle  # as above
+
+        self.update_metadata({_KEY: base64.b64encode(cloudpickle.dumps(preprocessor)).decode()})
