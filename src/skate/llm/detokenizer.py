@@ -1,0 +1,93 @@
+"""Text of tokens as they come: characters that lie over several tokens are held until they are whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+#: What a decoder puts in place of bytes that are no character, or not yet one.
+_REPLACED = "\ufffd"
+#: Tokens that are decoded again for each new one, at most, and how many of them an unfinished character can lie over.
+_WINDOW_MAX = 24
+_SURE = 8
+
+
+class Detokenizer:
+    """The text of a growing list of tokens, a part at a time; the parts together are what all tokens decode to.
+
+    A window of tokens is decoded for each one: the tokens since the text was last whole, and those of the part before, since
+    some decoders treat the first token of a text in a special way. A replacement character at the end may become another
+    character with the next token, and is held. All that stands before it is final: the bytes of an unfinished character make
+    exactly one.
+    """
+
+    def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
+        self._decode = decode
+        self._tokens: list[int] = []
+        self._whole = 0  # where in the window the text was last whole
+        self._given = 0  # characters of the window that are out
+
+    def __call__(self, token: int) -> str:
+        """The text that is new with a token."""
+        self._tokens.append(token)
+        text = self._decode(self._tokens)
+        held = text.endswith(_REPLACED)
+        end = len(text) - held
+        new = text[self._given : end]
+        self._given = max(self._given, end)
+        if not held and (new or len(self._tokens) > _WINDOW_MAX):
+            self._tokens = self._tokens[self._whole :]
+            self._whole = len(self._tokens)
+            self._given = len(self._decode(self._tokens))
+        elif len(self._tokens) > _WINDOW_MAX:
+            self._shorten(text)
+        return new
+
+    def _shorten(self, text: str) -> None:
+        """Forget the first tokens of a window of much that is no text, where they surely have nothing to do with the rest."""
+        first, rest = self._tokens[:-_SURE], self._tokens[-_SURE:]
+        before = self._decode(first)
+        if before + self._decode(rest) == text:
+            self._tokens, self._whole = rest, 0
+            self._given -= len(before)
+
+    def rest(self) -> str:
+        """What is held at the end."""
+        text = self._decode(self._tokens)[self._given :]
+        self._given += len(text)
+        return text
+
+
+class StopTexts:
+    """Finds the first of several texts in a text that comes in parts, and holds what may be the start of one."""
+
+    def __init__(self, stops: Sequence[str], include: bool = False) -> None:
+        self._stops = tuple(stops)
+        self._include = include
+        self._held = ""
+
+    def __call__(self, text: str) -> tuple[str, str | None]:
+        """What of the text can go out, and the stop text if one is now there."""
+        if not self._stops:
+            return text, None
+        text = self._held + text
+        found = [(at, -len(stop), stop) for stop in self._stops if (at := text.find(stop)) >= 0]
+        if found:
+            at, _, stop = min(found)
+            self._held = ""
+            return text[: at + len(stop) if self._include else at], stop
+        keep = max(_overlap(text, stop) for stop in self._stops)
+        self._held = text[len(text) - keep :]
+        return text[: len(text) - keep], None
+
+    def rest(self) -> str:
+        """What was held and is no stop text after all."""
+        text, self._held = self._held, ""
+        return text
+
+
+def _overlap(text: str, stop: str) -> int:
+    """How many characters at the end of a text are the start of a stop text."""
+    for size in range(min(len(text), len(stop) - 1), 0, -1):
+        if text.endswith(stop[:size]):
+            return size
+    return 0

@@ -1,0 +1,91 @@
+"""LoRA adapters of a model, side by side: loaded when first asked for, the one that was used longest ago goes first."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from skate.llm.errors import Overloaded, UnknownModel
+from skate.llm.installed import library
+
+#: What peft calls rows of a batch that go through no adapter.
+_NO_ADAPTER = "__base__"
+
+
+class Adapters:
+    """The adapters of one model.
+
+    Args:
+        model: without adapters.
+        folder: has each adapter in a folder of its name; None if names are folders.
+        most: how many are held at once.
+    """
+
+    def __init__(self, model: Any, folder: str | None, most: int) -> None:
+        self.model = model
+        self._folder = folder
+        self._most = most
+        self._held: OrderedDict[str, None] = OrderedDict()
+        self._off = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those that are loaded."""
+        return tuple(self._held)
+
+    def path(self, name: str) -> str:
+        """Where an adapter lies. Raises UnknownModel if there is none; names may not lead out of the folder."""
+        path = name
+        if self._folder is not None:
+            folder = os.path.realpath(self._folder)
+            path = os.path.realpath(os.path.join(folder, name))
+            if os.path.commonpath([folder, path]) != folder or path == folder:
+                raise UnknownModel(name)
+        if not os.path.isfile(os.path.join(path, "adapter_config.json")):
+            raise UnknownModel(name)
+        return path
+
+    def load(self, name: str, used: Collection[str]) -> None:
+        """Have an adapter, in place of another if there are as many as can be; `used` are those that must stay."""
+        if name in self._held:
+            self._held.move_to_end(name)
+            return
+        path = self.path(name)
+        peft = library("peft", f"the LoRA adapter {name}")
+        if len(self._held) >= self._most:
+            old = next((each for each in self._held if each not in used), None)
+            if old is None:
+                raise Overloaded(
+                    f"all {self._most} adapters that fit are in use; try again, or raise max_loras"
+                )
+            self.model.delete_adapter(_key(old))
+            del self._held[old]
+        if isinstance(self.model, peft.PeftModel):
+            self.model.load_adapter(path, adapter_name=_key(name), is_trainable=False)
+        else:
+            self.model = peft.PeftModel.from_pretrained(self.model, path, adapter_name=_key(name)).eval()
+        self.model.eval()
+        self._held[name] = None
+        self._off = False  # a new adapter is switched on
+
+    def rows(self, names: Sequence[str | None]) -> dict[str, Any]:
+        """The argument of the model's call that gives each row its adapter."""
+        if not self._held:
+            return {}
+        wants = any(name is not None for name in names)
+        if wants == self._off:
+            if wants:
+                self.model.base_model.enable_adapter_layers()
+            else:
+                self.model.base_model.disable_adapter_layers()
+            self._off = not wants
+        if not wants:
+            return {}
+        return {"adapter_names": [_NO_ADAPTER if name is None else _key(name) for name in names]}
+
+
+def _key(name: str) -> str:
+    """A name as peft takes it: it becomes part of the names of modules, which have no dots or slashes."""
+    return "a_" + name.encode().hex()

@@ -1,0 +1,105 @@
+"""One answer while it is generated: its prompt, its tokens, its text, and whether it is at its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from skate.llm.detokenizer import Detokenizer, StopTexts
+from skate.llm.embedded.sampler import Choice
+from skate.llm.output import Increment, TokenLogprob
+
+if TYPE_CHECKING:
+    from skate.llm.embedded.stream import Stream
+
+
+@dataclass(eq=False)
+class Answer:
+    """One of a request's answers.
+
+    Args:
+        request_id, index: whose, and which of them.
+        prompt: its tokens.
+        choice: how tokens are chosen.
+        limit: tokens to generate at most.
+        ends: tokens that end it without a reason of their own: the model's.
+        stop_tokens: tokens that end it and are its stop reason.
+        text, stops: turn tokens into text, and find stop texts.
+        stream: where increments go.
+        adapter: a LoRA adapter's name.
+        arrived: time of the clock that the engine uses, seconds.
+    """
+
+    request_id: str
+    index: int
+    prompt: list[int]
+    choice: Choice
+    limit: int
+    ends: frozenset[int]
+    stop_tokens: frozenset[int]
+    text: Detokenizer
+    stops: StopTexts
+    stream: Stream
+    adapter: str | None = None
+    arrived: float = 0.0
+    slot: int = -1
+    #: How many of its tokens, prompt first, have keys in the cache.
+    cached: int = 0
+    tokens: list[int] = field(default_factory=list)
+    finished: bool = False
+
+    @property
+    def prefilling(self) -> bool:
+        """Whether tokens of the prompt are still to be computed."""
+        return self.cached < len(self.prompt)
+
+    def barred(self) -> frozenset[int]:
+        """Tokens that may not come now: those that would end it too early."""
+        if len(self.tokens) < self.choice.params.min_tokens:
+            return self.ends | self.stop_tokens
+        return frozenset()
+
+    def take(self, token: int, logprob: TokenLogprob | None, now: float) -> Increment:
+        """What is new with a token."""
+        self.tokens.append(token)
+        count = len(self.tokens)
+        new = Increment(
+            self.index,
+            "",
+            [token],
+            None if logprob is None else [logprob],
+            None,
+            None,
+            len(self.prompt),
+            count,
+        )
+        if count == 1:
+            new.ttft_s = now - self.arrived
+        if token in self.ends or token in self.stop_tokens:
+            # Its text is no part of the answer, its number is.
+            new.finish_reason = "stop"
+            new.stop_reason = token if token in self.stop_tokens else None
+            new.text = self._last("")
+        else:
+            text = self.text(token)
+            if count >= self.choice.params.min_tokens:
+                new.text, stop = self.stops(text)
+                if stop is not None:
+                    new.finish_reason, new.stop_reason = "stop", stop
+            else:
+                new.text = text
+            if new.finish_reason is None and count >= self.limit:
+                new.finish_reason = "length"
+                new.text += self._last("")
+        self.finished = new.finish_reason is not None
+        return new
+
+    def aborted(self) -> Increment:
+        """The end of an answer that nobody wants any more."""
+        self.finished = True
+        return Increment(self.index, "", [], None, "abort", None, len(self.prompt), len(self.tokens))
+
+    def _last(self, text: str) -> str:
+        """What detokenizer and stop texts hold, with a stop text that only ends there cut off."""
+        out, stop = self.stops(text + self.text.rest())
+        return out if stop is not None else out + self.stops.rest()

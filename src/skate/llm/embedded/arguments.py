@@ -1,0 +1,79 @@
+"""The arguments of the embedded engine: vLLM's names where they mean something on a CPU."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, fields
+from typing import Any
+
+#: Arguments of vLLM's that change nothing here: they are about GPUs, or about how fast the same is done.
+IGNORED = frozenset(
+    {
+        "block_size", "compilation_config", "cpu_offload_gb", "data_parallel_size", "device", "disable_custom_all_reduce",
+        "disable_log_requests", "disable_log_stats", "distributed_executor_backend", "enable_auto_tool_choice",
+        "enable_chunked_prefill", "enable_log_requests", "enable_lora", "enable_prefix_caching", "enforce_eager",
+        "gpu_memory_utilization", "kv_cache_dtype", "load_format", "max_cpu_loras", "max_logprobs", "max_lora_rank", "max_loras",
+        "runner", "convert", "scheduling_policy", "served_model_name", "swap_space", "task", "task_type", "tokenizer_mode",
+        "use_tqdm_on_load",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class EmbeddedArguments:
+    """What the embedded engine can be told.
+
+    Args:
+        max_model_len: tokens of prompt and answer together; None for what the model was made for, 4,096 at most.
+        max_num_seqs: answers that are generated at once.
+        max_num_batched_tokens: prompt tokens that one step computes at most, so that running answers are not held up.
+        max_pending: requests that wait for a place; more are refused as Overloaded. None for no limit.
+        kv_cache_memory_bytes: for the keys and values of all places; fewer places if they would take more. None for a quarter
+            of the machine's memory.
+        dtype: "auto" is float32, in which CPUs are fastest; "bfloat16" halves the memory.
+        num_threads: of torch; None for what torch has.
+        seed: for requests that give none; None for different answers each time.
+        trust_remote_code: whether code that comes with the model may run.
+        chat_template: a Jinja template, or a file with one, in place of the model's own.
+    """
+
+    max_model_len: int | None = None
+    max_num_seqs: int = 32
+    max_num_batched_tokens: int = 512
+    max_pending: int | None = None
+    kv_cache_memory_bytes: int | None = None
+    dtype: str = "auto"
+    num_threads: int | None = None
+    seed: int | None = None
+    trust_remote_code: bool = False
+    chat_template: str | None = None
+
+    @classmethod
+    def of(cls, kwargs: dict[str, Any]) -> EmbeddedArguments:
+        """Arguments as given to any engine. Raises ValueError for what this one does not do or know."""
+        for name in ("tensor_parallel_size", "pipeline_parallel_size"):
+            if int(kwargs.get(name) or 1) != 1:
+                raise ValueError(
+                    f"{name}={kwargs[name]}: the embedded engine runs a model in one process; "
+                    "leave it out, or use vLLM on GPUs"
+                )
+        if kwargs.get("quantization"):
+            raise ValueError(
+                "quantization: the embedded engine has none; use dtype='bfloat16', or vLLM on GPUs"
+            )
+        known = [each.name for each in fields(cls)]
+        parallel = {"tensor_parallel_size", "pipeline_parallel_size", "quantization"}
+        for name in kwargs:
+            if name not in known and name not in IGNORED and name not in parallel:
+                near = difflib.get_close_matches(name, known, 1)
+                meant = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(known)}"
+                raise ValueError(f"the embedded engine has no argument {name}{meant}")
+        return cls(**{name: value for name, value in kwargs.items() if name in known})
+
+    def __post_init__(self) -> None:
+        for name in ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "num_threads"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is 1 or more, not {value}")
+        if self.dtype not in ("auto", "float32", "float", "bfloat16", "float16", "half"):
+            raise ValueError(f"dtype is auto, float32, bfloat16 or float16, not {self.dtype!r}")

@@ -1,0 +1,205 @@
+"""The embedded engine: transformers on the CPU behind the seam that vLLM is behind as well."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncGenerator, Sequence
+
+import torch
+
+from skate.llm.detokenizer import Detokenizer, StopTexts
+from skate.llm.embedded.answer import Answer
+from skate.llm.embedded.arguments import EmbeddedArguments
+from skate.llm.embedded.batcher import Batcher, EmbedRequest
+from skate.llm.embedded.model import Model
+from skate.llm.embedded.sampler import Choice
+from skate.llm.embedded.stream import Stream
+from skate.llm.engine import EngineArgs
+from skate.llm.errors import BadRequest, EngineStopped, NotSupported, Overloaded, PromptTooLong
+from skate.llm.output import Embedding, Increment, ModelInfo
+from skate.llm.sampling import SamplingParams
+from skate.llm.tokenizer import TransformersText
+
+
+class EmbeddedEngine:
+    """A model of transformers, batched anew at each step by a thread of its own.
+
+    Raises, at `start`, what loading the model raises, and ValueError for arguments that it does not have.
+    """
+
+    def __init__(self, args: EngineArgs) -> None:
+        self._args = args
+        self._given = EmbeddedArguments.of(args.kwargs)
+        self._batcher = Batcher(self._load)
+        self._numbers = itertools.count()
+        self._own_ids: dict[str, list[str]] = {}
+
+    def _load(self) -> Model:
+        if self._given.num_threads is not None:
+            torch.set_num_threads(self._given.num_threads)
+        source = self._args.tokenizer or self._args.model
+        self.text = TransformersText(source, self._given.trust_remote_code)
+        if self._given.chat_template is not None:
+            self.text.tokenizer.chat_template = _template(self._given.chat_template)
+        return Model(self._args, self._given)
+
+    async def start(self) -> None:
+        """Load the model."""
+        self._model = await asyncio.to_thread(self._batcher.start)
+
+    def info(self) -> ModelInfo:
+        """What is known of the model."""
+        model = self._model
+        return ModelInfo(
+            self._args.model,
+            "embedded",
+            model.limit,
+            1 if model.embeds else model.cache.slots,
+            model.vocabulary,
+            tuple(model.end_tokens),
+            model.adapters.names,
+            model.parameters,
+        )
+
+    async def generate(
+        self,
+        prompt: str | Sequence[int],
+        params: SamplingParams,
+        request_id: str,
+        adapter: str | None = None,
+    ) -> AsyncGenerator[Increment, None]:
+        """Increments of the answers as they come."""
+        tokens = self._tokens(prompt)
+        self._check(tokens, params)
+        stream = Stream(params.n)
+        # Ids of callers may come twice at once; an abort must not reach the other.
+        own_id = f"{request_id}#{next(self._numbers)}"
+        answers = [self._answer(own_id, index, tokens, params, adapter, stream) for index in range(params.n)]
+        self._own_ids.setdefault(request_id, []).append(own_id)
+        try:
+            self._batcher.add(answers)
+            while not stream.ended:
+                yield await stream.next()
+        finally:
+            self._own_ids[request_id].remove(own_id)
+            if not self._own_ids[request_id]:
+                del self._own_ids[request_id]
+            if not stream.ended:
+                self._batcher.abort(own_id)
+
+    def _answer(
+        self,
+        request_id: str,
+        index: int,
+        prompt: list[int],
+        params: SamplingParams,
+        adapter: str | None,
+        stream: Stream,
+    ) -> Answer:
+        model = self._model
+        seed = params.seed if params.seed is not None else self._given.seed
+        # Each of n answers has numbers of its own; nothing but the request decides which.
+        mixed = None if seed is None else (seed << 16) + index
+        skip = params.skip_special_tokens
+        room = model.limit - len(prompt)
+        return Answer(
+            request_id,
+            index,
+            prompt,
+            Choice(params, prompt, model.vocabulary, mixed),
+            room if params.max_tokens is None else min(params.max_tokens, room),
+            frozenset() if params.ignore_eos else model.end_tokens,
+            frozenset(params.stop_token_ids),
+            Detokenizer(lambda tokens: self.text.decode(tokens, skip)),
+            StopTexts(params.stop, params.include_stop_str_in_output),
+            stream,
+            adapter,
+            self._batcher.clock(),
+        )
+
+    def _tokens(self, prompt: str | Sequence[int]) -> list[int]:
+        tokens = self.text.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        if not tokens:
+            raise BadRequest("the prompt is empty", "prompt")
+        strange = [token for token in tokens if not 0 <= token < self._model.vocabulary]
+        if strange:
+            raise BadRequest(
+                f"token {strange[0]} is none of the model's {self._model.vocabulary} tokens", "prompt"
+            )
+        return tokens
+
+    def _check(self, tokens: list[int], params: SamplingParams) -> None:
+        if not self._batcher.alive:
+            raise EngineStopped("the engine is not running")
+        if self._model.embeds:
+            raise NotSupported("this model makes embeddings; it does not generate text", "model")
+        if params.extra:
+            raise NotSupported(
+                f"the embedded engine does not have {', '.join(sorted(params.extra))}",
+                next(iter(params.extra)),
+            )
+        limit = self._model.limit
+        if len(tokens) >= limit:
+            raise PromptTooLong(len(tokens), limit)
+        for token in params.logit_bias or ():
+            if not 0 <= token < self._model.vocabulary:
+                raise BadRequest(f"logit_bias: there is no token {token}", "logit_bias")
+        most = self._given.max_pending
+        if most is not None and self._batcher.load[1] + params.n > most:
+            raise Overloaded(f"{most} answers wait already (max_pending); try again later")
+
+    async def embed(
+        self, prompt: str | Sequence[int], request_id: str, adapter: str | None = None
+    ) -> Embedding:
+        """The mean of the last layer, of length 1."""
+        tokens = self._tokens(prompt)
+        if len(tokens) > self._model.limit:
+            raise PromptTooLong(len(tokens), self._model.limit)
+        if not self._batcher.alive:
+            raise EngineStopped("the engine is not running")
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[list[float]] = loop.create_future()
+
+        def settle(result: list[float] | Exception) -> None:
+            if found.done():
+                return
+            if isinstance(result, Exception):
+                found.set_exception(result)
+            else:
+                found.set_result(result)
+
+        def done(result: list[float] | Exception) -> None:
+            try:
+                loop.call_soon_threadsafe(settle, result)
+            except RuntimeError:
+                pass  # the loop is closed, and nobody waits any more
+
+        self._batcher.embed(EmbedRequest(tokens, adapter, done))
+        return Embedding(await found, len(tokens))
+
+    async def abort(self, request_id: str) -> None:
+        """End a request."""
+        for own_id in list(self._own_ids.get(request_id, ())):
+            self._batcher.abort(own_id)
+
+    async def check_health(self) -> None:
+        """Raises EngineStopped once the thread has ended."""
+        if not self._batcher.alive:
+            raise EngineStopped("the engine's thread has ended")
+
+    def load(self) -> tuple[int, int]:
+        """Answers that run and that wait."""
+        return self._batcher.load
+
+    async def stop(self) -> None:
+        """End the thread."""
+        await asyncio.to_thread(self._batcher.stop)
+
+
+def _template(given: str) -> str:
+    if "{" not in given and os.path.isfile(given):
+        with open(given) as file:
+            return file.read()
+    return given

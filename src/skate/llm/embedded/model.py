@@ -1,0 +1,237 @@
+"""A model of transformers as the batch wants it: a prompt's part or one token of each answer in, logits out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import psutil
+import torch
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
+
+from skate.llm.embedded.adapters import Adapters
+from skate.llm.embedded.answer import Answer
+from skate.llm.embedded.arguments import EmbeddedArguments
+from skate.llm.embedded.cache import SlotCache, rows_of
+from skate.llm.engine import EngineArgs
+
+#: Context of a model that says nothing of it, and the most that is taken without being asked for.
+_CONTEXT_MAX = 4096
+_DTYPES = {
+    "auto": torch.float32,
+    "float32": torch.float32,
+    "float": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "half": torch.float16,
+}
+
+
+class Model:
+    """Weights, the cache of keys and values, and adapters. Used by one thread."""
+
+    def __init__(self, args: EngineArgs, given: EmbeddedArguments) -> None:
+        self.given = given
+        self.embeds = args.task == "embed"
+        if args.task not in ("generate", "embed"):
+            raise ValueError(
+                f"task {args.task!r}: the embedded engine does generate and embed; use vLLM for others"
+            )
+        options: dict[str, Any] = {
+            "trust_remote_code": given.trust_remote_code,
+            "local_files_only": os.path.isdir(args.model),
+        }
+        self.config: Any = AutoConfig.from_pretrained(args.model, **options)
+        kind: Any = AutoModel if self.embeds else AutoModelForCausalLM
+        self.model: Any = kind.from_pretrained(
+            args.model, dtype=_DTYPES[given.dtype], attn_implementation="sdpa", **options
+        ).eval()
+        self.text_config: Any = self.config.get_text_config()
+        self.vocabulary = int(self.text_config.vocab_size)
+        self.limit = self._context(given.max_model_len)
+        self.end_tokens = self._ends()
+        self.parameters = sum(each.numel() for each in self.model.parameters())
+        self.adapters = Adapters(self.model, args.lora_folder, args.max_loras)
+        self._masks = _MaskMaker(self.text_config, _DTYPES[given.dtype])
+        if not self.embeds:
+            self.cache = SlotCache(self.text_config.num_hidden_layers, self._places(), self.limit)
+
+    def _context(self, asked: int | None) -> int:
+        found = getattr(self.text_config, "max_position_embeddings", None) or getattr(
+            self.text_config, "n_positions", None
+        )
+        most = int(found) if found else _CONTEXT_MAX
+        if asked is not None and found and asked > most:
+            raise ValueError(f"max_model_len={asked} is above the {most} tokens that the model was made for")
+        return asked or min(most, _CONTEXT_MAX)
+
+    def _ends(self) -> frozenset[int]:
+        generation = getattr(self.model, "generation_config", None)
+        found = getattr(generation, "eos_token_id", None)
+        if found is None:
+            found = self.text_config.eos_token_id
+        return frozenset(found if isinstance(found, list) else [] if found is None else [found])
+
+    def _places(self) -> int:
+        """How many answers have room, each as long as the context."""
+        config = self.text_config
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        bytes_each = torch.finfo(_DTYPES[self.given.dtype]).bits // 8
+        one = 2 * config.num_hidden_layers * heads * width * bytes_each * self.limit
+        allowed = self.given.kv_cache_memory_bytes or psutil.virtual_memory().total // 4
+        places = min(self.given.max_num_seqs, allowed // one)
+        if places < 1:
+            raise ValueError(
+                f"the keys and values of one answer of {self.limit} tokens take {one:,} bytes, above "
+                f"kv_cache_memory_bytes={allowed:,}; ask for a smaller max_model_len or give more memory"
+            )
+        return int(places)
+
+    def _run(self, ids: torch.Tensor, adapters: Sequence[str | None], **more: Any) -> Any:
+        return self.adapters.model(input_ids=ids, **self.adapters.rows(adapters), **more)
+
+    def prefill(self, group: Sequence[Answer], size: int) -> torch.Tensor | None:
+        """Compute `size` tokens more of one prompt, or several prompts from their start; `size` is then the longest.
+
+        Returns:
+            Logits behind the last token of each prompt, [answers, vocabulary]; None while a prompt has more.
+        """
+        first = group[0]
+        start = first.cached
+        assert len(group) == 1 or all(each.cached == 0 for each in group)
+        capacity = self._reserved(start + size)
+        parts = [each.prompt[start : start + size] for each in group]
+        # Padded behind: no token sees what comes later, and the padding's keys are written over by the answer's.
+        ids = torch.tensor([part + [0] * (size - len(part)) for part in parts])
+        steps = torch.arange(start, start + size)
+        index = torch.cat([each.slot * capacity + steps for each in group])
+        if start == 0:
+            self.cache.write_to(index, None)
+            mask = self._masks.start(size)
+        else:
+            self.cache.write_to(index, (first.slot, first.slot + 1, start + size))
+            mask = self._masks.behind(start, size)
+        last = sorted({len(part) - 1 for part in parts})
+        out = self._run(
+            ids,
+            [each.adapter for each in group],
+            attention_mask=mask,
+            position_ids=steps.expand(len(group), -1),
+            past_key_values=self.cache,
+            use_cache=True,
+            logits_to_keep=torch.tensor(last),
+        )
+        for each, part in zip(group, parts, strict=True):
+            each.cached += len(part)
+        if first.prefilling:
+            return None
+        at = [last.index(len(part) - 1) for part in parts]
+        logits: torch.Tensor = out.logits[torch.arange(len(group)), at].float()
+        return logits
+
+    def decode(self, holders: Sequence[Answer | None], running: Sequence[Answer]) -> torch.Tensor:
+        """One token more for each answer that runs.
+
+        Args:
+            holders: of all slots up to the highest in use. Those without an answer that runs are computed as well, as that is
+                cheaper than to gather the others; what they write is written over before anything reads it.
+            running: those whose logits are wanted; they have a token that is not yet cached.
+
+        Returns:
+            [running, vocabulary].
+        """
+        wanted = set(map(id, running))
+        tokens, positions = [], []
+        for each in holders:
+            tokens.append([each.tokens[-1] if each is not None and id(each) in wanted else 0])
+            positions.append(each.cached if each is not None else 0)
+        length = max(each.cached for each in running) + 1
+        capacity = self._reserved(max(max(positions) + 1, length))
+        slots = range(len(holders))
+        self.cache.write_to(rows_of(slots, positions, capacity), (0, len(holders), length))
+        at = torch.tensor(positions).unsqueeze(1)
+        out = self._run(
+            torch.tensor(tokens),
+            [None if each is None else each.adapter for each in holders],
+            attention_mask=self._masks.one(positions, at, length),
+            position_ids=at,
+            past_key_values=self.cache,
+            use_cache=True,
+        )
+        logits: torch.Tensor = out.logits[:, -1].float()
+        for each in running:
+            each.cached += 1
+        if len(running) < len(holders):
+            logits = logits[[each.slot for each in running]]
+        return logits
+
+    def _reserved(self, positions: int) -> int:
+        self.cache.reserve(min(positions, self.limit))
+        return self.cache.capacity
+
+    def embed(self, prompts: Sequence[Sequence[int]], adapters: Sequence[str | None]) -> torch.Tensor:
+        """Vectors of length 1: the mean of the last layer over each prompt's tokens."""
+        size = max(map(len, prompts))
+        ids = torch.tensor([[*each, *[0] * (size - len(each))] for each in prompts])
+        mask = torch.tensor([[1] * len(each) + [0] * (size - len(each)) for each in prompts])
+        more = {} if self.embeds else {"use_cache": False, "output_hidden_states": True, "logits_to_keep": 1}
+        out = self._run(ids, adapters, attention_mask=mask, **more)
+        hidden = out.last_hidden_state if self.embeds else out.hidden_states[-1]
+        weights = mask.unsqueeze(-1).to(hidden.dtype)
+        mean = (hidden * weights).sum(1) / weights.sum(1)
+        vectors: torch.Tensor = torch.nn.functional.normalize(mean.float(), dim=-1)
+        return vectors
+
+
+class _MaskMaker:
+    """Which positions a token sees: all up to its own, or the last ones for layers with a window."""
+
+    def __init__(self, config: Any, dtype: torch.dtype) -> None:
+        self._least = torch.finfo(dtype).min
+        self._dtype = dtype
+        kinds = list(dict.fromkeys(getattr(config, "layer_types", None) or ["full_attention"]))
+        window = getattr(config, "sliding_window", None)
+        if not getattr(config, "use_sliding_window", True):
+            window = None
+        if window is not None and getattr(config, "layer_types", None) is None:
+            kinds = ["sliding_attention"]
+        strange = [kind for kind in kinds if kind not in ("full_attention", "sliding_attention")]
+        if strange:
+            raise ValueError(
+                f"the embedded engine has no {', '.join(strange)}, which this model's layers use; use vLLM on a GPU"
+            )
+        self._kinds = kinds
+        self._window = window
+        # Only windows need a mask where the model's own causal one would do.
+        self._own = window is not None and "sliding_attention" in kinds
+
+    def start(self, size: int) -> Any:
+        if not self._own:
+            return None
+        return self._made(torch.arange(size).unsqueeze(1).unsqueeze(0), size)
+
+    def behind(self, start: int, size: int) -> Any:
+        return self._made(torch.arange(start, start + size).unsqueeze(1).unsqueeze(0), start + size)
+
+    def one(self, positions: Sequence[int], at: torch.Tensor, length: int) -> Any:
+        if not self._own and all(each == length - 1 for each in positions):
+            return None
+        return self._made(at.unsqueeze(1), length)
+
+    def _made(self, at: torch.Tensor, length: int) -> Any:
+        """`at` has the position of each token, [rows, tokens, 1]."""
+        columns = torch.arange(length)
+        sees = columns <= at
+        if not self._own:
+            return self._filled(sees)
+        near = sees & (columns > at - int(self._window or 0))
+        # A row of no answer may see nothing at all in a window; any number will do for it, but it has to be one.
+        near[..., 0] |= ~near.any(-1)
+        made = {"full_attention": self._filled(sees), "sliding_attention": self._filled(near)}
+        return made if len(self._kinds) > 1 else made[self._kinds[0]]
+
+    def _filled(self, sees: torch.Tensor) -> torch.Tensor:
+        mask = torch.zeros(sees.shape, dtype=self._dtype).masked_fill_(~sees, self._least)
+        return mask.unsqueeze(1)

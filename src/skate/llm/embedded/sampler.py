@@ -1,0 +1,134 @@
+"""The next token of each answer of a batch, each by its own params and its own random numbers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import torch
+
+from skate.llm.output import TokenLogprob
+from skate.llm.sampling import SamplingParams
+
+
+class Choice:
+    """How one answer's tokens are chosen: its params, its random numbers and, for penalties, what it has had so far.
+
+    A step takes one random number whatever else is in the batch, so an answer with a seed is the same each time.
+    """
+
+    def __init__(
+        self, params: SamplingParams, prompt: Sequence[int], vocabulary: int, seed: int | None
+    ) -> None:
+        self.params = params
+        self._random = random.Random(seed)
+        self._counts: torch.Tensor | None = None
+        self._seen: torch.Tensor | None = None
+        if params.presence_penalty or params.frequency_penalty:
+            self._counts = torch.zeros(vocabulary)
+        if params.repetition_penalty != 1:
+            self._seen = torch.zeros(vocabulary, dtype=torch.bool)
+            self._seen[torch.tensor(prompt)] = True
+        self._bias: tuple[torch.Tensor, torch.Tensor] | None = None
+        if params.logit_bias:
+            self._bias = (
+                torch.tensor(list(params.logit_bias)),
+                torch.tensor(list(params.logit_bias.values())),
+            )
+        self.sorts = not params.greedy and (params.top_p < 1 or params.top_k > 0 or params.min_p > 0)
+        self.changes = self._counts is not None or self._seen is not None or self._bias is not None
+
+    def uniform(self) -> float:
+        """The step's random number, from 0 up to 1."""
+        return self._random.random()
+
+    def change(self, logits: torch.Tensor) -> None:
+        """Apply bias and penalties to one row of logits."""
+        params = self.params
+        if self._bias is not None:
+            logits.index_add_(0, self._bias[0], self._bias[1].to(logits.dtype))
+        if self._seen is not None:
+            by = params.repetition_penalty
+            logits.copy_(torch.where(self._seen, torch.where(logits > 0, logits / by, logits * by), logits))
+        if self._counts is not None:
+            logits.sub_(self._counts, alpha=params.frequency_penalty)
+            logits.sub_((self._counts > 0).to(logits.dtype), alpha=params.presence_penalty)
+
+    def took(self, token: int) -> None:
+        """Remember a token."""
+        if self._counts is not None:
+            self._counts[token] += 1
+        if self._seen is not None:
+            self._seen[token] = True
+
+
+def choose(
+    logits: torch.Tensor, choices: Sequence[Choice], barred: Sequence[Sequence[int]]
+) -> tuple[list[int], list[TokenLogprob | None]]:
+    """A token for each row, and its log probability by the model alone where asked for.
+
+    Args:
+        logits: [rows, vocabulary], float32; changed.
+        choices: one for each row.
+        barred: tokens that a row may not have now.
+    """
+    wants = [row for row, each in enumerate(choices) if each.params.logprobs is not None]
+    plain = torch.log_softmax(logits[wants], -1) if wants else None
+    for row, (each, none_of) in enumerate(zip(choices, barred, strict=True)):
+        if each.changes:
+            each.change(logits[row])
+        if none_of:
+            logits[row, list(none_of)] = -torch.inf
+    tokens: list[int] = logits.argmax(-1).tolist()
+    rows = [row for row, each in enumerate(choices) if not each.params.greedy]
+    if rows:
+        drawn = _drawn(logits[rows] if len(rows) < len(choices) else logits, [choices[row] for row in rows])
+        for row, token in zip(rows, drawn, strict=True):
+            tokens[row] = token
+    for each, token in zip(choices, tokens, strict=True):
+        if each.changes:
+            each.took(token)
+    found: list[TokenLogprob | None] = [None] * len(choices)
+    if plain is not None:
+        for at, row in enumerate(wants):
+            found[row] = _logprob(plain[at], tokens[row], choices[row].params.logprobs or 0)
+    return tokens, found
+
+
+def _drawn(logits: torch.Tensor, choices: Sequence[Choice]) -> list[int]:
+    """Tokens drawn by inverting the cumulative probabilities at one random number for each row."""
+    params = [each.params for each in choices]
+    points = torch.tensor([[each.uniform()] for each in choices], dtype=torch.float64)
+    scaled = logits / torch.tensor([[each.temperature] for each in params])
+    order = None
+    if any(each.sorts for each in choices):
+        scaled, order = scaled.sort(dim=-1, descending=True, stable=True)
+        size = scaled.shape[-1]
+        if any(each.top_k > 0 for each in params):
+            kept = torch.tensor([[each.top_k if each.top_k > 0 else size] for each in params])
+            scaled = scaled.masked_fill(torch.arange(size) >= kept, -torch.inf)
+    likely = scaled.double().softmax(-1)
+    if order is not None:
+        before = likely.cumsum(-1) - likely
+        nucleus = torch.tensor([[each.top_p] for each in params], dtype=torch.float64)
+        least = torch.tensor([[each.min_p] for each in params], dtype=torch.float64) * likely[:, :1]
+        # The likeliest token always stays, so that there is one.
+        out = (before >= nucleus) | (likely < least)
+        out[:, 0] = False
+        likely = likely.masked_fill(out, 0.0)
+    upto = likely.cumsum(-1)
+    # At most the last token that is possible at all, should rounding put the point behind it.
+    at = torch.searchsorted(upto, points * upto[:, -1:], right=True)
+    at = torch.minimum(at, torch.searchsorted(upto, upto[:, -1:].contiguous()))
+    if order is not None:
+        at = order.gather(-1, at)
+    drawn: list[int] = at.squeeze(-1).tolist()
+    return drawn
+
+
+def _logprob(likely: torch.Tensor, token: int, count: int) -> TokenLogprob:
+    top: tuple[tuple[int, float], ...] = ()
+    if count:
+        best = likely.topk(min(count, likely.shape[-1]))
+        top = tuple(zip(best.indices.tolist(), best.values.tolist(), strict=True))
+    return TokenLogprob(token, float(likely[token]), top)

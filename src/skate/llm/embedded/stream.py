@@ -1,0 +1,69 @@
+"""The way of increments from the engine's thread to an event loop: no pickle, one wake-up for all tokens of a step."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+
+from skate.llm.output import Increment
+
+
+class Stream:
+    """Increments of one request. `put` belongs to the engine's thread, all else to the loop that made the stream."""
+
+    def __init__(self, answers: int) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._items: deque[Increment | Exception] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._open = answers
+
+    def put(self, item: Increment | Exception) -> None:
+        """Add an increment, or what ends the request; `wake` must follow."""
+        self._items.append(item)
+
+    def wake(self) -> None:
+        """Let the reader go on."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last increment of each answer was read."""
+        return self._open == 0
+
+    async def next(self) -> Increment:
+        """The next increment; those that came since the last one was read are put together. Raises what ended the request."""
+        while not self._items:
+            self._waiter = self.loop.create_future()
+            await self._waiter
+        item = self._items.popleft()
+        if isinstance(item, Exception):
+            self._open = 0
+            raise item
+        while self._items and item.finish_reason is None:
+            later = self._items[0]
+            if not isinstance(later, Increment) or later.index != item.index:
+                break
+            self._items.popleft()
+            item.then(later)
+        if item.finish_reason is not None:
+            self._open -= 1
+        return item
+
+
+def wake(streams: Iterable[Stream]) -> None:
+    """Wake the readers of streams, with one call into each of their loops."""
+    loops: dict[asyncio.AbstractEventLoop, list[Stream]] = {}
+    for stream in streams:
+        loops.setdefault(stream.loop, []).append(stream)
+    for loop, those in loops.items():
+        try:
+            loop.call_soon_threadsafe(_wake_all, those)
+        except RuntimeError:
+            pass  # the loop is closed, and nobody reads any more
+
+
+def _wake_all(streams: list[Stream]) -> None:
+    for stream in streams:
+        stream.wake()

@@ -1,0 +1,72 @@
+"""What an engine gives back: increments of answers, and embeddings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class TokenLogprob:
+    """A token that was chosen, with its logarithmic probability, and the likeliest ones in its place."""
+
+    token: int
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass
+class Increment:
+    """What is new of one of a request's answers. The last one has a `finish_reason`.
+
+    Args:
+        index: which of the n answers.
+        text: new text; may be empty while a character or a possible stop text is not yet whole.
+        token_ids: new tokens.
+        logprobs: one for each new token, if they were asked for.
+        finish_reason: "stop", "length" or "abort"; None while the answer goes on.
+        stop_reason: the stop text or token that ended it; None for the model's own end token.
+        prompt_tokens, completion_tokens: how many there are so far.
+        ttft_s: seconds that the engine took to the first token, in the increment that has it.
+    """
+
+    index: int
+    text: str
+    token_ids: list[int]
+    logprobs: list[TokenLogprob] | None = None
+    finish_reason: str | None = None
+    stop_reason: str | int | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    ttft_s: float | None = None
+
+    def then(self, later: Increment) -> None:
+        """Take in what came after this, of the same answer."""
+        self.text += later.text
+        self.token_ids += later.token_ids
+        if later.logprobs is not None:
+            self.logprobs = (self.logprobs or []) + later.logprobs
+        self.finish_reason, self.stop_reason = later.finish_reason, later.stop_reason
+        self.completion_tokens = later.completion_tokens
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """A text as a vector of length 1."""
+
+    vector: list[float]
+    prompt_tokens: int
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What is known of a running model. `max_model_len` is in tokens, prompt and answer together."""
+
+    model: str
+    engine: str
+    max_model_len: int
+    max_num_seqs: int
+    vocab_size: int
+    end_tokens: tuple[int, ...] = ()
+    adapters: tuple[str, ...] = ()
+    parameters: int = 0
+    more: dict[str, object] = field(default_factory=dict)

@@ -1,0 +1,106 @@
+"""How the next token is chosen, and when to stop: what a request says of it, checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from skate.llm.errors import BadRequest
+
+#: As many alternatives for each token as OpenAI gives at most.
+TOP_LOGPROBS_MAX = 20
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """Choices of one request. Names and defaults are vLLM's, which are OpenAI's where OpenAI has them.
+
+    Args:
+        n: how many answers, each with a random sequence of its own.
+        max_tokens: of an answer at most; None for as many as the context has room for.
+        min_tokens: none of the stop conditions holds before so many.
+        temperature: 0 takes the likeliest token.
+        top_p: the likeliest tokens that together have this probability.
+        top_k: so many of the likeliest tokens; 0 or -1 for all.
+        min_p: tokens at least so likely as this part of the likeliest one.
+        seed: the answer is the same each time, whatever else runs; None for a different one.
+        presence_penalty, frequency_penalty: taken from the logits of tokens generated before, once or for each time.
+        repetition_penalty: divides (multiplies, if negative) the logits of tokens in prompt and answer.
+        logit_bias: added to the logits of single tokens.
+        stop: texts that end the answer; they are not part of it unless `include_stop_str_in_output`.
+        stop_token_ids: tokens that end it.
+        ignore_eos: go on after the model's end token.
+        logprobs: None for none, or for how many alternatives of each token.
+        skip_special_tokens: whether the text leaves out the model's control tokens.
+    """
+
+    n: int = 1
+    max_tokens: int | None = 16
+    min_tokens: int = 0
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    seed: int | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    logit_bias: dict[int, float] | None = None
+    stop: Sequence[str] = ()
+    stop_token_ids: Sequence[int] = ()
+    ignore_eos: bool = False
+    include_stop_str_in_output: bool = False
+    logprobs: int | None = None
+    skip_special_tokens: bool = True
+    #: What only other engines know; the embedded engine refuses all of it.
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+        object.__setattr__(self, "stop", stop)
+        object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids or ()))
+        for name, low, high in _BOUNDS:
+            value = getattr(self, name)
+            if value is not None and not (low <= value <= high and math.isfinite(value)):
+                bound = f"from {low:g} to {high:g}" if high < math.inf else f"{low:g} or more"
+                raise BadRequest(f"{name} is {bound}, not {value!r}", name)
+        if self.top_p == 0:
+            raise BadRequest("top_p is above 0, up to 1; 0 would leave no token", "top_p")
+        if self.repetition_penalty == 0:
+            raise BadRequest("repetition_penalty is above 0", "repetition_penalty")
+        if not all(isinstance(each, str) and each for each in stop):
+            raise BadRequest("stop is a text that is not empty, or a list of such", "stop")
+        if self.max_tokens is not None and self.min_tokens > self.max_tokens:
+            raise BadRequest(
+                f"min_tokens={self.min_tokens} is above max_tokens={self.max_tokens}", "min_tokens"
+            )
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the likeliest token is taken."""
+        return self.temperature < 1e-5
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> SamplingParams:
+        """Params of a dict, with what is not known in `extra`; None stands for not given."""
+        known = {each.name for each in fields(cls)} - {"extra"}
+        said = {name: value for name, value in given.items() if value is not None}
+        extra = {name: value for name, value in said.items() if name not in known}
+        return cls(**{name: value for name, value in said.items() if name in known}, extra=extra)
+
+
+_BOUNDS: tuple[tuple[str, float, float], ...] = (
+    ("n", 1, 128),
+    ("max_tokens", 1, math.inf),
+    ("min_tokens", 0, math.inf),
+    ("temperature", 0, 2),
+    ("top_p", 0, 1),
+    ("top_k", -1, math.inf),
+    ("min_p", 0, 1),
+    ("presence_penalty", -2, 2),
+    ("frequency_penalty", -2, 2),
+    ("repetition_penalty", 0, 10),
+    ("logprobs", 0, TOP_LOGPROBS_MAX),
+)

@@ -1,0 +1,37 @@
+"""A tiny model, made once, and an engine that runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+pytest.importorskip("transformers", reason="the embedded engine stands on transformers")
+
+import torch
+
+from skate.llm import EngineArgs
+from skate.llm.embedded.engine import EmbeddedEngine
+from tests.llm import tiny
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder."""
+    return tiny.save(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def engine(model_folder: Path) -> Iterator[EmbeddedEngine]:
+    """A running engine with few places and small parts of prompts, so that requests wait and are computed in parts."""
+    torch.set_num_threads(1)
+    made = EmbeddedEngine(
+        EngineArgs(str(model_folder), kwargs={"max_num_seqs": 4, "max_num_batched_tokens": 24})
+    )
+    asyncio.run(made.start())
+    yield made
+    asyncio.run(made.stop())
