@@ -308,6 +308,11 @@ class Drivers:
         """What the workers of a job are configured with, and where what their zygote says goes."""
         return self._views[job], self.output.pipes(-int(job, 16), job)
 
+    def preloaded_of(self, job: str) -> list[str]:
+        """The modules that a job's workers start with."""
+        names: list[str] = self._views[job]["preload"]
+        return names
+
     def python_of(self, job: str) -> list[str]:
         """The interpreter of a job's workers: its driver's."""
         return self._pythons[job]

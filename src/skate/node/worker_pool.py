@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate.node.descendants import end_group
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 #: How long the last lines of a dead process are waited for; its children may keep its output open.
 LINES_SECONDS = 0.1
+#: A variable of a runtime environment: modules that its workers start with, by commas. Unless the session has loaded them, the
+#: workers are forked from a zygote of their own, so that nobody else waits for the imports.
+PRELOAD = "SKATE_PRELOAD"
 
 
 class WorkerPool:
@@ -43,15 +47,18 @@ class WorkerPool:
 
     # -- starting
 
-    def launcher_for(self, python: list[str], job: str = "") -> Launcher:
-        """The zygote for an interpreter, and for a job where there are several; started if need be."""
-        key = "\0".join((job, *python))
+    def launcher_for(self, python: list[str], job: str = "", preload: str = "") -> Launcher:
+        """The zygote for an interpreter, for a job where there are several, and for modules to be loaded; started if need be."""
+        missing = [name for name in preload.split(",") if name and name not in self._preloaded(job)]
+        key = "\0".join((job, *python, *missing))
         launcher = self.launchers.get(key)
         if launcher is None:
             config = self.host.zygote_config
             ends: tuple[int, ...] = ()
             if job and self.host.drivers is not None:
                 config, ends = self.host.drivers.config_of(job)
+            if missing:
+                config = {**config, "preload": [*config["preload"], *missing]}
             memory = [self.host.arena.fd, self.host.overflow.fd]
             try:
                 launcher = self.launchers[key] = Launcher(python, config, memory, ends)
@@ -60,6 +67,12 @@ class WorkerPool:
                     os.close(end)
             self.pump.add(launcher.control.fileno(), lambda _: self._hear(key, launcher))
         return launcher
+
+    def _preloaded(self, job: str) -> Sequence[str]:
+        if job and self.host.drivers is not None:
+            return self.host.drivers.preloaded_of(job)
+        preloaded: Sequence[str] = self.host.zygote_config["preload"]
+        return preloaded
 
     def python_for(self, job: str) -> list[str]:
         """The interpreter of a job's workers."""
@@ -103,7 +116,8 @@ class WorkerPool:
             self.host.output.on_end = self._output_ended
             ends = self.host.output.pipes(worker.cid, worker.job)
             worker.slot = self.host.board.take()
-            worker.launcher = self.launcher_for(python, worker.job)
+            preload = request["env_vars"].get(PRELOAD, "") if request else ""
+            worker.launcher = self.launcher_for(python, worker.job, preload)
             worker.launcher.fork(
                 {"cid": worker.cid, "slot": worker.slot, **request}, [theirs.fileno(), *ends]
             )

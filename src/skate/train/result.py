@@ -89,7 +89,7 @@ class Result:
         history = History(folder, CheckpointConfig())
         if not any(True for _ in history.journal.entries()):
             raise RuntimeError(f"there is no run at {given!r}: the folder has no journal of one")
-        history.load()
+        history.load(recover=False)
         return result_of(history, None)
 
     def __repr__(self) -> str:

@@ -1,11 +1,43 @@
-"""The session that a run needs, if the program has not started one."""
+"""The session that a run needs, and workers that start with their framework loaded.
+
+Loading torch takes two seconds of a CPU, in each worker. So it is loaded once, in a process that workers are forked from: the
+session's own if the run starts the session, else one of their own (`SKATE_PRELOAD`), so that nobody else waits.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import skate
 
+_VARIABLE = "SKATE_PRELOAD"
 
-def ensure_session(preload: tuple[str, ...]) -> None:
+
+def ensure_session(preload: Sequence[str]) -> None:
     """Start a session if there is none; its workers begin with the framework loaded once for all of them."""
     if not skate.is_initialized():
         skate.init(preload=list(preload))
+
+
+def with_preload(runtime_env: Any, preload: Sequence[str]) -> dict[str, Any] | None:
+    """A runtime environment whose workers start with modules loaded; None if it asks for nothing."""
+    given = dict(runtime_env or {})
+    if preload:
+        given["env_vars"] = {_VARIABLE: ",".join(preload), **(given.get("env_vars") or {})}
+    return given or None
+
+
+def warm(runtime_env: Any, preload: Sequence[str]) -> None:
+    """Have the framework loaded in the background, as a run will begin soon; without a session nothing is done."""
+    if preload and skate.is_initialized() and not _in_worker():
+        skate.remote(_nothing).options(num_cpus=0, runtime_env=with_preload(runtime_env, preload)).remote()
+
+
+def _in_worker() -> bool:
+    context = skate.get_runtime_context()
+    return context.get_task_id() is not None or context.get_actor_id() is not None
+
+
+def _nothing() -> None:
+    """Runs once the worker that it asks for is there."""

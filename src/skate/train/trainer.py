@@ -16,7 +16,7 @@ from skate.train.controller.local import execute_here
 from skate.train.data_config import DataConfig
 from skate.train.modes import ValidationConfig
 from skate.train.result import Result, result_of
-from skate.train.session_for_runs import ensure_session
+from skate.train.session_for_runs import ensure_session, warm
 from skate.train.storage.run_folder import RunFolder
 from skate.train.worker.calling import takes_config
 
@@ -72,6 +72,8 @@ class DataParallelTrainer:
         self.resume_from_checkpoint = _instance(
             "resume_from_checkpoint", resume_from_checkpoint, Checkpoint, None
         )
+        if self.scaling_config.max_workers:
+            warm(self.run_config.worker_runtime_env, self.backend_config.preload)
 
     def fit(self) -> Result:
         """Run the training function to its end.

@@ -38,6 +38,7 @@ from skate.train.errors import (
     WorkerGroupError,
 )
 from skate.train.modes import ValidationConfig
+from skate.train.session_for_runs import with_preload
 from skate.train.storage.run_folder import RunFolder
 from skate.train.worker.session import Session
 
@@ -155,7 +156,10 @@ class Controller:
         workers = self.machine.workers
         self.history.note(event="start", attempt=action.attempt, workers=workers)
         try:
-            self.group = group = WorkerGroup(workers, run.scaling, run.run_config.worker_runtime_env)
+            environment = with_preload(run.run_config.worker_runtime_env, run.backend.preload)
+            self.group = group = WorkerGroup(workers, run.scaling, environment)
+            if action.attempt > 1:
+                self.history.recover()
             shards = run.data_config.configure(
                 run.datasets, len(group), group.workers, [each["node"] for each in group.where]
             )

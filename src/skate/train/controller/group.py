@@ -24,7 +24,7 @@ _CALLS = 5
 class WorkerGroup:
     """Workers that run; `len()` of it is their number, positions are ranks."""
 
-    def __init__(self, workers: int, scaling: ScalingConfig, runtime_env: Any) -> None:
+    def __init__(self, workers: int, scaling: ScalingConfig, runtime_env: dict[str, Any] | None) -> None:
         self.scaling = scaling
         self.workers: list[Any] = []
         self.places: list[Place] = []
@@ -37,7 +37,7 @@ class WorkerGroup:
             self.close()
             raise
 
-    def _start(self, workers: int, runtime_env: Any) -> None:
+    def _start(self, workers: int, runtime_env: dict[str, Any] | None) -> None:
         scaling = self.scaling
         bundle = dict(scaling._resources_per_worker_not_none)
         given: dict[str, Any] = {}
@@ -53,7 +53,7 @@ class WorkerGroup:
             "num_cpus": bundle.pop("CPU", 0),
             "num_gpus": bundle.pop("GPU", 0),
             "max_concurrency": _CALLS,
-            "runtime_env": runtime_env or None,
+            "runtime_env": runtime_env,
         }
         memory = bundle.pop("memory", None)
         if memory:

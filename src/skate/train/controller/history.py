@@ -28,22 +28,42 @@ class History:
         self.rows: list[dict[str, Any]] = []
         self._elsewhere: dict[str, Checkpoint] = {}
         self._status: dict[str, ReportedCheckpointStatus] = {}
+        self._deleted: set[str] = set()
         self._index = 0
 
     # -- before
 
-    def load(self) -> bool:
-        """Read what an earlier run of this name has left; True if there was one."""
+    def load(self, recover: bool = True) -> bool:
+        """Read what an earlier run of this name has left; True if there was one.
+
+        With `recover` what that run has left unfinished is brought to an end, which only the run that goes on may do.
+        """
         found = False
         for entry in self.journal.entries():
             found = True
             self._replay(entry)
-        there = [
+        if recover:
+            self.recover()
+        self.kept = [
             each for each in self.kept if each.name in self._elsewhere or self.folder.is_whole(each.name)
         ]
-        self.kept = there
-        self.folder.sweep({each.name for each in there})
         return found
+
+    def recover(self) -> None:
+        """Bring to an end what an attempt has left unfinished; only while no worker writes."""
+        known = {each.name for each in self.kept}
+        there = self.folder.recover()
+        for name, manifest in sorted(there.items(), key=lambda each: int(each[1].get("index", -1))):
+            if name in known:
+                continue
+            if name in self._deleted:
+                self.folder.delete(name)
+            elif int(manifest.get("index", -1)) >= self._index:
+                # The crash came between the manifest and the line in the journal.
+                entry = {"event": "report", "index": self._index, "time": manifest["time"], "recovered": True}
+                entry |= {"attempt": manifest["attempt"], "metrics": manifest["metrics"], "checkpoint": name}
+                self.journal.append(entry, durable=True)
+                self._replay(entry)
 
     def _replay(self, entry: dict[str, Any]) -> None:
         kind = entry.get("event")
@@ -52,11 +72,14 @@ class History:
             self.rows.append(entry["metrics"])
             name = entry.get("checkpoint")
             if name is not None:
+                self._deleted.discard(name)
+                self.kept = [each for each in self.kept if each.name != name]
                 self.kept.append(Kept(name, entry["metrics"], self._index))
                 if "path" in entry:
                     self._elsewhere[name] = _checkpoint_of(entry["path"])
             self._index += 1
         elif kind == "deleted":
+            self._deleted.add(entry["checkpoint"])
             self.kept = [each for each in self.kept if each.name != entry["checkpoint"]]
         elif kind == "validated":
             self._add_metrics(
@@ -88,7 +111,13 @@ class History:
             elsewhere = next((each.elsewhere for each in named if each.elsewhere is not None), None)
             if elsewhere is None:
                 ranks = [rank for rank, each in enumerate(reports) if each.name is not None]
-                checkpoint = self.folder.commit(name, {"ranks": ranks, "metrics": first.metrics})
+                manifest = {
+                    "ranks": ranks,
+                    "metrics": first.metrics,
+                    "index": self._index,
+                    "attempt": attempt,
+                }
+                checkpoint = self.folder.commit(name, manifest)
             else:
                 checkpoint = self._elsewhere[name] = elsewhere
                 entry["path"] = _url_of(elsewhere)

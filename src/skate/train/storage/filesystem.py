@@ -94,7 +94,7 @@ def read_bytes(filesystem: Any, path: str) -> bytes | None:
         try:
             with open(path, "rb") as file:
                 return file.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
     try:
         with filesystem.open_input_stream(path) as stream:

@@ -1,14 +1,15 @@
 """What a run has reported, one line of JSON a report, appended: the cost of a report does not grow with the run.
 
 On a disk a line is there when the report returns. An object store has no append: there lines gather in memory and are written
-as a numbered part whenever a checkpoint is among them, when there are many, and at the end. A last line that was cut by a crash
-is left out when the journal is read.
+as a numbered part whenever a checkpoint is among them, when there are many, after some seconds, and at the end. A last line
+that was cut by a crash is left out when the journal is read.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from skate.train.storage.run_folder import RunFolder
 NAME = "journal.jsonl"
 _PARTS = "journal"
 _MANY = 200
+_OLD_SECONDS = 5.0
 
 
 class Journal:
@@ -28,13 +30,15 @@ class Journal:
         self._file: Any = None
         self._lines: list[bytes] = []
         self._part = -1
+        self._flushed = time.monotonic()
 
     def append(self, entry: dict[str, Any], durable: bool = False) -> None:
         """Enter something; with `durable` it survives a crash of the machine, else one of the process."""
         line = json.dumps(entry, default=_plain).encode() + b"\n"
         if not self.folder.local:
             self._lines.append(line)
-            if durable or len(self._lines) >= _MANY:
+            old = time.monotonic() - self._flushed >= _OLD_SECONDS
+            if durable or old or len(self._lines) >= _MANY:
                 self.flush()
             return
         if self._file is None:
@@ -60,6 +64,7 @@ class Journal:
         )
         self._part += 1
         self._lines.clear()
+        self._flushed = time.monotonic()
 
     def close(self) -> None:
         """Write what has gathered, and let go of the file."""

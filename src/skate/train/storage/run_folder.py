@@ -3,7 +3,8 @@
 A checkpoint is written in two phases. Every worker puts its files into a place of the checkpoint's that no reader looks at;
 when all have, the controller writes the manifest and gives the place its name, which on a disk is one rename. An object store
 has no rename: there the files go under the name at once, and the manifest, written last, makes them a checkpoint. What has no
-manifest is none, and goes when the run starts again.
+manifest is none, and goes when the run starts again; what has one is a checkpoint, also if the crash came before its name or
+its line in the journal.
 """
 
 from __future__ import annotations
@@ -11,14 +12,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import time
+import uuid
 from typing import Any
 
 from skate.train.checkpoint import Checkpoint
 from skate.train.storage import filesystem as files
 
 MANIFEST = ".manifest.json"
+#: In a folder of an object store whose files are on their way, in or out.
+UNFINISHED = ".unfinished"
 _STAGING = ".uploading-"
+_GONE = ".uploading-.gone-"
+#: Says in a local folder which call of `fit` the run belongs to.
+_OWNER = ".owner"
 
 
 class RunFolder:
@@ -43,6 +51,7 @@ class RunFolder:
         else:
             self.filesystem, self.root = files.resolve(storage_path)
         self.path = f"{self.root}/{name}"
+        self._token = ""
 
     @property
     def local(self) -> bool:
@@ -50,15 +59,38 @@ class RunFolder:
         return self.filesystem is None or files.is_local_filesystem(self.filesystem)
 
     def create(self) -> None:
-        """Make the folder, if it is not there.
+        """Make the folder, if it is not there, and take the run over.
 
         Raises:
             OSError: it cannot be made; the path is named.
         """
-        if self.local:
-            os.makedirs(self.path, exist_ok=True)
-        else:
+        if not self.local:
             self.filesystem.create_dir(self.path, recursive=True)
+            return
+        os.makedirs(self.path, exist_ok=True)
+        self._token = uuid.uuid4().hex
+        with open(self.at(_OWNER), "w") as file:
+            file.write(self._token)
+
+    def check_shared(self) -> None:
+        """See that a local folder is the same one here as where `fit` was called.
+
+        Raises:
+            OSError: it is another one, or another program has taken the run over.
+        """
+        if not self.local or not self._token:
+            return
+        found = files.read_bytes(None, self.at(_OWNER))
+        if found is None:
+            raise OSError(
+                f"the run's folder {self.path} is not there on {socket.gethostname()}, where this worker is: a local "
+                "storage_path is another folder on each machine; give one that all machines share (a network disk), or a URL "
+                "such as s3://bucket/folder"
+            )
+        if found.decode() != self._token:
+            raise OSError(
+                f"the run in {self.path} was taken over: another program has called fit() with the same name and storage_path"
+            )
 
     def at(self, name: str) -> str:
         """The path of something in the folder."""
@@ -70,21 +102,27 @@ class RunFolder:
 
     # -- first phase, in the workers
 
-    def upload(self, source: Checkpoint, name: str) -> list[str]:
-        """Put the files of one worker's checkpoint where those of the named one are gathered; returns their names.
+    def upload(self, source: Checkpoint, name: str) -> None:
+        """Put the files of one worker's checkpoint where those of the named one are gathered.
 
         Raises:
             FileNotFoundError: `source` is not there.
+            OSError: the folder is not shared by the machines of the run.
         """
+        self.check_shared()
         target = self._gathering(name)
         with source.as_directory() as folder:
-            found = _names_in(folder)
             if self.local:
                 os.makedirs(target, exist_ok=True)
                 shutil.copytree(folder, target, dirs_exist_ok=True, copy_function=files.copy_file)
             else:
+                self.filesystem.create_dir(target, recursive=True)
+                files.write_bytes(self.filesystem, f"{target}/{UNFINISHED}", b"")
                 files.upload(folder, self.filesystem, target)
-        return found
+
+    def free_name(self, name: str, other: str) -> str:
+        """A name that the files may be gathered under: on an object store not that of a checkpoint which is there."""
+        return f"{name}_{other}" if not self.local and self.is_whole(name) else name
 
     def _gathering(self, name: str) -> str:
         return self.at(_STAGING + name) if self.local else self.at(name)
@@ -99,12 +137,17 @@ class RunFolder:
         text = json.dumps({"version": 1, "time": time.time(), **manifest}).encode()
         files.write_bytes(self.filesystem, f"{gathered}/{MANIFEST}", text)
         if self.local:
-            target = self.at(name)
-            if os.path.isdir(target):  # a run that goes on has written a checkpoint of this name before
-                self._discard(target)
-            os.rename(gathered, target)
-            _sync_folder(self.path)
+            self._put_in_place(name)
+        else:
+            self.filesystem.delete_file(f"{gathered}/{UNFINISHED}")
         return self.checkpoint(name)
+
+    def _put_in_place(self, name: str) -> None:
+        target = self.at(name)
+        if os.path.isdir(target):  # a run that goes on has written a checkpoint of this name before
+            self._discard(target)
+        os.rename(self._gathering(name), target)
+        _sync_folder(self.path)
 
     def delete(self, name: str) -> None:
         """Remove a checkpoint; it stops being one before the first of its files goes."""
@@ -113,13 +156,14 @@ class RunFolder:
             return
         path = self.at(name)
         try:
+            files.write_bytes(self.filesystem, f"{path}/{UNFINISHED}", b"")
             self.filesystem.delete_file(f"{path}/{MANIFEST}")
             self.filesystem.delete_dir(path)
         except FileNotFoundError:
             return
 
     def _discard(self, path: str) -> None:
-        gone = self.at(f"{_STAGING}gone-{time.monotonic_ns():x}")
+        gone = self.at(f"{_GONE}{uuid.uuid4().hex}")
         try:
             os.rename(path, gone)
         except FileNotFoundError:
@@ -130,28 +174,53 @@ class RunFolder:
         """Whether there is a checkpoint of that name, with all its files."""
         return files.read_bytes(self.filesystem, f"{self.at(name)}/{MANIFEST}") is not None
 
-    def sweep(self, known: set[str]) -> None:
-        """Remove what an earlier run has left unfinished; `known` are the checkpoints of its journal."""
-        if self.local:
-            for entry in os.listdir(self.path):
-                if entry.startswith(_STAGING):
-                    shutil.rmtree(self.at(entry), ignore_errors=True)
-            return
+    # -- after a crash
+
+    def recover(self) -> dict[str, dict[str, Any]]:
+        """Bring what an earlier run has left unfinished to an end: what has its manifest becomes a checkpoint, the rest goes.
+
+        Returns:
+            The manifests of all checkpoints that are there, by name.
+        """
+        return self._recover_here() if self.local else self._recover_elsewhere()
+
+    def _recover_here(self) -> dict[str, dict[str, Any]]:
+        for entry in sorted(os.listdir(self.path)):
+            if not entry.startswith(_STAGING):
+                continue
+            if not entry.startswith(_GONE) and self._manifest(self.at(entry)) is not None:
+                self._put_in_place(entry[len(_STAGING) :])
+            else:
+                shutil.rmtree(self.at(entry), ignore_errors=True)
+        found = {entry: self._manifest(self.at(entry)) for entry in sorted(os.listdir(self.path))}
+        return {name: manifest for name, manifest in found.items() if manifest is not None}
+
+    def _recover_elsewhere(self) -> dict[str, dict[str, Any]]:
         from pyarrow import fs  # runs on local disks never pay for it
 
+        found = {}
         for info in self.filesystem.get_file_info(fs.FileSelector(self.path, allow_not_found=True)):
-            started = info.type == fs.FileType.Directory and info.base_name.startswith("checkpoint_")
-            if started and info.base_name not in known and not self.is_whole(info.base_name):
+            if info.type != fs.FileType.Directory:
+                continue
+            manifest = self._manifest(info.path)
+            unfinished = files.read_bytes(self.filesystem, f"{info.path}/{UNFINISHED}") is not None
+            if manifest is not None:
+                found[info.base_name] = manifest
+                if unfinished:
+                    self.filesystem.delete_file(f"{info.path}/{UNFINISHED}")
+            elif unfinished:
                 self.filesystem.delete_dir(info.path)
+        return found
+
+    def _manifest(self, path: str) -> dict[str, Any] | None:
+        contents = files.read_bytes(self.filesystem, f"{path}/{MANIFEST}")
+        try:
+            return None if contents is None else dict(json.loads(contents))
+        except ValueError:  # cut by a crash of the machine
+            return None
 
     def __repr__(self) -> str:
         return f"RunFolder({self.path})"
-
-
-def _names_in(folder: str) -> list[str]:
-    return sorted(
-        os.path.relpath(os.path.join(at, name), folder) for at, _, names in os.walk(folder) for name in names
-    )
 
 
 def _sync_folder(path: str) -> None:

@@ -86,7 +86,9 @@ class Upload:
         """
         checkpoint = self.checkpoint
         assert checkpoint is not None
-        name = self.name or f"checkpoint_{session.stamp}_{number:06d}"
+        name = f"checkpoint_{session.stamp}_{number:06d}"
+        if self.name is not None:
+            name = session.folder.free_name(self.name, f"{session.stamp}_{number:06d}")
         started = time.perf_counter()
         elsewhere = None
         if self.write is not None:

@@ -1,0 +1,1 @@
+"""Training: beside Ray Train and beside bare torchrun, on the same cores."""
