@@ -35,7 +35,7 @@ NODES = [{"CPU": 4.0, "GPU": 1.0}, {"CPU": 2.0}]
 def test_room_by_strategy(bundle: dict[str, float], strategy: str, most: int) -> None:
     assert fitting_together(bundle, NODES, 100, strategy) == most
     assert why_not(bundle, NODES, most, strategy) == ""
-    assert f"room for {most} workers" in why_not(bundle, NODES, most + 1, strategy)
+    assert f"room for {most} worker" in why_not(bundle, NODES, most + 1, strategy)
 
 
 def test_what_is_missing_is_named() -> None:

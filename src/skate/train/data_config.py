@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,8 @@ class DataConfig:
         self._datasets_to_split = datasets_to_split
         self._execution_options = execution_options
         self._enable_shard_locality = enable_shard_locality
+        #: CPUs that the workers of the run hold, which runs of datasets then do not wait for.
+        self._taken_cpus = 0.0
 
     def configure(
         self,
@@ -56,9 +59,13 @@ class DataConfig:
         options = self._execution_options
         if isinstance(options, dict):
             options = options.get(name)
-        if options is None:
+        if options is None and not self._taken_cpus:
             return dataset
-        copied = dataset.copy(dataset)
+        copied = dataset.copy(dataset, _deep_copy=True)
+        options = copy.deepcopy(copied.context.execution_options if options is None else options)
+        if self._taken_cpus and options.is_resource_limits_default():
+            there = options.exclude_resources
+            options.exclude_resources = there.add(type(there)(cpu=self._taken_cpus))
         copied.context.execution_options = options
         return copied
 

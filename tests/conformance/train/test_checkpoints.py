@@ -8,7 +8,7 @@ import tempfile
 import pytest
 from ray import train
 from ray.train import Checkpoint, CheckpointConfig, CheckpointUploadMode, RunConfig, ScalingConfig
-from ray.train.data_parallel_trainer import DataParallelTrainer
+from trainers import DataParallelTrainer
 
 pytestmark = pytest.mark.usefixtures("cluster")
 

@@ -10,7 +10,7 @@ import pytest
 import ray
 from ray import train
 from ray.train import Checkpoint, FailureConfig, RunConfig, ScalingConfig
-from ray.train.data_parallel_trainer import DataParallelTrainer
+from trainers import DataParallelTrainer
 
 pytestmark = pytest.mark.usefixtures("cluster")
 

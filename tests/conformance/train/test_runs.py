@@ -9,7 +9,7 @@ import pytest
 import ray
 from ray import train
 from ray.train import Checkpoint, RunConfig, ScalingConfig
-from ray.train.data_parallel_trainer import DataParallelTrainer
+from trainers import DataParallelTrainer
 from waiting import wait_for
 
 

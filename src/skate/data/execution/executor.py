@@ -150,7 +150,9 @@ class Executor:
             if not skate.is_initialized():
                 skate.init()
             self._limits = self.context.limits()
-            self.remote = RemoteRunner(self.topology.operators, skate.cluster_resources())
+            totals = skate.cluster_resources()
+            totals["CPU"] = totals.get("CPU", 0.0) - self.context.execution_options.exclude_resources.cpu
+            self.remote = RemoteRunner(self.topology.operators, totals)
         return self.remote
 
     def _is_for_here(self, work: Work) -> bool:

@@ -44,7 +44,8 @@ class RemoteRunner:
         self._holders: dict[int, tuple[str, list[Any]]] = {}
         self._tasks: dict[str, Any] = {}
         self._pools: dict[int, ActorPool] = {}
-        self._crowded = False
+        # Where others have all CPUs for good, as the workers of a training do, tasks do without.
+        self._crowded = totals.get("CPU", 0) < 1
         self._plan_pools(operators, totals)
 
     def _plan_pools(self, operators: list[Running], totals: Mapping[str, float]) -> None:
@@ -69,7 +70,7 @@ class RemoteRunner:
                 f"there is no room for one actor of each pool at the same time: {each}; the session has {dict(totals)}; ask for "
                 f"less with num_cpus= or num_gpus=, or start the session with more"
             )
-        self._crowded = tasks and not spare
+        self._crowded = self._crowded or (tasks and not spare)
         most = [
             op.compute.actors[1] if asks else op.compute.actors[2]
             for op, asks in zip(pooled, asked, strict=True)

@@ -160,6 +160,7 @@ class Controller:
             self.group = group = WorkerGroup(workers, run.scaling, environment)
             if action.attempt > 1:
                 self.history.recover()
+            run.data_config._taken_cpus = workers * run.scaling.num_cpus_per_worker
             shards = run.data_config.configure(
                 run.datasets, len(group), group.workers, [each["node"] for each in group.where]
             )

@@ -44,9 +44,11 @@ class History:
             self._replay(entry)
         if recover:
             self.recover()
-        self.kept = [
-            each for each in self.kept if each.name in self._elsewhere or self.folder.is_whole(each.name)
-        ]
+        for each in list(self.kept):
+            if each.name not in self._elsewhere and not self.folder.is_whole(each.name):
+                self.kept.remove(each)
+                if recover:  # the crash came before the line of its deletion was written
+                    self.journal.append({"event": "deleted", "checkpoint": each.name})
         return found
 
     def recover(self) -> None:

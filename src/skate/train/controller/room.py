@@ -51,17 +51,23 @@ def why_not(bundle: Resources, nodes: Sequence[Resources], wanted: int, strategy
         for name in bundle:
             total[name] = total.get(name, 0.0) + node.get(name, 0.0)
     there = _text(total)
+    in_all = {name: amount * wanted for name, amount in bundle.items()}
+    workers = "1 worker" if wanted == 1 else f"{wanted} workers"
     message = (
-        f"{wanted} workers with {asked} each were asked for ({_text({n: a * wanted for n, a in bundle.items()})} in all), but "
-        f"the cluster has {there} on {len(nodes)} node{'s' * (len(nodes) != 1)}: room for {fits} workers"
+        f"{workers} with {asked} each {'was' if wanted == 1 else 'were'} asked for ({_text(in_all)} in all), but "
+        f"the cluster has {there} on {len(nodes)} node{'s' * (len(nodes) != 1)}: room for {fits} worker{'s' * (fits != 1)}"
     )
     if strategy.startswith("STRICT"):
         message += f" with placement_strategy={strategy!r}"
     if lacking:
         message += f"; no node has {' and '.join(f'{bundle[name]:g} {name}' for name in lacking)}"
-        if "GPU" in lacking:
-            message += "; on a machine without GPUs leave use_gpu=False"
-    return message
+    if "GPU" in lacking:
+        return f"{message}; on a machine without GPUs leave use_gpu=False"
+    own = [name for name in lacking if name not in ("CPU", "memory") and ":" not in name]
+    if own:
+        given = ", ".join(f"{name!r}: {bundle[name]:g}" for name in own)
+        return f"{message}; give nodes the resource, as with init(resources={{{given}}})"
+    return f"{message}; lower num_workers or resources_per_worker, or start the session with more"
 
 
 def _text(resources: Resources) -> str:

@@ -30,6 +30,16 @@ def takes_config(function: Callable[..., Any]) -> bool:
             f"train_loop_per_worker takes no argument or one, the config; {_name(function)}{signature} needs {len(needed)}: "
             "put the values into train_loop_config={...}"
         )
+    named = [
+        each.name
+        for each in signature.parameters.values()
+        if each.kind is each.KEYWORD_ONLY and each.default is each.empty
+    ]
+    if named:
+        raise ValueError(
+            f"train_loop_per_worker takes no argument or one, the config; {_name(function)}{signature} needs the keyword "
+            f"{named[0]!r}, which nobody gives it: put the value into train_loop_config={{...}}"
+        )
     return bool(given) or any(each.kind is each.VAR_POSITIONAL for each in signature.parameters.values())
 
 
