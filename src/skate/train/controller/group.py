@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -110,7 +109,7 @@ class WorkerGroup:
 
     def set_up(self, sessions: Sequence[Any], config: BackendConfig) -> None:
         """Give the workers their part of the run, and set the framework up in them."""
-        address, port = self.where[0]["ip"], self.execute_single(0, _free_port)
+        address, port = self.where[0]["ip"], self.where[0]["port"]
         waits = []
         backend = config.backend_cls()
         visible = shared_gpus(self.where) if backend.share_cuda_visible_devices else {}
@@ -163,12 +162,3 @@ def shared_gpus(where: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {
         node: ",".join(sorted(gpus, key=lambda gpu: (len(gpu), gpu))) for node, gpus in found.items() if gpus
     }
-
-
-def _free_port() -> int:
-    import socket  # runs in the worker that listens there
-
-    with socket.socket(socket.AF_INET6 if os.environ.get("SKATE_IPV6") else socket.AF_INET) as found:
-        found.bind(("", 0))
-        port: int = found.getsockname()[1]
-        return port

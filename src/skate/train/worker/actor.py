@@ -29,7 +29,7 @@ class TrainWorker:
     # -- before
 
     def whereabouts(self) -> dict[str, Any]:
-        """Where this process is: node, address, process id, and the GPUs it was given."""
+        """Where this process is: node, address, a port that is free there, process id, and the GPUs it was given."""
         import skate  # loaded in every worker; not yet when this module is
 
         context = skate.get_runtime_context()
@@ -37,6 +37,7 @@ class TrainWorker:
         return {
             "node": context.get_node_id(),
             "ip": skate.util.get_node_ip_address(),
+            "port": _free_port(),
             "pid": os.getpid(),
             "gpus": gpus,
         }
@@ -98,3 +99,12 @@ class TrainWorker:
         if self._session is not None:
             self._session.end(reason)
         sessions.leave()
+
+
+def _free_port() -> int:
+    import socket  # its loading is part of what a worker's start takes, not of the driver's
+
+    with socket.socket() as found:
+        found.bind(("", 0))
+        port: int = found.getsockname()[1]
+        return port
