@@ -14,6 +14,9 @@ from skate.data.execution.topology import Topology
 #: A run shorter than this shows nothing.
 QUIET_SECONDS = 0.5
 _EVERY_SECONDS = 0.1
+_BAR_LETTERS = 12
+_NAME_LETTERS_MIN = 8
+_GAP = 2
 
 
 def progress_of(topology: Topology, context: DataContext, name: str | None) -> Progress | None:
@@ -32,6 +35,7 @@ class Progress:
         self._started = time.monotonic()
         self._painted = self._started
         self._live: Any = None
+        self._seconds_of: dict[int, float] = {}
 
     def look(self) -> None:
         """Paint if it is time to."""
@@ -43,26 +47,54 @@ class Progress:
             if self._live is None:
                 self._live = _live()
                 self._live.start()
-            self._live.update(self.table(now - self._started), refresh=True)
+            self._paint(now)
         except Exception:  # a terminal that cannot be painted on is no reason for a run to fail
             self._topology = Topology()
 
-    def table(self, seconds: float) -> Any:
-        """The lines as they are now."""
-        from rich.table import Table  # only terminals need it
+    def _paint(self, now: float) -> None:
+        self._live.update(self.table(now - self._started, self._live.console.width), refresh=True)
 
+    def table(self, seconds: float, width: int = 80) -> Any:
+        """The lines as they are now."""
+        from rich.progress_bar import ProgressBar  # only terminals need it
+        from rich.table import Table
+
+        now = {id(each): self._seconds(each, seconds) for each in self._topology.operators}
+        lines = [cells(each, now[id(each)]) for each in self._topology.operators]
+        headers = ("rows", "rows/s", "running", "waiting")
+        widths = [
+            max(len(header), *(len(line[at + 1]) for line in lines)) for at, header in enumerate(headers)
+        ]
+        letters = max(_NAME_LETTERS_MIN, width - _BAR_LETTERS - sum(widths) - _GAP * (len(widths) + 2))
         title = f"{self._name or 'Dataset'}, {seconds:.0f} s"
-        table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-        for column in ("step", "rows", "rows/s", "running", "waiting"):
-            table.add_column(column, justify="left" if column == "step" else "right", no_wrap=True)
-        for operator in self._topology.operators:
-            table.add_row(*cells(operator, seconds))
+        table = Table(title=title, title_justify="left", box=None, padding=(0, _GAP, 0, 0))
+        for column in ("step", ""):
+            table.add_column(column, no_wrap=True)
+        for header in headers:
+            table.add_column(header, justify="right", no_wrap=True)
+        for operator, (name, *texts) in zip(self._topology.operators, lines, strict=True):
+            bar = ProgressBar(total=1.0, completed=self.share(operator), width=_BAR_LETTERS)
+            table.add_row(name if len(name) <= letters else name[: letters - 1] + "…", bar, *texts)
         return table
+
+    def _seconds(self, operator: Running, seconds: float) -> float:
+        """How long an operator has run, or ran."""
+        return self._seconds_of.setdefault(id(operator), seconds) if operator.finished else seconds
+
+    def share(self, operator: Running) -> float:
+        """About how much of an operator's work is done, between 0 and 1: of the pieces that there are, and as far as those are
+        all, by what comes before it."""
+        if operator.finished:
+            return 1.0
+        before = min((self.share(each) for each in self._topology.inputs_of(operator)), default=1.0)
+        ended = len(operator.tally.seconds)
+        there = operator.tasks + len(getattr(operator, "queue", ()))
+        return before * (ended / there if there else 0.0)
 
     def close(self) -> None:
         """Leave the last lines on the terminal."""
         if self._live is not None:
-            self._live.update(self.table(time.monotonic() - self._started), refresh=True)
+            self._paint(time.monotonic())
             self._live.stop()
             self._live = None
 

@@ -32,6 +32,10 @@ class Topology:
         """The operator that takes the results of one, and as which of its inputs; None for the last."""
         return self._targets.get(id(operator))
 
+    def inputs_of(self, operator: Running) -> Sequence[Running]:
+        """The operators whose results an operator takes."""
+        return self._sources[id(operator)]
+
     def text(self) -> str:
         """One line an operator, the last first, each below the one it feeds."""
         return "\n".join(self._lines(self.last))
