@@ -122,3 +122,10 @@ def test_npz_and_pickles_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([{1}], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError, match="allow_pickle"):
         rd.read_numpy(tmp_path / "a.npy").take_all()
+
+
+def test_files_with_types_that_cannot_be_one_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.csv").write_text("x,y\nfoo,3\n")
+    with pytest.raises(ValueError, match=r"column 'x' is int64 in \S*a\.csv and string in \S*b\.csv"):
+        rd.read_csv(str(tmp_path)).take_all()

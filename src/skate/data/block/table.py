@@ -194,6 +194,19 @@ def _chunks(parts: list[pa.Table], name: str, kind: pa.DataType) -> list[pa.Arra
     return chunks
 
 
+class UnlikeTypes(ValueError):
+    """A column has types in different blocks that cannot be one."""
+
+    def __init__(self, column: str, kinds: list[pa.DataType]) -> None:
+        super().__init__(column, kinds)
+        self.column = column
+        self.kinds = kinds
+
+    def __str__(self) -> str:
+        said = ", ".join(map(str, self.kinds))
+        return f"column {self.column!r} has types that cannot be one: {said}; cast it in one of the blocks"
+
+
 def common_type(name: str, kinds: list[pa.DataType]) -> pa.DataType:
     """One type for a column that has several in different blocks."""
     known = [kind for kind in kinds if not pa.types.is_null(kind)] or kinds
@@ -210,9 +223,7 @@ def common_type(name: str, kinds: list[pa.DataType]) -> pa.DataType:
     try:
         merged = pa.unify_schemas([pa.schema([(name, kind)]) for kind in known], promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise ValueError(
-            f"column {name!r} has types that cannot be one: {', '.join(map(str, known))}; cast it in one of the blocks"
-        ) from error
+        raise UnlikeTypes(name, known) from error
     return merged.field(0).type
 
 

@@ -43,8 +43,8 @@ class RowStep:
             value = self._call(call, row, index, block)
             if not isinstance(value, Mapping):
                 raise ValueError(
-                    f"{self.udf.name} returned a {type(value).__name__} for row {index}, {value!r:.80}, but a row is a dict of "
-                    f"column name to value; return {{'item': value}}"
+                    f"{self.udf.name} returned {value!r:.80} (of type {type(value).__name__}) for row {index}, but a row is a "
+                    f"dict of column name to value; return {{'item': value}}"
                 )
             made.append(value)
         yield blocks.from_rows(made)
@@ -55,8 +55,8 @@ class RowStep:
             values = self._call(call, row, index, block)
             if isinstance(values, (Mapping, str, bytes)) or not isinstance(values, Iterable):
                 raise ValueError(
-                    f"{self.udf.name} returned a {type(values).__name__} for row {index}, {values!r:.80}, but flat_map wants a "
-                    f"list of rows; return [row] for one"
+                    f"{self.udf.name} returned {values!r:.80} (of type {type(values).__name__}) for row {index}, but flat_map "
+                    f"wants a list of rows; return [row] for one"
                 )
             for value in values:
                 if not isinstance(value, Mapping):

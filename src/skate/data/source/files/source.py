@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skate.data import block as blocks
+from skate.data.block.table import UnlikeTypes
 from skate.data.context import DataContext
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
 from skate.data.source.files import streams
@@ -255,14 +256,21 @@ class FileBasedDatasource(Datasource):
 
     def read_pieces(self, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
         """The blocks of some files, those of small ones joined."""
-        return joined(self._each(pieces), self._limit)
+        seen: dict[str, pa.Schema] = {}
+        try:
+            yield from joined(self._each(pieces, seen), self._limit)
+        except UnlikeTypes as error:
+            raise _naming_files(error, seen) from None
 
-    def _each(self, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
+    def _each(self, pieces: Sequence[Piece], seen: dict[str, pa.Schema]) -> Iterator[pa.Table]:
+        """The blocks of some files; the schema of each file is entered in `seen`."""
         ahead: Iterable[tuple[Piece, bytes | None]] = ((piece, None) for piece in pieces)
         if not is_local(self._filesystem) and len(pieces) > 1:
             ahead = self._fetched(pieces)
         for piece, data in ahead:
-            yield from streams.retried_each(functools.partial(self._read, piece, data), self._retried)
+            for table in streams.retried_each(functools.partial(self._read, piece, data), self._retried):
+                seen[piece.path] = table.schema
+                yield table
 
     def _fetched(self, pieces: Sequence[Piece]) -> Iterator[tuple[Piece, bytes | None]]:
         """Pieces in order with the bytes of small files, which are asked for some time before they are wanted."""
@@ -350,6 +358,19 @@ def joined(tables: Iterable[pa.Table], limit: int | None) -> Iterator[pa.Table]:
             waiting, size, rows = [], 0, 0
     if waiting:
         yield _one(waiting)
+
+
+def _naming_files(error: UnlikeTypes, seen: dict[str, pa.Schema]) -> ValueError:
+    """The error of a column with types that cannot be one, with a file for each of them."""
+    files: dict[str, str] = {}
+    for path, schema in seen.items():
+        if error.column in schema.names:
+            files.setdefault(str(schema.field(error.column).type), path)
+    said = " and ".join(f"{kind} in {path}" for kind, path in files.items())
+    return ValueError(
+        f"column {error.column!r} is {said}, which cannot be one type; say the column's type where the files are read, or read "
+        f"them apart and cast it in one of them"
+    )
 
 
 def _one(tables: list[pa.Table]) -> pa.Table:

@@ -249,9 +249,11 @@ class ParquetDatasource(FileBasedDatasource):
 
     # -- in a task
 
-    def _each(self, pieces: Sequence[Any]) -> Iterator[pa.Table]:
+    def _each(self, pieces: Sequence[Any], seen: dict[str, pa.Schema]) -> Iterator[pa.Table]:
         for piece in pieces:
-            yield from streams.retried_each(functools.partial(self._read, piece, None), self._retried)
+            for table in streams.retried_each(functools.partial(self._read, piece, None), self._retried):
+                seen[piece.path] = table.schema
+                yield table
 
     def _read(self, piece: Any, data: bytes | None) -> Iterator[pa.Table]:
         try:
