@@ -114,15 +114,50 @@ class Datasource:
         """Whether any node may read it."""
         return True
 
-    # -- what rules may ask of it
+    # -- what rules may ask of it, under the names that programs written for Ray use
+
+    def supports_projection_pushdown(self) -> bool:
+        """Whether it reads only the columns that are wanted, if it is told."""
+        return type(self).with_columns is not Datasource.with_columns
+
+    def supports_predicate_pushdown(self) -> bool:
+        """Whether it reads only the rows that are wanted, if it is told."""
+        return type(self).with_predicate is not Datasource.with_predicate
+
+    def apply_projection(self, projection_map: dict[str, str] | None) -> Datasource:
+        """The same reading only the columns that are keys; itself if it cannot, or if there is nothing to choose."""
+        found = None if projection_map is None else self.with_columns(tuple(projection_map))
+        return self if found is None else found
+
+    def apply_predicate(self, predicate_expr: Any) -> Datasource:
+        """The same reading only rows for which an expression is true; itself if it cannot."""
+        found = self.with_predicate(predicate_expr)
+        return self if found is None else found
+
+    def get_projection_map(self) -> dict[str, str] | None:
+        """The columns that are read, each with the name it gets; None for all."""
+        return None
+
+    def get_current_predicate(self) -> Any:
+        """The condition of the rows that are read; None for all."""
+        return None
+
+    # -- what rules ask of it
 
     def with_columns(self, columns: tuple[str, ...]) -> Datasource | None:
         """The same reading only these columns, or None if it cannot."""
-        return None
+        if (
+            type(self).apply_projection is Datasource.apply_projection
+            or not self.supports_projection_pushdown()
+        ):
+            return None
+        return self.apply_projection({name: name for name in columns})
 
     def with_predicate(self, predicate: Any) -> Datasource | None:
         """The same reading only rows for which an expression is true, or None if it cannot."""
-        return None
+        if type(self).apply_predicate is Datasource.apply_predicate or not self.supports_predicate_pushdown():
+            return None
+        return self.apply_predicate(predicate)
 
     def known_schema(self) -> pa.Schema | None:
         """The schema, if it can be had without reading blocks."""

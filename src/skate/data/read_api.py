@@ -1,0 +1,15 @@
+"""Everything that makes datasets, as programs written for Ray import it: the functions of `skate.data` itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import skate.data
+
+__all__ = [name for name in skate.data.__all__ if name.startswith(("from_", "read_", "range"))]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'skate.data.read_api' has no attribute {name!r}")
+    return getattr(skate.data, name)
