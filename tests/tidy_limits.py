@@ -24,6 +24,7 @@ MANY_PARAMETERS: dict[str, int] = {
     "src/skate/data/dataset/writing_systems.py::SystemWriting.write_iceberg": 10,
     "src/skate/data/dataset/writing_systems.py::SystemWriting.write_lance": 12,
     "src/skate/data/grouped_data.py::GroupedData.map_groups": 13,
+    "src/skate/data/iterating/frameworks.py::FrameworkBatches.iter_jax_batches": 9,
     "src/skate/data/iterating/frameworks.py::FrameworkBatches.iter_torch_batches": 9,
     "src/skate/data/iterating/frameworks.py::FrameworkBatches.to_tf": 11,
     "src/skate/data/iterating/frameworks.py::FrameworkBatches.to_torch": 11,

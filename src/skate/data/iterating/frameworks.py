@@ -117,13 +117,30 @@ class FrameworkBatches:
             )
         )
 
-    def iter_tf_batches(self, *, dtypes: Any = None, **options: Any) -> Iterable[Any]:
+    def iter_tf_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        batch_size: int | None = 256,
+        dtypes: Any = None,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+    ) -> Iterable[Any]:
         """Batches as dicts of column name to TensorFlow tensor; options as those of `iter_batches`.
 
         `dtypes` is a TensorFlow dtype for all columns, or a dict of column name to dtype.
         """
         convert = tf_batches.converter(dtypes)
-        found: Iterable[Any] = self._iter_batches(**options, batch_format="numpy", finish=convert)
+        found: Iterable[Any] = self._iter_batches(
+            prefetch_batches=prefetch_batches,
+            batch_size=batch_size,
+            batch_format="numpy",
+            drop_last=drop_last,
+            local_shuffle_buffer_size=local_shuffle_buffer_size,
+            local_shuffle_seed=local_shuffle_seed,
+            finish=convert,
+        )
         return found
 
     def to_tf(
@@ -166,13 +183,15 @@ class FrameworkBatches:
     def iter_jax_batches(
         self,
         *,
+        prefetch_batches: int = 1,
+        batch_size: int = 256,
         dtypes: Any = None,
         collate_fn: Callable[[Any], Any] | None = None,
         drop_last: bool = False,
-        batch_size: int = 256,
-        synchronize_batches: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
         paddings: Any = None,
-        **options: Any,
+        synchronize_batches: bool = False,
     ) -> Iterable[Any]:
         """Batches as dicts of column name to JAX array; options as those of `iter_batches`.
 
@@ -185,6 +204,12 @@ class FrameworkBatches:
         convert = jax_batches.converter(dtypes, collate_fn, paddings, batch_size)
         given = "numpy" if collate_fn is None else format_of(collate_fn)
         found: Iterable[Any] = self._iter_batches(
-            **options, batch_size=batch_size, drop_last=drop_last, batch_format=given, finish=convert
+            prefetch_batches=prefetch_batches,
+            batch_size=batch_size,
+            batch_format=given,
+            drop_last=drop_last,
+            local_shuffle_buffer_size=local_shuffle_buffer_size,
+            local_shuffle_seed=local_shuffle_seed,
+            finish=convert,
         )
         return found

@@ -49,7 +49,7 @@ def clickhouse_source(
     return Calls("ClickHouse", [ClickHouseQuery(dsn, query, client)])
 
 
-class SinkMode(enum.Enum):
+class SinkMode(enum.IntEnum):
     """What happens to a table that rows are written to: it must be new, rows are added, or it is made anew."""
 
     CREATE = 1
