@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint typecheck tidy format bench bench-ray soak conformance-ray docs clean
+.PHONY: help demo test test-deepspeed check lint typecheck tidy format bench bench-ray soak conformance-ray docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -39,6 +39,17 @@ demo: $(VENV)/.demo  ## real work on real input: an index of Python's own docume
 
 test: $(VENV)/.dev  ## the whole test suite; ARGS="-k actor -x" goes to pytest
 	@$(BIN)/python -m pytest $(ARGS)
+
+# DeepSpeed is built without its operators; those that a test needs are compiled once, into a folder that is kept.
+$(VENV)/.deepspeed: $(VENV)/.dev
+	@echo "setting up $(VENV) for DeepSpeed"
+	@$(BIN)/python $(PIP) setuptools wheel ninja py-cpuinfo hjson einops
+	@DS_ACCELERATOR=cpu DS_BUILD_OPS=0 $(BIN)/python $(PIP) --no-build-isolation 'deepspeed>=0.16'
+	@touch $@
+
+test-deepspeed: $(VENV)/.deepspeed  ## the tests that train with DeepSpeed, on CPUs; the first run compiles for a minute
+	@PATH="$(abspath $(BIN)):$$PATH" DS_ACCELERATOR=cpu TORCH_EXTENSIONS_DIR=$(abspath .torch_extensions) \
+		$(BIN)/python -m pytest -m deepspeed tests/train tests/mission $(ARGS)
 
 check: lint typecheck tidy  ## lint, types and the tidy test
 
@@ -72,5 +83,5 @@ docs: $(VENV)/.dev  ## check every link and code block of the documents
 	@$(BIN)/python -m pytest --quiet tests/test_docs.py
 
 clean:  ## remove the environments and everything that tools left
-	@rm -rf $(VENV) $(RAY_VENV) .venv-3.* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	@rm -rf $(VENV) $(RAY_VENV) .venv-3.* .torch_extensions .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -57,7 +57,10 @@ MANY_PARAMETERS: dict[str, int] = {
     "src/skate/exceptions.py::ActorDeath.__init__": 11,
     "src/skate/job_config.py::JobConfig.__init__": 9,
     "src/skate/runtime_env/env.py::RuntimeEnv.__init__": 14,
-    "src/skate/train/torch/trainer.py::TorchTrainer.__init__": 11,
+    "src/skate/train/lightgbm/trainer.py::LightGBMTrainer.__init__": 13,
+    "src/skate/train/tensorflow/trainer.py::TensorflowTrainer.__init__": 10,
+    "src/skate/train/torch/trainer.py::TorchTrainer.__init__": 12,
     "src/skate/train/trainer.py::DataParallelTrainer.__init__": 10,
+    "src/skate/train/xgboost/trainer.py::XGBoostTrainer.__init__": 13,
     "src/skate/util/state/logs.py::get_log": 17,
 }

@@ -45,10 +45,14 @@ _HOMES = {
         "get_dataset_shard",
         "get_preemption_info",
     ),
+    "skate.train.trainer": ("Trainer",),
     "skate.train.worker.reporting": ("report",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_PARTS = ("collective", "torch", "trainer")
+_PARTS = (
+    *("collective", "huggingface", "jax", "lightgbm", "lightning"),
+    *("tensorflow", "torch", "trainer", "xgboost"),
+)
 
 #: The key of the dataset that get_dataset_shard() means.
 TRAIN_DATASET_KEY = "train"

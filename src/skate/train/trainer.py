@@ -132,6 +132,10 @@ class DataParallelTrainer:
         )
 
 
+#: The name that older programs import.
+Trainer = DataParallelTrainer
+
+
 def _instance(name: str, value: Any, kind: type, default: Any) -> Any:
     if value is None:
         return default

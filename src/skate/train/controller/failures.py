@@ -18,6 +18,27 @@ _ECHOES = (
     "the run was ended while this worker waited",
 )
 
+#: What to change where a library's own words do not say it: words of its error, and the advice.
+_ADVICE = (
+    (
+        ("type fp16 is not supported on your device",),
+        'these workers have no GPU, and DeepSpeed computes in fp16 on GPUs only: set "fp16": {"enabled": False} in its config, '
+        'and "bf16": {"enabled": True} if half precision is wanted',
+    ),
+    (
+        ("torch not compiled with cuda enabled", "found no nvidia driver", "no cuda gpus are available"),
+        "this worker has no GPU that torch can use: ask for one with ScalingConfig(use_gpu=True) on a machine that has them, or "
+        "guard calls of torch.cuda such as set_device with `if torch.cuda.is_available():`; "
+        "ray.train.torch.get_device() is right on both",
+    ),
+)
+
+
+def advice(error: BaseException) -> str:
+    """What to change after an error that does not say it itself; empty for all others."""
+    text = str(error).lower()
+    return next((told for words, told in _ADVICE if any(each in text for each in words)), "")
+
 
 def is_echo(error: BaseException) -> bool:
     """Whether an error says no more than that another rank is gone."""
@@ -36,6 +57,9 @@ def described(failures: Sequence[tuple[int, Exception]], stuck: Mapping[int, str
     """The failures in words: the first whole, the others in a line each, and where the rest hangs."""
     rank, error = failures[0]
     lines = [f"rank {rank} of {workers} failed first:", _text(error)]
+    told = advice(error)
+    if told:
+        lines.append(f"what to change: {told}")
     for other, later in failures[1:]:
         lines.append(f"rank {other} failed after it: {_last_line(later)}")
     for other, stack in stuck.items():

@@ -20,11 +20,13 @@ class TorchConfig(BackendConfig):
         backend: "nccl", "gloo" or another; by default nccl for workers with GPUs, else gloo.
         init_method: "env" or "tcp".
         timeout_s: seconds after which a collective operation fails.
+        deepspeed_config: (ours) a config of DeepSpeed, with which `prepare_model` makes its engines.
     """
 
     backend: str | None = None
     init_method: str = "env"
     timeout_s: int = 1800
+    deepspeed_config: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.init_method not in ("env", "tcp"):
@@ -59,9 +61,16 @@ class TorchBackend(Backend):
 
     def on_start(self, worker_group: Any, backend_config: Any) -> None:
         backend = backend_config.backend
+        if backend == "nccl" and not worker_group.scaling.num_gpus_per_worker:
+            raise ValueError(
+                'TorchConfig(backend="nccl") is for workers with GPUs, and these have none: leave backend out, or ask for '
+                "GPUs with ScalingConfig(use_gpu=True)"
+            )
         if backend is None:
             backend = "nccl" if worker_group.scaling.num_gpus_per_worker else "gloo"
         worker_group.execute(_join, backend, backend_config.init_method, backend_config.timeout_s)
+        if backend_config.deepspeed_config is not None:
+            worker_group.execute(_with_deepspeed, backend_config.deepspeed_config)
 
     def on_shutdown(self, worker_group: Any, backend_config: Any) -> None:
         worker_group.execute(_leave)
@@ -76,11 +85,22 @@ def _join(backend: str, init_method: str, timeout_s: int) -> None:
     if init_method == "tcp":
         url = f"tcp://{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
     if backend == "nccl":
+        if not torch.cuda.is_available():
+            raise RuntimeError(
+                f"the workers of this run were promised GPUs, but torch {torch.__version__} finds none here: look at nvidia-smi "
+                "and at whether this build of torch has CUDA, or train with ScalingConfig(use_gpu=False)"
+            )
         os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
         torch.cuda.set_device(local_device_index())
     distributed.init_process_group(
         backend, init_method=url, rank=rank, world_size=size, timeout=timedelta(seconds=timeout_s)
     )
+
+
+def _with_deepspeed(config: dict[str, Any]) -> None:
+    from skate.train.torch.deepspeed import remember  # loads torch, in workers
+
+    remember(config)
 
 
 @contextlib.contextmanager

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import distributed
@@ -14,6 +15,8 @@ from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Ra
 
 from skate.train.torch.config import local_device_index
 from skate.train.worker.session import current
+
+_STRATEGIES = ("ddp", "fsdp", "fsdp2", "deepspeed", None)
 
 
 def get_device() -> torch.device:
@@ -53,19 +56,30 @@ def prepare_model(
     Args:
         model: the model, the same on all ranks.
         move_to_device: whether it is moved, or the device to move it to.
-        parallel_strategy: "ddp", "fsdp" (FullyShardedDataParallel), "fsdp2" (`fully_shard`), or None for no wrapping.
-        parallel_strategy_kwargs: keywords for the wrapper.
+        parallel_strategy: "ddp", "fsdp" (FullyShardedDataParallel), "fsdp2" (`fully_shard`), "deepspeed", or None for none;
+            "ddp" means "deepspeed" if the trainer was given a `deepspeed_config`.
+        parallel_strategy_kwargs: keywords for the wrapper, `deepspeed.initialize` for DeepSpeed.
 
     Raises:
         ValueError: there is no such strategy.
         RuntimeError: this is not the training function.
     """
     place = current("torch.prepare_model()").place
-    if parallel_strategy not in ("ddp", "fsdp", "fsdp2", None):
-        raise ValueError(f'parallel_strategy is "ddp", "fsdp", "fsdp2" or None, not {parallel_strategy!r}')
+    if parallel_strategy not in _STRATEGIES:
+        names = ", ".join(f'"{name}"' for name in _STRATEGIES if name)
+        raise ValueError(f"parallel_strategy is one of {names}, or None, not {parallel_strategy!r}")
     device = get_device()
     if isinstance(move_to_device, torch.device):
         device, move_to_device = move_to_device, True
+    deepspeed = sys.modules.get("skate.train.torch.deepspeed")  # loaded where the trainer has a config for it
+    if parallel_strategy == "deepspeed" or (
+        parallel_strategy == "ddp" and deepspeed and deepspeed.remembered()
+    ):
+        from skate.train.torch.deepspeed import engine_of  # few runs need it
+
+        return cast(
+            torch.nn.Module, engine_of(model, parallel_strategy_kwargs or {}, device, place.world_size)
+        )
     if move_to_device:
         model = model.to(device)
     if parallel_strategy is None or place.world_size == 1 or not distributed.is_initialized():

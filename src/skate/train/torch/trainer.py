@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from skate.train.checkpoint import Checkpoint
@@ -19,6 +20,7 @@ class TorchTrainer(DataParallelTrainer):
     Args and errors are those of `DataParallelTrainer`; besides:
         torch_config: the process group.
         config: another name of `train_loop_config`, as older programs have it.
+        deepspeed_config: (ours) a config of DeepSpeed; `prepare_model` then makes its engines. "auto" is filled in.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class TorchTrainer(DataParallelTrainer):
         metadata: Any = None,
         resume_from_checkpoint: Checkpoint | None = None,
         config: dict[str, Any] | None = None,
+        deepspeed_config: dict[str, Any] | None = None,
     ) -> None:
         if config is not None:
             if train_loop_config is not None:
@@ -44,10 +47,13 @@ class TorchTrainer(DataParallelTrainer):
             raise TypeError(
                 f"torch_config is a TorchConfig, not {type(torch_config).__name__}: {torch_config!r:.120}"
             )
+        torch_config = torch_config or TorchConfig()
+        if deepspeed_config is not None:
+            torch_config = replace(torch_config, deepspeed_config=deepspeed_config)
         super().__init__(
             train_loop_per_worker,
             train_loop_config=train_loop_config,
-            backend_config=torch_config or TorchConfig(),
+            backend_config=torch_config,
             scaling_config=scaling_config,
             run_config=run_config,
             datasets=datasets,

@@ -1,0 +1,42 @@
+"""Parts of Train that stand on a library of their own: loaded when a name is asked for, and named when they are missing."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+def missing(part: str, library: str, extra: str) -> ModuleNotFoundError:
+    """The error of a part whose library is not installed."""
+    return ModuleNotFoundError(
+        f"{part} stands on {library}, which is not installed here: pip install 'skate[{extra}]'", name=library
+    )
+
+
+def lazily(
+    package: str, homes: Mapping[str, Sequence[str]], library: str, extra: str
+) -> tuple[Callable[[str], Any], list[str]]:
+    """`__getattr__` and `__all__` of a package whose names lie in modules that import a library.
+
+    Args:
+        package: the package's `__name__`.
+        homes: the names of each module of it.
+        library: the module whose absence is told.
+        extra: the extra of Skate that brings it.
+    """
+    home_of = {name: home for home, names in homes.items() for name in names}
+    part = "ray" + package.removeprefix("skate")
+
+    def found(name: str) -> Any:
+        home = home_of.get(name)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        try:
+            return getattr(importlib.import_module(f"{package}.{home}"), name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] != library.partition(".")[0]:
+                raise
+            raise missing(part, library, extra) from error
+
+    return found, sorted(home_of)

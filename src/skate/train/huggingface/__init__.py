@@ -1,0 +1,1 @@
+"""Training with the libraries of Hugging Face."""

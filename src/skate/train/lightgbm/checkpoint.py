@@ -1,0 +1,32 @@
+"""A checkpoint that holds a model of LightGBM."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any
+
+from lightgbm import Booster
+
+from skate.train.checkpoint import Checkpoint
+
+
+class LightGBMCheckpoint(Checkpoint):
+    """A folder with a booster in one file."""
+
+    MODEL_FILENAME = "model.txt"
+
+    @classmethod
+    def from_model(
+        cls, booster: Booster, *, preprocessor: Any = None, path: str | None = None
+    ) -> LightGBMCheckpoint:
+        """A checkpoint of a booster, in a new folder unless `path` names one."""
+        folder = path or tempfile.mkdtemp(prefix="checkpoint_")
+        os.makedirs(folder, exist_ok=True)
+        booster.save_model(os.path.join(folder, cls.MODEL_FILENAME))
+        return cls(folder)
+
+    def get_model(self) -> Booster:
+        """The booster."""
+        with self.as_directory() as folder:
+            return Booster(model_file=os.path.join(folder, self.MODEL_FILENAME))

@@ -1,0 +1,68 @@
+"""How workers of LightGBM find each other: a port of each, which all are told of."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+from skate.train.backend import Backend, BackendConfig
+from skate.train.worker.session import current
+
+
+@dataclass
+class LightGBMConfig(BackendConfig):
+    """How the workers' network is set up; there is nothing to choose."""
+
+    @property
+    def backend_cls(self) -> type[Backend]:
+        return LightGBMBackend
+
+    @property
+    def preload(self) -> tuple[str, ...]:
+        return ("lightgbm",)
+
+
+class LightGBMBackend(Backend):
+    """Finds a port in every worker, and tells all of them."""
+
+    def on_training_start(self, worker_group: Any, backend_config: Any) -> None:
+        ports = worker_group.execute(_free_port)
+        machines = ",".join(
+            f"{each['ip']}:{port}" for each, port in zip(worker_group.where, ports, strict=True)
+        )
+        worker_group.execute(_remember, ports, machines)
+
+
+#: In a worker: its parameters of the network.
+_parameters: dict[str, Any] = {}
+
+
+def get_network_params() -> dict[str, Any]:
+    """The parameters to be put among those of `lightgbm.train`, so that the workers build one model together.
+
+    With one worker there is no network, and the dict is empty.
+
+    Raises:
+        RuntimeError: this is not the training function.
+    """
+    current("lightgbm.get_network_params()")
+    return dict(_parameters)
+
+
+def _free_port() -> int:
+    with socket.socket(socket.AF_INET) as found:
+        found.bind(("", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def _remember(ports: list[int], machines: str) -> None:
+    place = current("lightgbm").place
+    _parameters.clear()
+    if place.world_size > 1:
+        _parameters.update(
+            num_machines=place.world_size,
+            local_listen_port=ports[place.world_rank],
+            machines=machines,
+        )

@@ -1,0 +1,42 @@
+"""Where Lightning asks for ranks."""
+
+from __future__ import annotations
+
+from lightning.fabric.plugins.environments.lightning import LightningEnvironment
+
+from skate.train.worker.asking import get_context
+
+
+class RayLightningEnvironment(LightningEnvironment):
+    """Answers with the ranks of the run; what Lightning works out itself from its number of devices is not taken over."""
+
+    @property
+    def creates_processes_externally(self) -> bool:
+        """The workers are there already."""
+        return True
+
+    def world_size(self) -> int:
+        """How many workers there are."""
+        return get_context().get_world_size()
+
+    def global_rank(self) -> int:
+        """The number of this worker."""
+        return get_context().get_world_rank()
+
+    def local_rank(self) -> int:
+        """The number of this worker on its node."""
+        return get_context().get_local_rank()
+
+    def node_rank(self) -> int:
+        """The number of this worker's node."""
+        return get_context().get_node_rank()
+
+    def set_world_size(self, size: int) -> None:
+        """Nothing: the run knows."""
+
+    def set_global_rank(self, rank: int) -> None:
+        """Nothing but who may print: the run knows the rank."""
+        super().set_global_rank(self.global_rank())
+
+    def teardown(self) -> None:
+        """Nothing: variables of the worker stay, as other parts of the function may need them."""

@@ -1,0 +1,85 @@
+"""Strategies of Lightning for workers of a run: the device is the worker's, and samplers count its ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy, FSDPStrategy
+from torch.distributed.fsdp import FullStateDictConfig, FullyShardedDataParallel, StateDictType
+
+from skate.train.torch.preparing import get_device
+
+
+class _OfTheRun:
+    """Put before a strategy: one process is one worker, on however many nodes they are."""
+
+    world_size: int
+    global_rank: int
+
+    @property
+    def root_device(self) -> torch.device:
+        """The device of this worker."""
+        return get_device()
+
+    @property
+    def distributed_sampler_kwargs(self) -> dict[str, Any]:
+        """What a `DistributedSampler` is made with."""
+        return {"num_replicas": self.world_size, "rank": self.global_rank}
+
+
+class RayDDPStrategy(_OfTheRun, DDPStrategy):
+    """`DDPStrategy` over the workers of a run; arguments are the same, those of the process group go into `TorchConfig`."""
+
+
+class RayFSDPStrategy(_OfTheRun, FSDPStrategy):
+    """`FSDPStrategy` over the workers of a run; arguments are the same. Workers without GPUs do it through gloo."""
+
+    def _setup_model(self, model: torch.nn.Module) -> torch.nn.Module:
+        wrapped = any(isinstance(each, FullyShardedDataParallel) for each in model.modules())
+        if self.root_device.type == "cpu" and not wrapped:
+            # Lightning names the device by its index, and a CPU has none; what is wrapped already it leaves alone.
+            given = {**self.kwargs, "device_id": torch.device("cpu")}
+            self.kwargs.pop("auto_wrap_policy", None)
+            model = FullyShardedDataParallel(
+                model,
+                cpu_offload=self.cpu_offload,
+                mixed_precision=self.mixed_precision_config,
+                sharding_strategy=self.sharding_strategy,
+                **given,
+            )
+        return super()._setup_model(model)
+
+    def lightning_module_state_dict(self) -> dict[str, Any]:
+        """The weights that a checkpoint holds: all of them on rank 0, or this rank's, as `state_dict_type` says."""
+        if self.root_device.type != "cpu" or self._state_dict_type != "full":
+            return super().lightning_module_state_dict()
+        # Lightning asks torch for a copy on the CPU, and where they are there already torch reads what it has freed.
+        assert self.model is not None
+        kind, config = StateDictType.FULL_STATE_DICT, FullStateDictConfig(rank0_only=True)
+        with FullyShardedDataParallel.state_dict_type(self.model, kind, config):
+            return self.model.state_dict()
+
+
+class RayDeepSpeedStrategy(_OfTheRun, DeepSpeedStrategy):
+    """`DeepSpeedStrategy` over the workers of a run; arguments are the same. Workers without GPUs do it through gloo."""
+
+    @property
+    def root_device(self) -> torch.device:
+        """The device of this worker, with an index in any case, which DeepSpeed wants."""
+        found = get_device()
+        return torch.device("cpu", 0) if found.type == "cpu" else found
+
+    def setup_environment(self) -> None:
+        """Find the ranks; the process group is there."""
+        if self.root_device.type == "cpu":  # Lightning itself refuses it there
+            DDPStrategy.setup_environment(self)
+        else:
+            super().setup_environment()
+
+    def setup_distributed(self) -> None:
+        """As above."""
+        if self.root_device.type == "cpu":
+            self.set_world_ranks()
+        else:
+            super().setup_distributed()

@@ -1,0 +1,46 @@
+"""How workers of TensorFlow find each other: TF_CONFIG, with an address of each."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from skate.train.backend import Backend, BackendConfig
+
+
+@dataclass
+class TensorflowConfig(BackendConfig):
+    """How the workers' cluster is set up; there is nothing to choose."""
+
+    @property
+    def backend_cls(self) -> type[Backend]:
+        return TensorflowBackend
+
+
+class TensorflowBackend(Backend):
+    """Finds a port in every worker, and tells all of them before TensorFlow is loaded."""
+
+    def on_start(self, worker_group: Any, backend_config: Any) -> None:
+        ports = worker_group.execute(_free_port)
+        addresses = [f"{each['ip']}:{port}" for each, port in zip(worker_group.where, ports, strict=True)]
+        worker_group.execute(_join, addresses)
+
+
+def cluster(addresses: Sequence[str], rank: int) -> str:
+    """What `MultiWorkerMirroredStrategy` reads from TF_CONFIG."""
+    return json.dumps({"cluster": {"worker": list(addresses)}, "task": {"type": "worker", "index": rank}})
+
+
+def _join(addresses: list[str]) -> None:
+    os.environ["TF_CONFIG"] = cluster(addresses, int(os.environ["RANK"]))
+
+
+def _free_port() -> int:
+    with socket.socket(socket.AF_INET) as found:
+        found.bind(("", 0))
+        port: int = found.getsockname()[1]
+        return port

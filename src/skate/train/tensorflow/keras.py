@@ -1,0 +1,45 @@
+"""Events of Keras as reports of the run."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from skate.train.tensorflow.checkpoint import TensorflowCheckpoint
+from skate.train.tensorflow.events import Events
+from skate.train.worker.asking import get_context
+from skate.train.worker.reporting import report
+
+
+class ReportCheckpointCallback(Events, tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """Reports what Keras logs, with the model when it is due; give it to `model.fit(callbacks=[...])`.
+
+    Args:
+        checkpoint_on: events that a checkpoint is reported on, named without "on_".
+        report_metrics_on: events that metrics are reported on; they go with every checkpoint in any case.
+        metrics: names of what Keras logs; a dict gives them other names (new name: name); None for all.
+
+    Raises:
+        ValueError: there is no such event.
+    """
+
+    def __init__(
+        self,
+        checkpoint_on: str | Sequence[str] = "epoch_end",
+        report_metrics_on: str | Sequence[str] = "epoch_end",
+        metrics: str | Sequence[str] | Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(checkpoint_on, report_metrics_on, metrics)
+
+    def _happened(self, event: str, logs: Mapping[str, Any] | None) -> None:
+        metrics = self._chosen(logs or {})
+        if event not in self._checkpoint_on:
+            report(metrics)
+            return
+        checkpoint = TensorflowCheckpoint.from_model(self.model)  # on all ranks: they compute it together
+        first = get_context().get_world_rank() == 0
+        report(metrics, checkpoint=checkpoint if first else None)
+        shutil.rmtree(checkpoint.path, ignore_errors=True)

@@ -1,0 +1,14 @@
+"""Datasets of TensorFlow that are a worker's own part already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+
+def prepare_dataset_shard(tf_dataset_shard: Any) -> Any:
+    """A `tf.data.Dataset` of a shard that strategies do not split once more, and that is read ahead."""
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    return tf_dataset_shard.with_options(options).prefetch(tf.data.AUTOTUNE)

@@ -1,0 +1,104 @@
+"""DeepSpeed as a strategy of `prepare_model`: its config completed for the run, and loops written for plain torch."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from skate.train.extras import missing
+from skate.train.torch.deepspeed_config import completed
+
+#: The config that the trainer was given, in its workers.
+_given: dict[str, Any] = {}
+
+
+def remember(config: Mapping[str, Any]) -> None:
+    """Models that this process prepares from now on are DeepSpeed's."""
+    _given.clear()
+    _given.update(config)
+
+
+def remembered() -> dict[str, Any] | None:
+    """The config that the trainer was given, None if it was not."""
+    return dict(_given) or None
+
+
+def engine_of(model: torch.nn.Module, kwargs: dict[str, Any], device: torch.device, workers: int) -> Any:
+    """The model as an engine of DeepSpeed.
+
+    Args:
+        model: the model.
+        kwargs: those of `deepspeed.initialize`; `config` is a dict, the path of a JSON file, or the trainer's if it is left out.
+        device: the device of this worker.
+        workers: how many workers the run has.
+
+    Raises:
+        ModuleNotFoundError: DeepSpeed is not installed.
+        ValueError: the config contradicts itself, or asks for what this device cannot do.
+    """
+    try:
+        import deepspeed  # a second that few runs need
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "deepspeed":
+            raise
+        raise missing('prepare_model(parallel_strategy="deepspeed")', "deepspeed", "deepspeed") from error
+    given = dict(kwargs)
+    config = given.pop("config", None) or remembered()
+    if config is None:
+        raise ValueError(
+            'prepare_model(parallel_strategy="deepspeed") needs the config: parallel_strategy_kwargs={"config": {...}}, or '
+            "TorchTrainer(deepspeed_config={...})"
+        )
+    if isinstance(config, (str, os.PathLike)):
+        with open(config) as file:
+            config = json.load(file)
+    first = next(model.parameters(), None)
+    kind = "" if first is None else str(first.dtype).removeprefix("torch.")
+    whole = completed(config, workers, device.type == "cpu", kind, own_optimizer="optimizer" in given)
+    given.setdefault("model_parameters", [each for each in model.parameters() if each.requires_grad])
+    engine, *_ = deepspeed.initialize(model=model, config=whole, dist_init_required=False, **given)
+    if "optimizer" not in config and "optimizer" not in given:
+        _Steps(engine)
+    return engine
+
+
+class _Steps:
+    """Lets a loop of plain torch drive an engine: `optimizer.step()` of an Adam over its parameters is a step of the engine.
+
+    The settings of that optimizer, as they are at each step, are taken over; so schedules of the learning rate work too.
+    """
+
+    SETTINGS = ("lr", "betas", "eps", "weight_decay")
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+        self.own = {id(each) for each in engine.module.parameters()}
+        self.busy = False
+        register_optimizer_step_pre_hook(self.instead)
+
+    def instead(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """Called before any optimizer's step; that of the loop then finds no gradients, and does nothing."""
+        held = [each for group in optimizer.param_groups for each in group["params"]]
+        if self.busy or not any(id(each) in self.own for each in held):
+            return
+        if not isinstance(optimizer, torch.optim.Adam) or len(optimizer.param_groups) != 1:
+            raise TypeError(
+                f"DeepSpeed steps with AdamW and takes its settings from an Adam or AdamW with one group of parameters, not from "
+                f"{type(optimizer).__name__} with {len(optimizer.param_groups)}; "
+                'name another in the config: "optimizer": {"type": ...}'
+            )
+        settings = optimizer.param_groups[0]
+        for group in self.engine.optimizer.param_groups:
+            group.update({name: settings[name] for name in self.SETTINGS if name in group})
+        self.busy = True
+        try:
+            self.engine.step()
+        finally:
+            self.busy = False
+        for each in held:
+            each.grad = None

@@ -1,0 +1,1 @@
+"""Names that Ray has in this place only."""

@@ -1,0 +1,17 @@
+"""XGBoost in the workers of a run. Loading this does not load xgboost."""
+
+from __future__ import annotations
+
+from skate.train.extras import lazily
+
+__getattr__, __all__ = lazily(
+    __name__,
+    {
+        "config": ("XGBoostConfig",),
+        "trainer": ("XGBoostTrainer",),
+        "reporting": ("RayTrainReportCallback",),
+        "checkpoint": ("XGBoostCheckpoint",),
+    },
+    "xgboost",
+    "xgboost",
+)

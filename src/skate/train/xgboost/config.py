@@ -1,0 +1,85 @@
+"""How workers of XGBoost find each other: a tracker in the first of them, and a communicator around the training function."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from skate.train.backend import Backend, BackendConfig
+
+
+@dataclass
+class XGBoostConfig(BackendConfig):
+    """How the workers' collective operations are set up.
+
+    Args:
+        xgboost_communicator: "rabit", the only one.
+
+    Raises:
+        ValueError: it is another.
+    """
+
+    xgboost_communicator: str = "rabit"
+
+    def __post_init__(self) -> None:
+        if self.xgboost_communicator != "rabit":
+            raise ValueError(f'xgboost_communicator is "rabit", not {self.xgboost_communicator!r}')
+
+    @property
+    def backend_cls(self) -> type[Backend]:
+        return XGBoostBackend
+
+    @property
+    def preload(self) -> tuple[str, ...]:
+        return ("xgboost",)
+
+    @property
+    def train_func_context(self) -> Callable[[], AbstractContextManager[None]]:
+        return _communicating
+
+
+class XGBoostBackend(Backend):
+    """Starts the tracker, and tells every worker where it is."""
+
+    def on_training_start(self, worker_group: Any, backend_config: Any) -> None:
+        workers = len(worker_group)
+        if workers > 1:
+            given = worker_group.execute_single(0, _start_tracker, worker_group.where[0]["ip"], workers)
+            worker_group.execute(_remember, given)
+
+
+#: In a worker: what its communicator is made with, and in the first the tracker, kept as long as the process lives.
+_arguments: dict[str, Any] = {}
+_tracker: list[Any] = []
+
+
+def _start_tracker(address: str, workers: int) -> dict[str, Any]:
+    from xgboost.tracker import RabitTracker  # in a worker, for the first time
+
+    tracker = RabitTracker(n_workers=workers, host_ip=address, sortby="task")
+    tracker.start()
+    _tracker.append(tracker)
+    return dict(tracker.worker_args())
+
+
+def _remember(given: dict[str, Any]) -> None:
+    _arguments.update(given)
+
+
+@contextlib.contextmanager
+def _communicating() -> Iterator[None]:
+    """Collective operations of the calling thread go to the other workers while the block runs."""
+    if not _arguments:
+        yield
+        return
+    from xgboost.collective import CommunicatorContext  # as above
+
+    from skate.train.worker.asking import get_context  # asked in workers only
+
+    # Ranks of XGBoost are those of the run, since the tracker sorts by these names.
+    rank = get_context().get_world_rank()
+    with CommunicatorContext(**_arguments, dmlc_task_id=f"{rank:08d}"):
+        yield

@@ -1,0 +1,54 @@
+"""What tests of libraries in the workers of a run share: a node of two CPUs, and runs that keep their files."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skate
+
+# Read by libraries when workers load them: one thread each, as there are two CPUs, and nothing from the network.
+QUIET = {
+    "OMP_NUM_THREADS": "1",
+    "HF_HUB_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "ACCELERATE_USE_CPU": "true",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A node of two CPUs whose workers begin with what the module names in `PRELOAD`."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in QUIET.items():
+            patch.setenv(name, value)
+        patch.setenv("PYTHONWARNINGS", "ignore")
+        wanted = getattr(request.module, "PRELOAD", ["torch"])
+        there = [name for name in wanted if importlib.util.find_spec(name.partition(".")[0]) is not None]
+        skate.init(num_cpus=2, num_gpus=0, preload=there)
+        yield
+        skate.shutdown()
+
+
+@pytest.fixture
+def fit(cluster: None, tmp_path: Path) -> Callable[..., Any]:
+    """Runs a function in two workers: `fit(TorchTrainer, loop, config, datasets={...})`."""
+    from skate.train import RunConfig, ScalingConfig
+
+    def run(
+        trainer: Any, loop: Any, config: dict[str, Any] | None = None, workers: int = 2, **given: Any
+    ) -> Any:
+        return trainer(
+            loop,
+            train_loop_config=config,
+            scaling_config=ScalingConfig(num_workers=workers),
+            run_config=RunConfig(name="run", storage_path=str(tmp_path / "storage")),
+            **given,
+        ).fit()
+
+    return run
