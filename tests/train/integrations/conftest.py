@@ -38,16 +38,25 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture
 def fit(cluster: None, tmp_path: Path) -> Callable[..., Any]:
     """Runs a function in two workers: `fit(TorchTrainer, loop, config, datasets={...})`."""
-    from skate.train import RunConfig, ScalingConfig
+    from skate.train import FailureConfig, RunConfig, ScalingConfig
 
     def run(
-        trainer: Any, loop: Any, config: dict[str, Any] | None = None, workers: int = 2, **given: Any
+        trainer: Any,
+        loop: Any,
+        config: dict[str, Any] | None = None,
+        workers: int = 2,
+        failures: int = 0,
+        **given: Any,
     ) -> Any:
         return trainer(
             loop,
             train_loop_config=config,
             scaling_config=ScalingConfig(num_workers=workers),
-            run_config=RunConfig(name="run", storage_path=str(tmp_path / "storage")),
+            run_config=RunConfig(
+                name="run",
+                storage_path=str(tmp_path / "storage"),
+                failure_config=FailureConfig(max_failures=failures),
+            ),
             **given,
         ).fit()
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -151,6 +154,45 @@ def test_metrics_are_chosen_and_checkpoints_are_frequent(fit: Any, library: str)
     module.RayTrainReportCallback.get_model(result.checkpoint, filename="mine.json")
     with pytest.raises(FileNotFoundError, match="has no file"):
         module.RayTrainReportCallback.get_model(result.checkpoint)
+
+
+def test_a_run_goes_on_from_its_last_round_when_a_worker_has_failed(fit: Any, tmp_path: Path) -> None:
+    pytest.importorskip("xgboost", reason="the extra skate[xgboost] is not installed")
+    from skate.train.xgboost import RayTrainReportCallback, XGBoostTrainer
+
+    def loop(config: dict[str, Any]) -> Any:
+        import xgboost
+
+        import skate.train as train
+
+        class Breaks(xgboost.callback.TrainingCallback):  # type: ignore[misc]
+            def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+                if (
+                    train.get_context().get_world_rank() == 1
+                    and epoch == 2
+                    and not os.path.exists(config["broke"])
+                ):
+                    open(config["broke"], "w").close()
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return False
+
+        frame, checkpoint = frame_of_shard(), train.get_checkpoint()
+        data = xgboost.DMatrix(frame.drop(columns="label"), label=frame["label"])
+        before = RayTrainReportCallback.get_model(checkpoint) if checkpoint else None
+        done = before.num_boosted_rounds() if before else 0
+        more: dict[str, Any] = {
+            "callbacks": [Breaks(), RayTrainReportCallback(frequency=1)],
+            "verbose_eval": False,
+        }
+        xgboost.train(
+            config["params"], data, ROUNDS - done, evals=[(data, "train")], xgb_model=before, **more
+        )
+        return done
+
+    config = {"params": PARAMS["xgboost"], "broke": str(tmp_path / "broke")}
+    result = fit(XGBoostTrainer, loop, config, failures=1, datasets={"train": skate.data.from_items(rows())})
+    assert result.return_value == 2, "two rounds were kept when the third broke"
+    assert RayTrainReportCallback.get_model(result.checkpoint).num_boosted_rounds() == ROUNDS
 
 
 def test_workers_of_lightgbm_that_would_build_models_of_their_own_are_told(fit: Any) -> None:

@@ -144,3 +144,27 @@ def in_stages(config: dict[str, Any]) -> list[float]:
 def test_pipeline_parallel(fit: Any, wanted: list[float], schedule: str) -> None:
     result = fit(TorchTrainer, in_stages, {"schedule": schedule})
     assert result.return_value == pytest.approx(wanted, abs=1e-6)
+
+
+def test_nccl_without_gpus_says_what_to_change(fit: Any) -> None:
+    from skate.train.torch import TorchConfig
+
+    with pytest.raises(ValueError, match=r'backend="nccl".*leave backend out'):
+        fit(TorchTrainer, lambda: None, torch_config=TorchConfig(backend="nccl"))
+
+
+def test_strategies_that_there_are_not(fit: Any) -> None:
+    from skate.train import WorkerGroupError
+
+    with pytest.raises(
+        WorkerGroupError, match='is one of "ddp", "fsdp", "fsdp2", "deepspeed", or None, not .ZeRO'
+    ):
+        fit(TorchTrainer, sharded, {"strategy": "ZeRO"}, workers=1)
+
+
+def test_deepspeed_without_its_config_says_where_it_goes(fit: Any) -> None:
+    from skate.train import WorkerGroupError
+
+    wanted = r"deepspeed_config=|pip install 'skate\[deepspeed\]'"
+    with pytest.raises(WorkerGroupError, match=wanted):
+        fit(TorchTrainer, sharded, {"strategy": "deepspeed"}, workers=1)

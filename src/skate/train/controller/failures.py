@@ -26,7 +26,10 @@ _ADVICE = (
         'and "bf16": {"enabled": True} if half precision is wanted',
     ),
     (
-        ("torch not compiled with cuda enabled", "found no nvidia driver", "no cuda gpus are available"),
+        (
+            *("torch not compiled with cuda enabled", "found no nvidia driver", "no cuda gpus are available"),
+            "module 'torch._c' has no attribute '_cuda_",
+        ),
         "this worker has no GPU that torch can use: ask for one with ScalingConfig(use_gpu=True) on a machine that has them, or "
         "guard calls of torch.cuda such as set_device with `if torch.cuda.is_available():`; "
         "ray.train.torch.get_device() is right on both",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import distributed
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from skate.train.extras import missing
@@ -39,6 +40,7 @@ def engine_of(model: torch.nn.Module, kwargs: dict[str, Any], device: torch.devi
 
     Raises:
         ModuleNotFoundError: DeepSpeed is not installed.
+        RuntimeError: there is no process group.
         ValueError: the config contradicts itself, or asks for what this device cannot do.
     """
     try:
@@ -47,6 +49,10 @@ def engine_of(model: torch.nn.Module, kwargs: dict[str, Any], device: torch.devi
         if (error.name or "").partition(".")[0] != "deepspeed":
             raise
         raise missing('prepare_model(parallel_strategy="deepspeed")', "deepspeed", "deepspeed") from error
+    if not distributed.is_initialized():
+        raise RuntimeError(
+            "DeepSpeed needs a process group, and a run with num_workers=0 has none; ScalingConfig(num_workers=1) does"
+        )
     given = dict(kwargs)
     config = given.pop("config", None) or remembered()
     if config is None:
