@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 
 import pytest
 import ray
 from ray.train import RunConfig, ScalingConfig
 
-pytestmark = pytest.mark.usefixtures("cluster")
+pytestmark = pytest.mark.usefixtures("loaded")
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    """A node with two CPUs; Skate's workers begin with the libraries, which take seconds to load."""
+    options = {"num_cpus": 2, "num_gpus": 0, "include_dashboard": False, "log_to_driver": False}
+    if os.environ.get("SKATE_CONFORMANCE_TARGET", "skate") == "skate":
+        wanted = ("pandas", "torch", "transformers.trainer", "lightning.pytorch", "xgboost", "lightgbm")
+        options["preload"] = [name for name in wanted if importlib.util.find_spec(name.partition(".")[0])]
+    else:
+        options["address"] = "local"
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("OMP_NUM_THREADS", "HF_HUB_OFFLINE"):  # two CPUs for two workers, and nothing from the network
+            patch.setenv(name, "1")
+        ray.init(**options)
+        yield
+        ray.shutdown()
 
 
 def installed(library):

@@ -17,7 +17,6 @@ QUIET = {
     "HF_HUB_OFFLINE": "1",
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_VERBOSITY": "error",
-    "ACCELERATE_USE_CPU": "true",
 }
 
 

@@ -191,6 +191,11 @@ def test_an_optimizer_that_has_no_counterpart_is_told(fit: Any) -> None:
         fit(TorchTrainer, loop, deepspeed_config=config_of(1))
 
 
+def test_a_loop_of_plain_torch_without_zero_is_told(fit: Any) -> None:
+    with pytest.raises(WorkerGroupError, match="without ZeRO.*model.backward"):
+        fit(TorchTrainer, in_the_style_of_torch, {"dtype": "float32"}, deepspeed_config=config_of(0))
+
+
 def test_lightning_with_deepspeed(fit: Any) -> None:
     pytest.importorskip("lightning", reason="the extra skate[lightning] is not installed")
 
@@ -263,10 +268,9 @@ def test_transformers_with_deepspeed(fit: Any, tmp_path: Any) -> None:
             max_steps=4,
             save_steps=4,
             logging_steps=1,
-            use_cpu=True,
             report_to=[],
             disable_tqdm=True,
-            deepspeed=zero,
+            deepspeed=zero,  # and not use_cpu, with which accelerate leaves DeepSpeed out
         )
         rows = [{"input_ids": [(start + i) % 40 for i in range(12)]} for start in range(64)]
         data = [{**row, "labels": row["input_ids"]} for row in rows]
