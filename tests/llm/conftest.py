@@ -16,7 +16,11 @@ import torch
 
 from skate.llm import EngineArgs
 from skate.llm.embedded.engine import EmbeddedEngine
+from skate.llm.openai.app import LocalModels, build_app
+from skate.llm.openai.metrics import Metrics
+from skate.llm.openai.serving import Serving
 from tests.llm import tiny
+from tests.llm.served import Served
 
 
 @pytest.fixture(scope="session")
@@ -35,3 +39,16 @@ def engine(model_folder: Path) -> Iterator[EmbeddedEngine]:
     asyncio.run(made.start())
     yield made
     asyncio.run(made.stop())
+
+
+@pytest.fixture(scope="session")
+def url(engine: EmbeddedEngine, model_folder: Path) -> Iterator[str]:
+    """The API over the engine, as "tiny", and over one without a chat template, as "plain:model"."""
+    bare = EmbeddedEngine(EngineArgs(str(tiny.save(model_folder.parent / "bare", template=None))))
+    asyncio.run(bare.start())
+    metrics = Metrics("tiny")
+    servings = [Serving(engine, "tiny", metrics=metrics), Serving(bare, "plain:model")]
+    served = Served(build_app(LocalModels(servings)))
+    yield served.url
+    served.close()
+    asyncio.run(bare.stop())

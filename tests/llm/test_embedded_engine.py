@@ -66,7 +66,7 @@ requests = st.fixed_dictionaries(
 
 
 @given(st.lists(requests, min_size=1, max_size=9))
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_mix_of_requests_gives_each_what_it_gets_alone(
     engine: EmbeddedEngine, reference: Any, mix: list[dict[str, Any]]
 ) -> None:
@@ -180,12 +180,11 @@ def test_those_who_wait_longest_are_next(engine: EmbeddedEngine) -> None:
 def test_a_long_prompt_does_not_hold_up_those_that_run(engine: EmbeddedEngine) -> None:
     async def run() -> None:
         stream = engine.generate([3], SamplingParams(max_tokens=200, ignore_eos=True, temperature=0), "runs")
-        await anext(stream)
+        got = len((await anext(stream)).token_ids)
         before = engine._batcher.steps
         long = await ask(engine, list(range(200)), max_tokens=1)
         # 200 tokens in parts of 24 are nine steps; in each of them the other went on.
         assert engine._batcher.steps - before >= 9 and long.finish_reason == "length"
-        got = 1
         async for new in stream:
             got += len(new.token_ids)
         assert got == 200
@@ -212,7 +211,7 @@ def test_draws_have_the_models_probabilities(engine: EmbeddedEngine, reference: 
 
     async def run(**params: Any) -> Counter[int]:
         counts: Counter[int] = Counter()
-        for part in range(15):
+        for part in range(6):
             answers = await ask_all(engine, prompt, n=100, max_tokens=1, seed=part, ignore_eos=True, **params)
             counts.update(each.tokens[0] for each in answers)
         return counts
@@ -227,8 +226,8 @@ def test_draws_have_the_models_probabilities(engine: EmbeddedEngine, reference: 
         counts = asyncio.run(run(**params))
         top = likely.topk(4)
         for token, p in zip(top.indices.tolist(), top.values.tolist(), strict=True):
-            # Five standard deviations of 1,500 draws.
-            assert abs(counts[token] / 1500 - p) < 5 * math.sqrt(p * (1 - p) / 1500) + 1e-9
+            # Five standard deviations of 600 draws.
+            assert abs(counts[token] / 600 - p) < 5 * math.sqrt(p * (1 - p) / 600) + 1e-9
         assert all(likely[token] > 0 for token in counts)
 
 
@@ -272,7 +271,7 @@ def test_penalties_are_as_openai_has_them(engine: EmbeddedEngine, reference: Any
     prompt, tokens = [50, 51, 52], []
     counts = torch.zeros(tiny.VOCABULARY)
     for _ in range(25):
-        with torch.inference_mode():
+        with torch.no_grad():
             logits = reference(torch.tensor([prompt + tokens])).logits[0, -1].clone()
         seen = torch.tensor(sorted({*prompt, *tokens}))
         logits[seen] = torch.where(logits[seen] > 0, logits[seen] / 1.3, logits[seen] * 1.3)

@@ -50,9 +50,8 @@ class TransformersText:
             prompt: str = self.tokenizer.apply_chat_template(
                 list(messages), tokenize=False, chat_template=template, **options
             )
-        except (
-            Exception
-        ) as error:  # a template is a program and may raise anything, mostly over the roles it knows
+        # A template is a program and may raise anything, mostly over the roles it knows.
+        except Exception as error:
             raise BadRequest(
                 f"the chat template does not take these messages: {error}", "messages"
             ) from error

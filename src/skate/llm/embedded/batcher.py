@@ -136,9 +136,8 @@ class Batcher:
     def _safe_step(self) -> None:
         try:
             self.step()
-        except (
-            Exception
-        ) as error:  # a step that breaks must not end the engine, only the answers that were in it
+        # A step that breaks must not end the engine, only the answers that were in it.
+        except Exception as error:
             _log.exception("a step of the engine failed; the answers under way end with the error")
             self._fail_all(EngineStopped(f"a step of the engine failed: {type(error).__name__}: {error}"))
         touched, self._touched = self._touched, {}

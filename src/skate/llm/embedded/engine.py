@@ -17,7 +17,7 @@ from skate.llm.embedded.model import Model
 from skate.llm.embedded.sampler import Choice
 from skate.llm.embedded.stream import Stream
 from skate.llm.engine import EngineArgs
-from skate.llm.errors import BadRequest, EngineStopped, NotSupported, Overloaded, PromptTooLong
+from skate.llm.errors import BadRequest, EngineStopped, NotSupported, Overloaded, PromptTooLong, UnknownModel
 from skate.llm.output import Embedding, Increment, ModelInfo
 from skate.llm.sampling import SamplingParams
 from skate.llm.tokenizer import TransformersText
@@ -135,11 +135,14 @@ class EmbeddedEngine:
             raise EngineStopped("the engine is not running")
         if self._model.embeds:
             raise NotSupported("this model makes embeddings; it does not generate text", "model")
-        if params.extra:
+        if "structured_outputs" in params.extra:
             raise NotSupported(
-                f"the embedded engine does not have {', '.join(sorted(params.extra))}",
-                next(iter(params.extra)),
+                "the embedded engine does not hold an answer to a form: response_format is text, or use vLLM on a GPU",
+                "response_format",
             )
+        if params.extra:
+            names = sorted(params.extra)
+            raise NotSupported(f"the embedded engine does not have {', '.join(names)}", names[0])
         limit = self._model.limit
         if len(tokens) >= limit:
             raise PromptTooLong(len(tokens), limit)
@@ -188,6 +191,14 @@ class EmbeddedEngine:
         """Raises EngineStopped once the thread has ended."""
         if not self._batcher.alive:
             raise EngineStopped("the engine's thread has ended")
+
+    def has_adapter(self, name: str) -> bool:
+        """Whether there is a LoRA adapter of that name."""
+        try:
+            self._model.adapters.path(name)
+        except UnknownModel:
+            return False
+        return True
 
     def load(self) -> tuple[int, int]:
         """Answers that run and that wait."""

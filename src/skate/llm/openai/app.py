@@ -1,0 +1,306 @@
+"""OpenAI's endpoints as an ASGI app over any number of models, wherever their engines run."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from contextlib import aclosing
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ValidationError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from skate.llm.errors import BadRequest, UnknownModel
+from skate.llm.openai import failures
+from skate.llm.openai.requests import (
+    ChatCompletionRequest,
+    CompletionRequest,
+    DetokenizeRequest,
+    EmbeddingChatRequest,
+    EmbeddingCompletionRequest,
+    TokenizeChatRequest,
+    TokenizeCompletionRequest,
+)
+from skate.llm.openai.responses import ErrorResponse, ModelCard, ModelList
+from skate.llm.openai.serving import Serving
+
+#: Bodies above this are refused before they are read to the end.
+BODY_BYTES_MAX = 32 * 1024 * 1024
+
+
+class Models(Protocol):
+    """The models behind the endpoints."""
+
+    async def cards(self) -> list[ModelCard]:
+        """All that can be asked."""
+
+    async def card(self, model: str) -> ModelCard:
+        """One of them, also an adapter that is not listed. Raises UnknownModel."""
+
+    def call(self, model: str, method: str, request: BaseModel) -> AsyncGenerator[Any, None]:
+        """What a model's Serving yields for a request. Raises UnknownModel."""
+
+    async def check_health(self) -> None:
+        """Raises if a model does not answer."""
+
+
+def base_of(model: str, known: Collection[str]) -> tuple[str, str | None]:
+    """The model and adapter that a name means, as `base:adapter` or plainly. Raises UnknownModel."""
+    if model in known:
+        return model, None
+    found = [base for base in known if model.startswith(base + ":") and len(model) > len(base) + 1]
+    if not found:
+        raise UnknownModel(model, tuple(sorted(known)))
+    base = max(found, key=len)
+    return base, model[len(base) + 1 :]
+
+
+class LocalModels:
+    """Models whose engines run in this process."""
+
+    def __init__(self, servings: Collection[Serving]) -> None:
+        self._servings = {each.model: each for each in servings}
+        self._cards = {name: ModelCard(id=name) for name in self._servings}
+
+    async def cards(self) -> list[ModelCard]:
+        """All of them."""
+        return list(self._cards.values())
+
+    async def card(self, model: str) -> ModelCard:
+        """One of them."""
+        if model in self._cards:
+            return self._cards[model]
+        base, adapter = base_of(model, self._servings)
+        if not self._servings[base].has_adapter(adapter):
+            raise UnknownModel(model, tuple(self._servings))
+        return ModelCard(id=model, metadata={"base_model_id": base})
+
+    def call(self, model: str, method: str, request: BaseModel) -> AsyncGenerator[Any, None]:
+        """Ask it."""
+        base, _ = base_of(model, self._servings)
+        found: AsyncGenerator[Any, None] = getattr(self._servings[base], method)(request)
+        return found
+
+    async def check_health(self) -> None:
+        """Ask each engine."""
+        for each in self._servings.values():
+            await each.engine.check_health()
+
+
+def build_app(models: Models, *, api_keys: Collection[str] = (), metrics: bool = True) -> Starlette:
+    """The app. With `api_keys`, all but /health and /metrics want one of them as bearer token."""
+    endpoints = Endpoints(models)
+    routes = [
+        Route("/v1/chat/completions", endpoints.chat, methods=["POST"]),
+        Route("/v1/completions", endpoints.completions, methods=["POST"]),
+        Route("/v1/embeddings", endpoints.embeddings, methods=["POST"]),
+        Route("/v1/models", endpoints.models, methods=["GET"]),
+        Route("/v1/models/{model:path}", endpoints.model, methods=["GET"]),
+        Route("/tokenize", endpoints.tokenize, methods=["POST"]),
+        Route("/detokenize", endpoints.detokenize, methods=["POST"]),
+        Route("/health", endpoints.health, methods=["GET"]),
+    ]
+    if metrics:
+        routes.append(Route("/metrics", _metrics, methods=["GET"]))
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _http_error, Exception: _any_error})
+    if api_keys:
+        app.add_middleware(KeyCheck, keys=tuple(api_keys))
+    return app
+
+
+class Endpoints:
+    """The handlers of the routes."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+
+    async def chat(self, request: Request) -> ASGIApp:
+        """POST /v1/chat/completions."""
+        return await self._asked(request, "chat", ChatCompletionRequest)
+
+    async def completions(self, request: Request) -> ASGIApp:
+        """POST /v1/completions."""
+        return await self._asked(request, "completions", CompletionRequest)
+
+    async def embeddings(self, request: Request) -> ASGIApp:
+        """POST /v1/embeddings."""
+        return await self._asked(request, "embeddings", EmbeddingCompletionRequest, EmbeddingChatRequest)
+
+    async def tokenize(self, request: Request) -> ASGIApp:
+        """POST /tokenize."""
+        return await self._asked(request, "tokenize", TokenizeCompletionRequest, TokenizeChatRequest)
+
+    async def detokenize(self, request: Request) -> ASGIApp:
+        """POST /detokenize."""
+        return await self._asked(request, "detokenize", DetokenizeRequest)
+
+    async def models(self, request: Request) -> Response:
+        """GET /v1/models."""
+        return _json(ModelList(data=await self._models.cards()))
+
+    async def model(self, request: Request) -> Response:
+        """GET /v1/models/{id}."""
+        try:
+            return _json(await self._models.card(request.path_params["model"]))
+        except UnknownModel as error:
+            return _json(failures.of(error))
+
+    async def health(self, request: Request) -> Response:
+        """GET /health."""
+        try:
+            await self._models.check_health()
+        except Exception as error:  # whatever keeps a model from answering is what was asked for here
+            return _json(failures.response(503, f"not healthy: {error}", "server_error"))
+        return JSONResponse({"status": "ok"})
+
+    async def _asked(
+        self, request: Request, method: str, kind: type[BaseModel], of_chat: type[BaseModel] | None = None
+    ) -> ASGIApp:
+        try:
+            body = await _body(request)
+            asked: Any = (of_chat if of_chat is not None and "messages" in body else kind).model_validate(
+                body
+            )
+            if asked.model is None:
+                asked.model = await self._only_model()
+            found = self._models.call(asked.model, method, asked)
+        except (BadRequest, ValidationError) as error:
+            return _json(failures.of(error))
+        return Answer(found)
+
+    async def _only_model(self) -> str:
+        cards = await self._models.cards()
+        if len(cards) != 1:
+            raise BadRequest("you must provide a model parameter", "model")
+        return cards[0].id
+
+
+class Answer:
+    """An ASGI answer of what a Serving yields: one JSON, or events. The work ends as soon as the client is gone."""
+
+    def __init__(self, found: AsyncGenerator[Any, None]) -> None:
+        self._found = found
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        work = asyncio.ensure_future(self._send(scope, receive, send))
+        gone = asyncio.ensure_future(_gone(receive))
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            if not work.done():
+                work.cancel()
+            await asyncio.gather(work, gone, return_exceptions=True)
+        if work.cancelled():
+            return
+        error = work.exception()
+        if error is not None and not isinstance(error, OSError):  # the client went while something was sent
+            raise error
+
+    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(self._found) as found:
+            try:
+                first = await anext(found)
+            except StopAsyncIteration:
+                first = failures.response(500, "the model gave no answer", "server_error")
+            except Exception as error:  # a handle may raise anything; the client gets it in OpenAI's shape
+                first = failures.of(error)
+            if isinstance(first, (str, bytes)):
+                await _events(first, found, send)
+                return
+            await _json(first)(scope, receive, send)
+
+
+async def _events(first: str | bytes, rest: AsyncIterator[Any], send: Send) -> None:
+    headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": _bytes(first), "more_body": True})
+    try:
+        async for event in rest:
+            await send({"type": "http.response.body", "body": _bytes(event), "more_body": True})
+    except OSError:
+        raise
+    except Exception as error:  # the answer has begun, so that the error can only be an event of it
+        told = f"data: {failures.of(error).model_dump_json()}\n\n"
+        await send({"type": "http.response.body", "body": told.encode(), "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _bytes(event: str | bytes) -> bytes:
+    return event.encode() if isinstance(event, str) else event
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > BODY_BYTES_MAX:
+            raise BadRequest(f"the body is larger than {BODY_BYTES_MAX:,} bytes")
+        parts.append(part)
+    try:
+        body = json.loads(b"".join(parts))
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"the body of the request is not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise BadRequest("the body of the request is JSON, but no object")
+    return body
+
+
+def _json(found: Any) -> Response:
+    status = found.status if isinstance(found, ErrorResponse) else 200
+    headers = {"retry-after": "1"} if status in (429, 503) else None
+    return Response(found.model_dump_json(), status, headers, "application/json")
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    message = f"{request.method} {request.url.path}: {error.detail}"
+    return _json(failures.response(error.status_code, message, code=None))
+
+
+async def _any_error(request: Request, error: Exception) -> Response:
+    return _json(failures.of(error))
+
+
+async def _metrics(request: Request) -> Response:
+    import prometheus_client  # only those who look at metrics need it
+
+    return Response(prometheus_client.generate_latest(), media_type="text/plain; version=0.0.4")
+
+
+class KeyCheck:
+    """Middleware: requests without one of the keys are refused with 401."""
+
+    OPEN = ("/health", "/metrics")
+
+    def __init__(self, app: ASGIApp, keys: Collection[str]) -> None:
+        self._app = app
+        self._keys = [key.encode() for key in keys]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let it through, or not."""
+        if scope["type"] != "http" or scope["path"] in self.OPEN:
+            await self._app(scope, receive, send)
+            return
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        kind, _, key = given.partition(b" ")
+        # All keys are compared, so that the time says nothing of which one was nearly right.
+        right = [hmac.compare_digest(key.strip(), each) for each in self._keys]
+        if kind.lower() == b"bearer" and any(right):
+            await self._app(scope, receive, send)
+            return
+        said = "Incorrect API key provided" if key else "You did not provide an API key as bearer token"
+        await _json(failures.response(401, said, code="invalid_api_key"))(scope, receive, send)

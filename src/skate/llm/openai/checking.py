@@ -1,0 +1,104 @@
+"""What a request asks of an engine, and what of it no engine here does: refused in words that OpenAI's clients show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from skate.llm.errors import BadRequest, NotSupported
+from skate.llm.openai.requests import ChatCompletionRequest, ChatMessage, CompletionRequest, GenerateRequest
+from skate.llm.sampling import SamplingParams
+
+_AS_THEY_ARE = (
+    "n", "temperature", "top_p", "seed", "stop", "presence_penalty", "frequency_penalty", "logit_bias", "top_k", "min_p",
+    "repetition_penalty", "min_tokens", "stop_token_ids", "ignore_eos", "include_stop_str_in_output", "skip_special_tokens",
+)  # fmt: skip
+
+
+def chat_params(request: ChatCompletionRequest) -> SamplingParams:
+    """Params of a chat; as many tokens as there is room for if nothing is said."""
+    for name in ("audio", "prediction", "web_search_options", "functions"):
+        if getattr(request, name):
+            raise NotSupported(f"{name} is not supported by this server", name)
+    if request.modalities and request.modalities != ["text"]:
+        raise NotSupported("modalities other than text are not supported by this server", "modalities")
+    if request.tools and request.tool_choice != "none":
+        raise NotSupported(
+            "tools are not supported by this server, which does not read calls out of what a model says; "
+            'leave them out, or say tool_choice="none"',
+            "tools",
+        )
+    if not request.tools and request.tool_choice not in (None, "none", "auto"):
+        raise BadRequest("tool_choice goes with tools only", "tool_choice")
+    if request.top_logprobs is not None and not request.logprobs:
+        raise BadRequest("top_logprobs goes with logprobs=true only", "top_logprobs")
+    logprobs = (request.top_logprobs or 0) if request.logprobs else None
+    most = request.max_completion_tokens if request.max_completion_tokens is not None else request.max_tokens
+    return _params(request, most, logprobs, _structure(request.response_format))
+
+
+def completion_params(request: CompletionRequest) -> SamplingParams:
+    """Params of a completion."""
+    if request.suffix:
+        raise NotSupported("suffix is not supported by this server", "suffix")
+    if request.best_of is not None and request.best_of != request.n:
+        raise NotSupported("best_of other than n is not supported by this server", "best_of")
+    if request.echo and request.logprobs is not None:
+        raise NotSupported("echo together with logprobs is not supported by this server", "echo")
+    return _params(request, request.max_tokens, request.logprobs, {})
+
+
+def _params(
+    request: GenerateRequest, most: int | None, logprobs: int | None, extra: dict[str, Any]
+) -> SamplingParams:
+    given = {name: value for name in _AS_THEY_ARE if (value := getattr(request, name)) is not None}
+    return SamplingParams(**given, max_tokens=most, logprobs=logprobs, extra=extra)
+
+
+def _structure(given: dict[str, Any] | None) -> dict[str, Any]:
+    """What an engine that can hold an answer to a form gets; those that cannot refuse it."""
+    kind = (given or {}).get("type", "text")
+    if given is None or kind == "text":
+        return {}
+    if kind == "json_object":
+        return {"structured_outputs": {"json_object": True}}
+    if kind == "json_schema":
+        schema = given.get("json_schema")
+        if not isinstance(schema, dict) or "schema" not in schema:
+            raise BadRequest(
+                "response_format of type json_schema wants json_schema.schema", "response_format"
+            )
+        return {"structured_outputs": {"json": schema["schema"]}}
+    raise BadRequest(
+        f"response_format.type is text, json_object or json_schema, not {kind!r}", "response_format"
+    )
+
+
+def plain_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+    """Messages as chat templates want them: contents as text, and no role that only OpenAI's newer models know."""
+    found = []
+    for number, message in enumerate(messages):
+        plain = message.model_dump(exclude_none=True)
+        if isinstance(message.content, list):
+            strange = [part.type for part in message.content if part.type != "text"]
+            if strange:
+                raise NotSupported(
+                    f"messages[{number}] has a part of type {strange[0]}; this server takes text", "messages"
+                )
+            plain["content"] = "\n".join(part.text or "" for part in message.content)
+        plain.setdefault("content", "")
+        if message.role == "developer":
+            plain["role"] = "system"
+        found.append(plain)
+    return found
+
+
+def prompts_of(given: str | list[Any], field: str) -> list[str | list[int]]:
+    """The prompts of a field that may have one or several, as text or tokens."""
+    if isinstance(given, str):
+        return [given]
+    if not given:
+        raise BadRequest(f"{field} is empty", field)
+    if isinstance(given[0], int):
+        return [list(given)]
+    return list(given)

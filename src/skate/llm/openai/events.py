@@ -1,0 +1,53 @@
+"""Server-sent events of a stream: the part that never changes is made once, a token costs one json.dumps of its text."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+DONE = "data: [DONE]\n\n"
+
+
+class Events:
+    """The events of one request.
+
+    Args:
+        kind: "chat.completion.chunk" or "text_completion".
+        usage: whether a last event tells the tokens, so that all others have a usage of null.
+    """
+
+    def __init__(self, kind: str, request_id: str, model: str, usage: bool) -> None:
+        head = {"id": request_id, "object": kind, "created": int(time.time()), "model": model}
+        self._head = "data: " + json.dumps(head)[:-1] + ', "choices": '
+        self._tail = ', "usage": null}\n\n' if usage else "}\n\n"
+        self._chat = kind == "chat.completion.chunk"
+
+    def first(self, index: int) -> str:
+        """Who speaks."""
+        return self._choice(index, '{"role": "assistant", "content": ""}', None, None, None)
+
+    def text(
+        self, index: int, text: str, logprobs: dict[str, Any] | None, finish: str | None, stop: Any
+    ) -> str:
+        """New text of an answer, and its end."""
+        said = json.dumps(text)
+        if self._chat:
+            said = '{"content": ' + said + "}" if text or finish is None else "{}"
+        return self._choice(index, said, logprobs, finish, stop)
+
+    def usage(self, usage: dict[str, int]) -> str:
+        """The tokens of the request."""
+        return self._head + '[], "usage": ' + json.dumps(usage) + "}\n\n"
+
+    def _choice(
+        self, index: int, said: str, logprobs: dict[str, Any] | None, finish: str | None, stop: Any
+    ) -> str:
+        field = "delta" if self._chat else "text"
+        logs = "null" if logprobs is None else json.dumps(logprobs)
+        end = "null" if finish is None else json.dumps(finish)
+        reason = "" if stop is None else ', "stop_reason": ' + json.dumps(stop)
+        return (
+            f'{self._head}[{{"index": {index}, "{field}": {said}, "logprobs": {logs}, "finish_reason": {end}{reason}}}]'
+            + self._tail
+        )

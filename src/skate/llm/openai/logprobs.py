@@ -1,0 +1,44 @@
+"""Log probabilities as OpenAI's two APIs write them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from skate.llm.engine import Text
+from skate.llm.output import TokenLogprob
+
+#: What OpenAI writes for a token that cannot be.
+_LEAST = -9999.0
+
+
+def of_chat(found: Sequence[TokenLogprob], text: Text) -> dict[str, Any]:
+    """Of a chat: each token with its bytes and the likeliest ones in its place."""
+    content = [
+        {
+            **_token(each.token, each.logprob, text),
+            "top_logprobs": [_token(token, value, text) for token, value in each.top],
+        }
+        for each in found
+    ]
+    return {"content": content, "refusal": None}
+
+
+def _token(token: int, value: float, text: Text) -> dict[str, Any]:
+    return {"token": text.token(token), "logprob": max(value, _LEAST), "bytes": text.token_bytes(token)}
+
+
+def of_completion(found: Sequence[TokenLogprob], text: Text, offset: int) -> tuple[dict[str, Any], int]:
+    """Of a completion, with where in the text each token begins; `offset` is where the first does. Returns the end too."""
+    tokens = [text.token(each.token) for each in found]
+    offsets = []
+    for token in tokens:
+        offsets.append(offset)
+        offset += len(token)
+    logprobs = {
+        "tokens": tokens,
+        "token_logprobs": [max(each.logprob, _LEAST) for each in found],
+        "top_logprobs": [{text.token(t): max(v, _LEAST) for t, v in each.top} for each in found],
+        "text_offset": offsets,
+    }
+    return logprobs, offset

@@ -1,0 +1,76 @@
+"""Figures of requests for Prometheus: what the engine took to the first token, and what all around it took, apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import prometheus_client
+from prometheus_client import REGISTRY, CollectorRegistry
+
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_SPEEDS = (1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500)
+
+_made: dict[CollectorRegistry, dict[str, Any]] = {}
+
+
+def _collectors(registry: CollectorRegistry) -> dict[str, Any]:
+    if registry not in _made:
+        more: dict[str, Any] = {"labelnames": ("model",), "registry": registry}
+        _made[registry] = {
+            "ttft_framework": prometheus_client.Histogram(
+                "skate_llm_ttft_framework_seconds",
+                "Time to the first token outside of the engine: checks, template, tokens and the way back.",
+                buckets=_SECONDS,
+                **more,
+            ),
+            "ttft_engine": prometheus_client.Histogram(
+                "skate_llm_ttft_engine_seconds",
+                "Time to the first token in the engine: waiting for a place and computing the prompt.",
+                buckets=_SECONDS,
+                **more,
+            ),
+            "speed": prometheus_client.Histogram(
+                "skate_llm_tokens_per_second", "Tokens a second of one request.", buckets=_SPEEDS, **more
+            ),
+            "prompt": prometheus_client.Counter("skate_llm_prompt_tokens", "Tokens of prompts.", **more),
+            "generated": prometheus_client.Counter(
+                "skate_llm_generated_tokens", "Tokens of answers.", **more
+            ),
+            "requests": prometheus_client.Counter(
+                "skate_llm_requests",
+                "Requests by how they ended.",
+                labelnames=("model", "ended"),
+                registry=registry,
+            ),
+            "running": prometheus_client.Gauge("skate_llm_requests_running", "Requests under way.", **more),
+        }
+    return _made[registry]
+
+
+class Metrics:
+    """Figures of one model."""
+
+    def __init__(self, model: str, registry: CollectorRegistry = REGISTRY) -> None:
+        found = _collectors(registry)
+        self._requests = found["requests"]
+        self._model = model
+        self.ttft_framework = found["ttft_framework"].labels(model)
+        self.ttft_engine = found["ttft_engine"].labels(model)
+        self.speed = found["speed"].labels(model)
+        self.prompt = found["prompt"].labels(model)
+        self.generated = found["generated"].labels(model)
+        self.running = found["running"].labels(model)
+
+    def first(self, seconds: float, engine_seconds: float | None) -> None:
+        """The first token of a request is on its way out."""
+        engine = engine_seconds if engine_seconds is not None else seconds
+        self.ttft_engine.observe(engine)
+        self.ttft_framework.observe(max(0.0, seconds - engine))
+
+    def end(self, ended: str, prompt: int = 0, generated: int = 0, seconds: float = 0.0) -> None:
+        """A request is over."""
+        self._requests.labels(self._model, ended).inc()
+        self.prompt.inc(prompt)
+        self.generated.inc(generated)
+        if generated > 1 and seconds > 0:
+            self.speed.observe(generated / seconds)

@@ -1,0 +1,175 @@
+"""OpenAI's requests, with the further sampling fields that vLLM takes. Unknown fields are refused, as OpenAI does."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+Tokens = list[int]
+
+
+class Request(BaseModel):
+    """Base: no field that is not known."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+    model: str | None = None
+    user: str | None = None
+
+
+class StreamOptions(BaseModel):
+    """What a stream has besides the answer."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    include_usage: bool = False
+
+
+class GenerateRequest(Request):
+    """What requests of text have in common."""
+
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    n: int = Field(1, ge=1, le=128)
+    max_tokens: int | None = Field(None, ge=1)
+    temperature: float | None = Field(None, ge=0, le=2)
+    top_p: float | None = Field(None, ge=0, le=1)
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    presence_penalty: float | None = Field(None, ge=-2, le=2)
+    frequency_penalty: float | None = Field(None, ge=-2, le=2)
+    logit_bias: dict[int, float] | None = None
+    # vLLM's.
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    min_tokens: int | None = None
+    stop_token_ids: list[int] | None = None
+    ignore_eos: bool | None = None
+    include_stop_str_in_output: bool | None = None
+    skip_special_tokens: bool | None = None
+    request_id: str | None = None
+
+    @field_validator("stop")
+    @classmethod
+    def _few_stops(cls, value: Any) -> Any:
+        if isinstance(value, list) and len(value) > 16:
+            raise ValueError("at most 16 stop texts")
+        return value
+
+    @field_validator("stream_options")
+    @classmethod
+    def _only_streams(cls, value: Any, info: Any) -> Any:
+        if value is not None and not info.data.get("stream"):
+            raise ValueError("stream_options goes with stream=true only")
+        return value
+
+
+class ContentPart(BaseModel):
+    """A part of a message."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    text: str | None = None
+
+
+class ChatMessage(BaseModel):
+    """A message. Fields besides role and content go to the chat template as they are."""
+
+    model_config = ConfigDict(extra="allow")
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[ContentPart] | None = None
+    name: str | None = None
+
+
+class ChatCompletionRequest(GenerateRequest):
+    """POST /v1/chat/completions."""
+
+    messages: list[ChatMessage] = Field(min_length=1)
+    max_completion_tokens: int | None = Field(None, ge=1)
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(None, ge=0, le=20)
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    functions: list[dict[str, Any]] | None = None
+    function_call: str | dict[str, Any] | None = None
+    response_format: dict[str, Any] | None = None
+    modalities: list[str] | None = None
+    audio: dict[str, Any] | None = None
+    prediction: dict[str, Any] | None = None
+    web_search_options: dict[str, Any] | None = None
+    # What says nothing to a model here, and does no harm.
+    metadata: dict[str, Any] | None = None
+    store: bool | None = None
+    service_tier: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
+    reasoning_effort: str | None = None
+    verbosity: str | None = None
+    # vLLM's.
+    chat_template: str | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+
+
+class CompletionRequest(GenerateRequest):
+    """POST /v1/completions."""
+
+    prompt: str | Tokens | list[str] | list[Tokens]
+    max_tokens: int | None = Field(16, ge=1)
+    logprobs: int | None = Field(None, ge=0, le=5)
+    echo: bool = False
+    best_of: int | None = None
+    suffix: str | None = None
+
+
+class EmbeddingCompletionRequest(Request):
+    """POST /v1/embeddings."""
+
+    input: str | Tokens | list[str] | list[Tokens]
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: int | None = None
+    request_id: str | None = None
+
+
+class EmbeddingChatRequest(Request):
+    """POST /v1/embeddings, of a conversation."""
+
+    messages: list[ChatMessage] = Field(min_length=1)
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: int | None = None
+    request_id: str | None = None
+
+
+EmbeddingRequest = EmbeddingCompletionRequest | EmbeddingChatRequest
+
+
+class TokenizeCompletionRequest(Request):
+    """POST /tokenize, of a text."""
+
+    prompt: str
+    add_special_tokens: bool = True
+    return_token_strs: bool = False
+
+
+class TokenizeChatRequest(Request):
+    """POST /tokenize, of a conversation."""
+
+    messages: list[ChatMessage] = Field(min_length=1)
+    add_generation_prompt: bool = True
+    return_token_strs: bool = False
+
+
+TokenizeRequest = TokenizeCompletionRequest | TokenizeChatRequest
+
+
+class DetokenizeRequest(Request):
+    """POST /detokenize."""
+
+    tokens: Tokens

@@ -1,0 +1,171 @@
+"""OpenAI's answers and errors."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+
+def _now() -> int:
+    return int(time.time())
+
+
+class ErrorInfo(BaseModel):
+    """What went wrong."""
+
+    message: str
+    type: str
+    param: str | None = None
+    code: str | int | None = None
+
+
+class ErrorResponse(BaseModel):
+    """An error as OpenAI's clients read it. `status` is HTTP's and goes out as that."""
+
+    error: ErrorInfo
+    status: int = Field(500, exclude=True)
+
+
+class Usage(BaseModel):
+    """Tokens of a request."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+
+    @classmethod
+    def of(cls, prompt: int, completion: int) -> Usage:
+        """Usage with the sum."""
+        return cls(prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion)
+
+
+class AnswerMessage(BaseModel):
+    """What the model said."""
+
+    role: str = "assistant"
+    content: str | None = None
+    refusal: str | None = None
+
+
+class ChatChoice(BaseModel):
+    """One of n answers."""
+
+    index: int
+    message: AnswerMessage
+    logprobs: dict[str, Any] | None = None
+    finish_reason: str | None = None
+    stop_reason: str | int | None = None
+
+
+class ChatCompletionResponse(BaseModel):
+    """The answer to a ChatCompletionRequest that is no stream."""
+
+    id: str
+    object: str = "chat.completion"
+    created: int = Field(default_factory=_now)
+    model: str
+    choices: list[ChatChoice]
+    usage: Usage
+
+
+class ChatCompletionStreamResponse(BaseModel):
+    """One event of a stream."""
+
+    id: str
+    object: str = "chat.completion.chunk"
+    created: int = Field(default_factory=_now)
+    model: str
+    choices: list[dict[str, Any]]
+    usage: Usage | None = None
+
+
+class CompletionChoice(BaseModel):
+    """One of n answers to one of the prompts."""
+
+    index: int
+    text: str
+    logprobs: dict[str, Any] | None = None
+    finish_reason: str | None = None
+    stop_reason: str | int | None = None
+
+
+class CompletionResponse(BaseModel):
+    """The answer to a CompletionRequest that is no stream."""
+
+    id: str
+    object: str = "text_completion"
+    created: int = Field(default_factory=_now)
+    model: str
+    choices: list[CompletionChoice]
+    usage: Usage
+
+
+class CompletionStreamResponse(BaseModel):
+    """One event of a stream."""
+
+    id: str
+    object: str = "text_completion"
+    created: int = Field(default_factory=_now)
+    model: str
+    choices: list[dict[str, Any]]
+    usage: Usage | None = None
+
+
+class EmbeddingData(BaseModel):
+    """One input's vector; base64 of little-endian float32 if that was asked for."""
+
+    object: str = "embedding"
+    index: int
+    embedding: list[float] | str
+
+
+class EmbeddingUsage(BaseModel):
+    """Tokens of the inputs."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingResponse(BaseModel):
+    """The answer to an EmbeddingRequest."""
+
+    id: str
+    object: str = "list"
+    model: str
+    data: list[EmbeddingData]
+    usage: EmbeddingUsage
+
+
+class TokenizeResponse(BaseModel):
+    """Tokens of a text."""
+
+    tokens: list[int]
+    count: int
+    max_model_len: int
+    token_strs: list[str] | None = None
+
+
+class DetokenizeResponse(BaseModel):
+    """Text of tokens."""
+
+    prompt: str
+
+
+class ModelCard(BaseModel):
+    """A model that can be asked."""
+
+    id: str
+    object: str = "model"
+    created: int = Field(default_factory=_now)
+    owned_by: str = "skate"
+    permission: list[str] = []
+    metadata: dict[str, Any] = {}
+
+
+class ModelList(BaseModel):
+    """All models that can be asked."""
+
+    object: str = "list"
+    data: list[ModelCard]

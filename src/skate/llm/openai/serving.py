@@ -1,0 +1,392 @@
+"""One model behind OpenAI's requests: what a request asks is put to its engine, what comes back is put into OpenAI's shapes."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import struct
+import time
+import uuid
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from skate.llm.engine import Engine
+from skate.llm.errors import BadRequest, NotSupported, PromptTooLong, UnknownModel
+from skate.llm.openai import checking, failures, logprobs
+from skate.llm.openai.events import DONE, Events
+from skate.llm.openai.metrics import Metrics
+from skate.llm.openai.requests import (
+    ChatCompletionRequest,
+    CompletionRequest,
+    DetokenizeRequest,
+    EmbeddingChatRequest,
+    EmbeddingRequest,
+    GenerateRequest,
+    TokenizeCompletionRequest,
+    TokenizeRequest,
+)
+from skate.llm.openai.responses import (
+    AnswerMessage,
+    ChatChoice,
+    ChatCompletionResponse,
+    CompletionChoice,
+    CompletionResponse,
+    DetokenizeResponse,
+    EmbeddingData,
+    EmbeddingResponse,
+    EmbeddingUsage,
+    TokenizeResponse,
+    Usage,
+)
+from skate.llm.output import Increment, TokenLogprob
+from skate.llm.sampling import SamplingParams
+
+Prompt = str | list[int]
+
+
+class Answers:
+    """The answers of a request that is no stream, as they grow."""
+
+    def __init__(self, count: int) -> None:
+        self.texts = [""] * count
+        self.logprobs: list[list[TokenLogprob]] = [[] for _ in range(count)]
+        self.ends: list[Increment | None] = [None] * count
+
+    def take(self, at: int, new: Increment) -> None:
+        """Add an increment of answer `at`."""
+        self.texts[at] += new.text
+        self.logprobs[at] += new.logprobs or []
+        self.ends[at] = new
+
+
+class Serving:
+    """The methods that HTTP and handles call. Each yields one response, one error, or the events of a stream.
+
+    Args:
+        engine: started.
+        model: the name that clients use.
+        adapters: whether `model:adapter` asks for a LoRA adapter of the engine.
+        metrics: where figures go; None for nowhere.
+    """
+
+    def __init__(
+        self, engine: Engine, model: str, *, adapters: bool = False, metrics: Metrics | None = None
+    ) -> None:
+        self.engine = engine
+        self.model = model
+        self._adapters = adapters
+        self._metrics = metrics
+
+    async def chat(self, request: ChatCompletionRequest) -> AsyncGenerator[Any, None]:
+        """POST /v1/chat/completions."""
+        async with aclosing(self._answered(request, self._chat(request))) as found:
+            async for each in found:
+                yield each
+
+    async def completions(self, request: CompletionRequest) -> AsyncGenerator[Any, None]:
+        """POST /v1/completions."""
+        async with aclosing(self._answered(request, self._completions(request))) as found:
+            async for each in found:
+                yield each
+
+    async def embeddings(self, request: EmbeddingRequest) -> AsyncGenerator[Any, None]:
+        """POST /v1/embeddings."""
+        async with aclosing(self._answered(request, self._embeddings(request))) as found:
+            async for each in found:
+                yield each
+
+    async def tokenize(self, request: TokenizeRequest) -> AsyncGenerator[Any, None]:
+        """POST /tokenize."""
+        try:
+            yield self._tokenized(request)
+        except Exception as error:  # the caller gets what went wrong as an answer
+            yield failures.of(error)
+
+    async def detokenize(self, request: DetokenizeRequest) -> AsyncGenerator[Any, None]:
+        """POST /detokenize."""
+        try:
+            yield DetokenizeResponse(prompt=self.engine.text.decode(request.tokens, False))
+        except Exception as error:  # as above; tokens may be any numbers
+            yield failures.of(BadRequest(f"these are no tokens of the model: {error}", "tokens"))
+
+    async def _answered(self, request: Any, work: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+        """What the work yields, or the error that it raised; in a stream that began the error is an event."""
+        metrics = self._metrics
+        ended, began = "aborted", False
+        if metrics is not None:
+            metrics.running.inc()
+        try:
+            async with aclosing(work):
+                async for each in work:
+                    began = True
+                    yield each
+            ended = "ok"
+        except Exception as error:  # whatever it is, the caller gets it in OpenAI's shape
+            found = failures.of(error)
+            ended = "error"
+            if began:
+                yield f"data: {found.model_dump_json()}\n\n" + DONE
+            else:
+                yield found
+        finally:
+            if metrics is not None:
+                metrics.running.dec()
+                metrics.end(ended)
+
+    def has_adapter(self, name: str | None) -> bool:
+        """Whether `model:name` can be asked."""
+        finds = getattr(self.engine, "has_adapter", None)
+        return name is None or (self._adapters and finds is not None and bool(finds(name)))
+
+    def _adapter(self, asked: str | None) -> str | None:
+        if asked is None or asked == self.model:
+            return None
+        if asked.startswith(self.model + ":") and self._adapters:
+            return asked[len(self.model) + 1 :]
+        raise UnknownModel(asked, (self.model,))
+
+    async def _increments(
+        self, prompts: Sequence[Prompt], params: SamplingParams, request: GenerateRequest, request_id: str
+    ) -> AsyncGenerator[tuple[int, Increment], None]:
+        """Increments of all prompts' answers, each with the number of its answer among all."""
+        started = time.perf_counter()
+        adapter = self._adapter(request.model)
+        tokens = [self.engine.text.encode(each) if isinstance(each, str) else each for each in prompts]
+        limit = self.engine.info().max_model_len
+        for each in tokens:
+            if params.max_tokens is not None and len(each) + params.max_tokens > limit and len(each) < limit:
+                raise PromptTooLong(len(each), limit, params.max_tokens)
+        streams = [
+            self.engine.generate(each, params, f"{request_id}-{number}", adapter)
+            for number, each in enumerate(tokens)
+        ]
+        first, ends = True, {}
+        async with aclosing(merged(streams)) as found:
+            async for number, new in found:
+                if first and self._metrics is not None:
+                    self._metrics.first(time.perf_counter() - started, new.ttft_s)
+                first = False
+                at = number * params.n + new.index
+                if new.finish_reason is not None:
+                    ends[at] = new
+                yield at, new
+        if self._metrics is not None:
+            self._metrics.prompt.inc(sum(map(len, tokens)))
+            generated = sum(each.completion_tokens for each in ends.values())
+            self._metrics.generated.inc(generated)
+            self._metrics.speed.observe(generated / (time.perf_counter() - started))
+
+    async def _chat(self, request: ChatCompletionRequest) -> AsyncGenerator[Any, None]:
+        params = checking.chat_params(request)
+        options = dict(request.chat_template_kwargs or {})
+        for name in ("add_generation_prompt", "continue_final_message"):
+            if getattr(request, name) is not None:
+                options[name] = getattr(request, name)
+        if request.tools:
+            options["tools"] = request.tools
+        text = self.engine.text
+        prompt = text.chat(checking.plain_messages(request.messages), request.chat_template, **options)
+        tokens = text.encode(prompt, special=False)
+        request_id = f"chatcmpl-{request.request_id or uuid.uuid4().hex}"
+        found = self._increments([tokens], params, request, request_id)
+        if request.stream:
+            async with aclosing(self._streamed(found, request, request_id, len(tokens), params.n)) as events:
+                async for event in events:
+                    yield event
+            return
+        answers = await _all(found, params.n)
+        yield ChatCompletionResponse(
+            id=request_id,
+            model=request.model or self.model,
+            choices=[
+                ChatChoice(
+                    index=index,
+                    message=AnswerMessage(content=answers.texts[index]),
+                    logprobs=logprobs.of_chat(answers.logprobs[index], text) if request.logprobs else None,
+                    finish_reason=end.finish_reason,
+                    stop_reason=end.stop_reason,
+                )
+                for index, end in enumerate(answers.ends)
+                if end is not None
+            ],
+            usage=_usage(len(tokens), answers),
+        )
+
+    async def _completions(self, request: CompletionRequest) -> AsyncGenerator[Any, None]:
+        params = checking.completion_params(request)
+        text = self.engine.text
+        given = checking.prompts_of(request.prompt, "prompt")
+        tokens = [text.encode(each) if isinstance(each, str) else each for each in given]
+        echoed = [""] * len(given)
+        if request.echo:
+            echoed = [each if isinstance(each, str) else text.decode(each) for each in given]
+        request_id = f"cmpl-{request.request_id or uuid.uuid4().hex}"
+        found = self._increments(tokens, params, request, request_id)
+        count, prompt_tokens = len(given) * params.n, sum(map(len, tokens))
+        if request.stream:
+            stream = self._streamed(found, request, request_id, prompt_tokens, count, echoed)
+            async with aclosing(stream) as events:
+                async for event in events:
+                    yield event
+            return
+        answers = await _all(found, count)
+        yield CompletionResponse(
+            id=request_id,
+            model=request.model or self.model,
+            choices=[
+                CompletionChoice(
+                    index=index,
+                    text=echoed[index // params.n] + answers.texts[index],
+                    logprobs=None
+                    if request.logprobs is None
+                    else logprobs.of_completion(answers.logprobs[index], text, 0)[0],
+                    finish_reason=end.finish_reason,
+                    stop_reason=end.stop_reason,
+                )
+                for index, end in enumerate(answers.ends)
+                if end is not None
+            ],
+            usage=_usage(prompt_tokens, answers),
+        )
+
+    async def _streamed(
+        self,
+        found: AsyncGenerator[tuple[int, Increment], None],
+        request: ChatCompletionRequest | CompletionRequest,
+        request_id: str,
+        prompt_tokens: int,
+        count: int,
+        echoed: Sequence[str] = (),
+    ) -> AsyncGenerator[str, None]:
+        """Events of all answers."""
+        chat = isinstance(request, ChatCompletionRequest)
+        tells = request.stream_options is not None and request.stream_options.include_usage
+        kind = "chat.completion.chunk" if chat else "text_completion"
+        events = Events(kind, request_id, request.model or self.model, tells)
+        begun = [False] * count
+        offsets = [0] * count
+        generated = [0] * count
+        async with aclosing(found):
+            async for at, new in found:
+                before, generated[at] = "", new.completion_tokens
+                if not begun[at]:
+                    begun[at] = True
+                    if chat:
+                        before = events.first(at)
+                    elif any(echoed):
+                        before = events.text(at, echoed[at * len(echoed) // count], None, None, None)
+                logs = None
+                if new.logprobs is not None:
+                    if chat:
+                        logs = logprobs.of_chat(new.logprobs, self.engine.text)
+                    else:
+                        logs, offsets[at] = logprobs.of_completion(
+                            new.logprobs, self.engine.text, offsets[at]
+                        )
+                if new.text or new.finish_reason is not None or logs is not None:
+                    yield before + events.text(at, new.text, logs, new.finish_reason, new.stop_reason)
+                elif before:
+                    yield before
+        last = events.usage(Usage.of(prompt_tokens, sum(generated)).model_dump()) if tells else ""
+        yield last + DONE
+
+    async def _embeddings(self, request: EmbeddingRequest) -> AsyncGenerator[Any, None]:
+        if request.dimensions is not None:
+            raise NotSupported("dimensions is not supported by this model", "dimensions")
+        text = self.engine.text
+        given: list[Prompt]
+        if isinstance(request, EmbeddingChatRequest):
+            given = [text.encode(text.chat(checking.plain_messages(request.messages)), special=False)]
+        else:
+            given = checking.prompts_of(request.input, "input")
+        if any(not each for each in given):
+            raise BadRequest("input has a text that is empty", "input")
+        adapter = self._adapter(request.model)
+        request_id = f"embd-{request.request_id or uuid.uuid4().hex}"
+        made = await asyncio.gather(
+            *(self.engine.embed(each, f"{request_id}-{number}", adapter) for number, each in enumerate(given))
+        )
+        packed = request.encoding_format == "base64"
+        tokens = sum(each.prompt_tokens for each in made)
+        yield EmbeddingResponse(
+            id=request_id,
+            model=request.model or self.model,
+            data=[
+                EmbeddingData(index=index, embedding=_packed(each.vector) if packed else each.vector)
+                for index, each in enumerate(made)
+            ],
+            usage=EmbeddingUsage(prompt_tokens=tokens, total_tokens=tokens),
+        )
+        if self._metrics is not None:
+            self._metrics.prompt.inc(tokens)
+
+    def _tokenized(self, request: TokenizeRequest) -> TokenizeResponse:
+        text = self.engine.text
+        if isinstance(request, TokenizeCompletionRequest):
+            tokens = text.encode(request.prompt, request.add_special_tokens)
+        else:
+            messages = checking.plain_messages(request.messages)
+            tokens = text.encode(
+                text.chat(messages, add_generation_prompt=request.add_generation_prompt), False
+            )
+        strings = [text.token(each) for each in tokens] if request.return_token_strs else None
+        return TokenizeResponse(
+            tokens=tokens,
+            count=len(tokens),
+            max_model_len=self.engine.info().max_model_len,
+            token_strs=strings,
+        )
+
+
+async def merged(
+    streams: Sequence[AsyncGenerator[Increment, None]],
+) -> AsyncGenerator[tuple[int, Increment], None]:
+    """Increments of several streams as they come, with the stream's number. Closing it closes them all."""
+    if len(streams) == 1:
+        async with aclosing(streams[0]) as only:
+            async for new in only:
+                yield 0, new
+        return
+    queue: asyncio.Queue[tuple[int, Increment | BaseException | None]] = asyncio.Queue()
+
+    async def pump(number: int, stream: AsyncGenerator[Increment, None]) -> None:
+        try:
+            async with aclosing(stream):
+                async for new in stream:
+                    queue.put_nowait((number, new))
+            queue.put_nowait((number, None))
+        except Exception as error:  # it is raised where the stream is read
+            queue.put_nowait((number, error))
+
+    tasks = [asyncio.create_task(pump(number, stream)) for number, stream in enumerate(streams)]
+    try:
+        left = len(tasks)
+        while left:
+            number, found = await queue.get()
+            if found is None:
+                left -= 1
+            elif isinstance(found, BaseException):
+                raise found
+            else:
+                yield number, found
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _all(found: AsyncGenerator[tuple[int, Increment], None], count: int) -> Answers:
+    answers = Answers(count)
+    async with aclosing(found):
+        async for at, new in found:
+            answers.take(at, new)
+    return answers
+
+
+def _usage(prompt_tokens: int, answers: Answers) -> Usage:
+    return Usage.of(prompt_tokens, sum(end.completion_tokens for end in answers.ends if end is not None))
+
+
+def _packed(vector: Sequence[float]) -> str:
+    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()

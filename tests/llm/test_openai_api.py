@@ -1,0 +1,302 @@
+"""OpenAI's API as OpenAI's own client sees it, over HTTP on the loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from skate.llm.embedded.engine import EmbeddedEngine
+from skate.llm.openai.app import LocalModels, build_app
+from skate.llm.openai.serving import Serving
+from tests.llm.asking import ask
+from tests.llm.served import Served
+
+HELLO: list[Any] = [{"role": "user", "content": "Hi"}]
+PROMPT = "<|user|>Hi\n<|assistant|>"
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as made:
+        yield made
+
+
+def wait_until(condition: Any, what: str) -> None:
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end, f"still not: {what}"
+        threading.Event().wait(0.005)
+
+
+def test_a_chat_answers_what_the_engine_generates(client: openai.OpenAI, engine: EmbeddedEngine) -> None:
+    wanted = asyncio.run(ask(engine, PROMPT, max_tokens=12))
+    found = client.chat.completions.create(model="tiny", messages=HELLO, max_tokens=12, temperature=0)
+    choice = found.choices[0]
+    assert choice.message.role == "assistant" and choice.message.content == wanted.text
+    assert choice.finish_reason == wanted.finish_reason and choice.logprobs is None
+    assert found.object == "chat.completion" and found.model == "tiny" and found.id.startswith("chatcmpl-")
+    assert found.usage is not None
+    assert found.usage.prompt_tokens == len(PROMPT)
+    assert found.usage.completion_tokens == len(wanted.tokens)
+    assert found.usage.total_tokens == len(PROMPT) + len(wanted.tokens)
+
+
+@pytest.mark.parametrize("usage", [True, False])
+def test_a_stream_says_the_same_in_parts(client: openai.OpenAI, usage: bool) -> None:
+    params: dict[str, Any] = {
+        "model": "tiny",
+        "messages": HELLO,
+        "max_completion_tokens": 20,
+        "temperature": 0,
+        "n": 2,
+    }
+    whole = client.chat.completions.create(**params)
+    options: Any = {"include_usage": True} if usage else openai.omit
+    texts, ends = ["", ""], [None, None]
+    chunks = list(client.chat.completions.create(**params, stream=True, stream_options=options))
+    assert [chunk.choices[0].delta.role for chunk in chunks[:1]] == ["assistant"]
+    for chunk in chunks:
+        assert chunk.object == "chat.completion.chunk" and chunk.id == chunks[0].id
+        for choice in chunk.choices:
+            texts[choice.index] += choice.delta.content or ""
+            ends[choice.index] = choice.finish_reason or ends[choice.index]
+    assert texts == [choice.message.content for choice in whole.choices]
+    assert ends == [choice.finish_reason for choice in whole.choices]
+    if usage:
+        assert chunks[-1].choices == [] and chunks[-1].usage == whole.usage
+        assert all(chunk.usage is None for chunk in chunks[:-1])
+    else:
+        assert all(chunk.usage is None for chunk in chunks)
+
+
+def test_a_stream_is_events_that_end_with_done(url: str) -> None:
+    body = {"model": "tiny", "prompt": "ab", "stream": True, "max_tokens": 5, "temperature": 0}
+    answer = httpx.post(f"{url}/v1/completions", json=body)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    events = answer.text.split("\n\n")
+    assert events.pop() == "" and events.pop() == "data: [DONE]"
+    found = [json.loads(event.removeprefix("data: ")) for event in events]
+    assert all(each["object"] == "text_completion" for each in found)
+    assert found[-1]["choices"][0]["finish_reason"] == "length"
+
+
+def test_the_asynchronous_client(url: str) -> None:
+    async def run() -> None:
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
+            params: dict[str, Any] = {"model": "tiny", "messages": HELLO, "max_tokens": 15, "seed": 4}
+            whole = await client.chat.completions.create(**params)
+
+            async def streamed() -> str:
+                text = ""
+                async for chunk in await client.chat.completions.create(**params, stream=True):
+                    text += chunk.choices[0].delta.content or ""
+                return text
+
+            texts = await asyncio.gather(*(streamed() for _ in range(8)))
+            assert set(texts) == {whole.choices[0].message.content}
+
+    asyncio.run(run())
+
+
+def test_completions_of_several_prompts_as_text_and_tokens(
+    client: openai.OpenAI, engine: EmbeddedEngine
+) -> None:
+    params: dict[str, Any] = {"model": "tiny", "max_tokens": 6, "temperature": 0}
+    found = client.completions.create(prompt=["ab", "cde"], n=2, **params)
+    single = [client.completions.create(prompt=each, **params).choices[0].text for each in ("ab", "cde")]
+    assert [choice.text for choice in found.choices] == [single[0], single[0], single[1], single[1]]
+    assert [choice.index for choice in found.choices] == [0, 1, 2, 3]
+    assert found.usage is not None and found.usage.prompt_tokens == 5
+    tokens = engine.text.encode("ab")
+    assert client.completions.create(prompt=tokens, **params).choices[0].text == single[0]
+    assert client.completions.create(prompt=[tokens], **params).choices[0].text == single[0]
+    assert client.completions.create(prompt="ab", echo=True, **params).choices[0].text == "ab" + single[0]
+    streamed = ["", ""]
+    for chunk in client.completions.create(prompt=["ab", "cde"], echo=True, stream=True, **params):
+        streamed[chunk.choices[0].index] += chunk.choices[0].text
+    assert streamed == ["ab" + single[0], "cde" + single[1]]
+
+
+def test_logprobs_of_both_apis(client: openai.OpenAI, engine: EmbeddedEngine) -> None:
+    params: dict[str, Any] = {"model": "tiny", "max_tokens": 8, "temperature": 0}
+    chat = client.chat.completions.create(messages=HELLO, logprobs=True, top_logprobs=2, **params).choices[0]
+    assert chat.logprobs is not None and chat.logprobs.content is not None
+    for found in chat.logprobs.content:
+        assert found.logprob <= 0 and len(found.top_logprobs) == 2
+        assert found.logprob == found.top_logprobs[0].logprob and found.token == found.top_logprobs[0].token
+        assert found.bytes is not None and len(found.bytes) == 1
+    joined = bytes(byte for found in chat.logprobs.content for byte in found.bytes or [])
+    assert joined.decode(errors="replace") == chat.message.content
+    plain = client.completions.create(prompt="Hi", logprobs=2, **params).choices[0].logprobs
+    assert plain is not None and plain.tokens is not None and plain.token_logprobs is not None
+    assert len(plain.tokens) == len(plain.token_logprobs) == len(plain.text_offset or []) == 8
+    streamed = [
+        entry
+        for chunk in client.chat.completions.create(
+            messages=HELLO, logprobs=True, top_logprobs=2, stream=True, **params
+        )
+        for choice in chunk.choices
+        if choice.logprobs is not None
+        for entry in choice.logprobs.content or []
+    ]
+    assert streamed == chat.logprobs.content
+
+
+def test_stop_ends_an_answer(client: openai.OpenAI) -> None:
+    params: dict[str, Any] = {"model": "tiny", "prompt": "AB", "max_tokens": 40, "temperature": 0}
+    text = client.completions.create(**params, extra_body={"ignore_eos": True}).choices[0].text
+    stop = text[5:8]
+    found = client.completions.create(**params, stop=[stop], extra_body={"ignore_eos": True}).choices[0]
+    assert found.text == text[: text.index(stop)] and found.finish_reason == "stop"
+
+
+@pytest.mark.parametrize("encoding", ["float", "base64", None])
+def test_embeddings(client: openai.OpenAI, engine: EmbeddedEngine, encoding: Any) -> None:
+    more = {} if encoding is None else {"encoding_format": encoding}
+    found = client.embeddings.create(model="tiny", input=["one", "another text"], **more)
+    wanted = asyncio.run(engine.embed("another text", "x")).vector
+    vector: Any = found.data[1].embedding
+    if encoding == "base64":
+        assert isinstance(vector, str)
+        return
+    assert vector == pytest.approx(wanted, abs=1e-5)
+    assert math.isclose(sum(each * each for each in vector), 1, abs_tol=1e-4)
+    assert found.usage.prompt_tokens == len("oneanother text")
+
+
+def test_models_are_listed(client: openai.OpenAI) -> None:
+    assert [model.id for model in client.models.list()] == ["tiny", "plain:model"]
+    assert client.models.retrieve("plain:model").id == "plain:model"
+    with pytest.raises(openai.NotFoundError, match="'none' does not exist"):
+        client.models.retrieve("none")
+
+
+def test_tokens_there_and_back(url: str) -> None:
+    made = httpx.post(
+        f"{url}/tokenize", json={"model": "tiny", "prompt": "aé", "return_token_strs": True}
+    ).json()
+    assert made["count"] == 3 and made["max_model_len"] == 256 and made["token_strs"][0] == "a"
+    back = httpx.post(f"{url}/detokenize", json={"model": "tiny", "tokens": made["tokens"]}).json()
+    assert back == {"prompt": "aé"}
+    chat = httpx.post(f"{url}/tokenize", json={"model": "tiny", "messages": HELLO}).json()
+    assert chat["count"] == len(PROMPT)
+
+
+CHAT: dict[str, Any] = {"model": "tiny", "messages": HELLO}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code", "param", "match"),
+    [
+        ("/v1/chat/completions", {**CHAT, "model": "gpt-9"}, 404, "model_not_found", "model", "'gpt-9' does not exist"),
+        ("/v1/chat/completions", {**CHAT, "model": "tiny:no-lora"}, 404, "model_not_found", "model", "does not exist"),
+        ("/v1/chat/completions", {"messages": HELLO}, 400, None, "model", "must provide a model"),
+        ("/v1/chat/completions", {"model": "tiny"}, 400, "missing_required_parameter", "messages", "messages"),
+        ("/v1/chat/completions", {**CHAT, "temprature": 1}, 400, "unknown_parameter", "temprature", "Unrecognized"),
+        ("/v1/chat/completions", {**CHAT, "temperature": 3}, 400, "invalid_value", "temperature", "less than or equal"),
+        ("/v1/chat/completions", {**CHAT, "n": 0}, 400, "invalid_value", "n", "greater than"),
+        ("/v1/chat/completions", {**CHAT, "top_p": 0}, 400, None, "top_p", "top_p"),
+        ("/v1/chat/completions", {**CHAT, "stop": [""]}, 400, None, "stop", "stop"),
+        ("/v1/chat/completions", {**CHAT, "messages": []}, 400, "invalid_value", "messages", "messages"),
+        ("/v1/chat/completions", {**CHAT, "max_tokens": 300}, 400, "context_length_exceeded", "max_tokens", "256"),
+        ("/v1/chat/completions", {**CHAT, "tools": [{"type": "function"}]}, 400, None, "tools", "tools are not"),
+        ("/v1/chat/completions", {**CHAT, "stream_options": {}}, 400, "invalid_value", "stream_options", "stream=true"),
+        ("/v1/chat/completions", {**CHAT, "top_logprobs": 2}, 400, None, "top_logprobs", "logprobs=true"),
+        ("/v1/chat/completions", {**CHAT, "model": "plain:model"}, 400, None, "messages", "no chat template"),
+        (
+            "/v1/chat/completions",
+            {**CHAT, "response_format": {"type": "json_object"}},
+            400,
+            None,
+            "response_format",
+            "response_format",
+        ),
+        (
+            "/v1/chat/completions",
+            {**CHAT, "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
+            400,
+            None,
+            "messages",
+            "image_url",
+        ),
+        ("/v1/completions", {"model": "tiny", "prompt": "x" * 300}, 400, "context_length_exceeded", None, "has 300"),
+        ("/v1/completions", {"model": "tiny", "prompt": ""}, 400, None, "prompt", "empty"),
+        ("/v1/completions", {"model": "tiny", "prompt": [[1, 999]]}, 400, None, "prompt", "token 999"),
+        ("/v1/completions", {"model": "tiny", "prompt": "x", "suffix": "y"}, 400, None, "suffix", "suffix"),
+        ("/v1/embeddings", {"model": "tiny", "input": ["a", ""]}, 400, None, "input", "empty"),
+        ("/v1/embeddings", {"model": "tiny", "input": "a", "dimensions": 3}, 400, None, "dimensions", "dimensions"),
+        ("/detokenize", {"model": "tiny", "tokens": ["x"]}, 400, "invalid_value", "tokens", "tokens"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_as_openai_says_it(
+    url: str, path: str, body: Any, status: int, code: str | None, param: str | None, match: str
+) -> None:
+    answer = httpx.post(url + path, json=body)
+    assert answer.status_code == status, answer.text
+    error = answer.json()["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert error["type"] == "invalid_request_error" and error["code"] == code
+    assert param is None or error["param"] == param
+    assert re.search(match, error["message"]), error["message"]
+
+
+@pytest.mark.parametrize("body", [b"{nope", b"[1]", b"", b"\xff\xfe", b"[" * 100_000])
+def test_a_body_that_is_no_json_is_refused(url: str, body: bytes) -> None:
+    answer = httpx.post(f"{url}/v1/chat/completions", content=body)
+    assert answer.status_code == 400 and "JSON" in answer.json()["error"]["message"]
+
+
+def test_wrong_paths_and_methods_have_openais_shape_too(url: str) -> None:
+    assert httpx.get(f"{url}/v1/nothing").json()["error"]["type"] == "invalid_request_error"
+    assert httpx.get(f"{url}/v1/chat/completions").status_code == 405
+
+
+def test_health_and_metrics(url: str, client: openai.OpenAI) -> None:
+    assert httpx.get(f"{url}/health").status_code == 200
+    client.completions.create(model="tiny", prompt="ab", max_tokens=3, extra_body={"ignore_eos": True})
+    text = httpx.get(f"{url}/metrics").text
+    for name in ("ttft_framework_seconds_count", "ttft_engine_seconds_count", "generated_tokens_total"):
+        found = re.search(rf'skate_llm_{name}{{model="tiny"}} (\S+)', text)
+        assert found is not None and float(found[1]) > 0, name
+    assert 'skate_llm_requests_running{model="tiny"} 0.0' in text
+
+
+def test_keys(engine: EmbeddedEngine) -> None:
+    served = Served(build_app(LocalModels([Serving(engine, "tiny")]), api_keys=["one", "two"]))
+    try:
+        for key in ("one", "two"):
+            with openai.OpenAI(base_url=f"{served.url}/v1", api_key=key, max_retries=0) as client:
+                assert client.models.retrieve("tiny").id == "tiny"
+        refused = pytest.raises(openai.AuthenticationError, match="Incorrect API key")
+        with openai.OpenAI(base_url=f"{served.url}/v1", api_key="three", max_retries=0) as client, refused:
+            client.chat.completions.create(model="tiny", messages=HELLO)
+        assert httpx.get(f"{served.url}/v1/models").json()["error"]["code"] == "invalid_api_key"
+        assert httpx.get(f"{served.url}/health").status_code == 200
+    finally:
+        served.close()
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_goes_away_ends_its_request(url: str, engine: EmbeddedEngine, stream: bool) -> None:
+    body = {"model": "tiny", "prompt": "ab", "max_tokens": 200, "stream": stream, "ignore_eos": True, "n": 40}
+    if stream:
+        with httpx.stream("POST", f"{url}/v1/completions", json=body) as answer:
+            next(answer.iter_lines())
+            wait_until(lambda: engine.load()[0] > 0, "the request runs")
+    else:
+        with httpx.Client(timeout=httpx.Timeout(10, read=0.05)) as client, pytest.raises(httpx.ReadTimeout):
+            client.post(f"{url}/v1/completions", json=body)
+    steps = engine._batcher.steps
+    wait_until(lambda: engine.load() == (0, 0), "the engine is idle")
+    # All 40 answers of 200 tokens, four at a time, would have taken 2,000 steps.
+    assert engine._batcher.steps - steps < 1500
