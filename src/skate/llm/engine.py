@@ -55,8 +55,9 @@ class Text(Protocol):
 class Engine(Protocol):
     """What runs a model for many requests at once. Its methods are called from any event loop of its process."""
 
-    #: The model's tokenizer, from `start` on.
-    text: Text
+    @property
+    def text(self) -> Text:
+        """The model's tokenizer, from `start` on."""
 
     async def start(self) -> None:
         """Load the model; returns when requests can come. Raises what is wrong with the model or the arguments."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import Any
 
 
@@ -17,3 +18,11 @@ def library(module: str, what: str, package: str | None = None) -> Any:
         raise ImportError(
             f"{what} needs {package or top}; install it with `pip install {package or top}`", name=module
         ) from None
+
+
+def there(package: str) -> bool:
+    """Whether a package is installed; it is not imported."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:  # a module that was put into sys.modules by hand has no spec
+        return True

@@ -194,7 +194,7 @@ def test_an_engine_that_is_not_installed_is_an_import_error() -> None:
     else:
         pytest.skip("vllm is installed")
     with pytest.raises(ImportError):
-        llm.build_processor(llm.vLLMEngineProcessorConfig(model_source="m"))
+        llm.build_processor(llm.vLLMEngineProcessorConfig(model_source="m", accelerator_type="A100"))
 
 
 # -- requests

@@ -155,7 +155,7 @@ def test_an_engine_that_is_not_there_says_what_to_do(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(engines, "_engines", {})
     monkeypatch.setitem(sys.modules, "vllm", None)
     with pytest.raises(ImportError, match="pip install vllm"):
-        build_processor(config())
+        build_processor(config(accelerator_type="A100"))
     with pytest.raises(ImportError, match="register_engine"):
         build_processor(SGLangEngineProcessorConfig(model_source="m"))
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from skate.data.llm.engine import EngineSpec
-from skate.data.llm.vllm import VllmEngine
+from skate.data.llm.row_engines import VllmRows
 
 
 class FakeEngine:
@@ -42,24 +42,24 @@ class FakeEngine:
 
 
 @pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[VllmEngine]:
+def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[VllmRows]:
     module: Any = types.ModuleType("vllm")
     module.AsyncEngineArgs = module.SamplingParams = SimpleNamespace
     module.AsyncLLMEngine = FakeEngine
     monkeypatch.setitem(sys.modules, "vllm", module)
-    made = VllmEngine(EngineSpec("m", kwargs={"seed": 3}, max_pending_requests=1))
+    made = VllmRows(EngineSpec("m", kwargs={"seed": 3}, max_pending_requests=1))
     made.start()
     yield made
     made.stop()
-    assert made._engine.ended and not made._thread.is_alive()
+    assert made._engine.engine.ended and not made._thread.is_alive()
 
 
-def test_the_model_is_made_with_what_was_given(engine: VllmEngine) -> None:
-    found = engine._engine.arguments
+def test_the_model_is_made_with_what_was_given(engine: VllmRows) -> None:
+    found = engine._engine.engine.arguments
     assert (found.model, found.seed, found.runner) == ("m", 3, "generate")
 
 
-def test_rows_get_the_last_result_and_failures_stay_their_own(engine: VllmEngine) -> None:
+def test_rows_get_the_last_result_and_failures_stay_their_own(engine: VllmRows) -> None:
     first, second, third = engine.generate(
         [
             {"tokenized_prompt": [1, 2], "sampling_params": {"temperature": 0.5, "stop": None}},

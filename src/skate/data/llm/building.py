@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import skate
 from skate.data.compute import ActorPoolStrategy
 from skate.data.llm.configs import (
     HttpRequestProcessorConfig,
@@ -137,7 +138,7 @@ def _offline(
     config: OfflineProcessorConfig,
     chat_template_kwargs: dict[str, Any] | None = None,
 ) -> list[Stage]:
-    found = engine(name)
+    found = engine(name, asks_for_gpus=_asks_for_gpus(config), gpus=_gpus_there())
     defaults = {
         "batch_size": config.batch_size,
         "concurrency": config.concurrency,
@@ -168,6 +169,19 @@ def _offline(
     if detokenize.enabled:
         stages.append(DetokenizeStage({**text, "model": detokenize.model_source}, _pooled(detokenize)))
     return stages
+
+
+def _asks_for_gpus(config: OfflineProcessorConfig) -> bool:
+    """Whether a config says more of GPUs than that an engine is wanted that usually has one."""
+    arguments: dict[str, Any] = getattr(config, "engine_kwargs", {})
+    several = any(int(arguments.get(f"{kind}_parallel_size") or 1) > 1 for kind in ("tensor", "pipeline"))
+    placement = getattr(config, "placement_group_config", None) or {}
+    bundles = [*(placement.get("bundles") or ()), placement.get("bundle_per_worker") or {}]
+    return bool(config.accelerator_type) or several or any(each.get("GPU") for each in bundles)
+
+
+def _gpus_there() -> float:
+    return float(skate.cluster_resources().get("GPU", 0)) if skate.is_initialized() else 0.0
 
 
 def _engine_arguments(

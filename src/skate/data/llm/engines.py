@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from skate.data.llm import transformers_text, vllm
+from skate.data.llm import row_engines, transformers_text
 from skate.data.llm.engine import EngineFactory, TextModelFactory
+from skate.llm import engines as llm_engines
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,18 @@ def register_engine(
     _engines[name] = Registered(factory, text_model or transformers_text.load, needs_gpu, check)
 
 
-def engine(name: str) -> Registered:
-    """An engine by name. Raises ImportError if it is not installed, or nobody registered it."""
+def engine(name: str, *, asks_for_gpus: bool = False, gpus: float = 0) -> Registered:
+    """An engine by name. Raises ImportError if it is not installed, or nobody registered it.
+
+    Args:
+        asks_for_gpus: whether the config asks for GPUs or a kind of them.
+        gpus: how many there are; without any, and without vLLM, the embedded engine runs what was given for vLLM.
+    """
     if name == "vllm" and name not in _engines:
-        register_engine(name, vllm.VllmEngine, check=vllm.check)
+        chosen = llm_engines.choose(name, asks_for_gpus=asks_for_gpus, gpus=gpus)
+        if chosen == "vllm":
+            return Registered(row_engines.VllmRows, transformers_text.load, True, None)
+        return Registered(row_engines.EmbeddedRows, transformers_text.load, False, None)
     if name not in _engines:
         known = ", ".join(sorted({*_engines, "vllm"}))
         raise ImportError(

@@ -1,0 +1,204 @@
+"""The engines of skate.llm as stages want them: many rows at once, on a loop of their own, so that batches overlap in them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
+
+from skate.data.llm.engine import EngineSpec
+from skate.llm.engine import EngineArgs
+from skate.llm.engines import find
+from skate.llm.output import TokenLogprob
+from skate.llm.sampling import SamplingParams
+from skate.llm.vllm import VllmEngine
+
+T = TypeVar("T")
+
+
+class RowEngine:
+    """Base: the loop, and how many requests there are at once. Subclasses run one row."""
+
+    def __init__(self, spec: EngineSpec) -> None:
+        self._spec = spec
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="skate-llm-rows", daemon=True)
+        self._slots: asyncio.Semaphore | None = None
+
+    def start(self) -> None:
+        """Load the model."""
+        self._thread.start()
+        self._called(self._began())
+
+    async def _began(self) -> None:
+        if (self._spec.max_pending_requests or 0) > 0:
+            self._slots = asyncio.Semaphore(self._spec.max_pending_requests or 1)
+        await self._load()
+
+    def _called(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def _args(self) -> EngineArgs:
+        """What the engine is made of; the task is said apart."""
+        spec = self._spec
+        return EngineArgs(
+            spec.model,
+            kwargs=dict(spec.kwargs),
+            task=spec.task_type,
+            lora_folder=spec.dynamic_lora_loading_path,
+            log_stats=spec.log_metrics,
+        )
+
+    def generate(self, rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any] | Exception]:
+        """All rows at once; the engine puts them together as it likes."""
+        return self._called(self._all(rows))
+
+    async def _all(self, rows: Sequence[dict[str, Any]]) -> list[Any]:
+        found: list[Any] = await asyncio.gather(*map(self._one, rows), return_exceptions=True)
+        return found
+
+    async def _one(self, row: dict[str, Any]) -> dict[str, Any]:
+        if self._slots is None:
+            return await self._run(row)
+        async with self._slots:  # as many requests as the engine is to have at once
+            return await self._run(row)
+
+    def _adapter(self, row: dict[str, Any]) -> str | None:
+        name = row.get("model")
+        return None if name == self._spec.model else name
+
+    async def _load(self) -> None:
+        raise NotImplementedError
+
+    async def _run(self, row: dict[str, Any]) -> dict[str, Any]:
+        raise NotImplementedError
+
+    async def _end(self) -> None:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Give back what the model took, and end the loop."""
+        if not self._thread.is_alive():
+            return
+        self._called(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+
+class VllmRows(RowEngine):
+    """A model in vLLM. A row that asks for another `model` gets the LoRA adapter of that name."""
+
+    async def _load(self) -> None:
+        self._engine = VllmEngine(self._args())
+        await self._engine.start()
+
+    async def _run(self, row: dict[str, Any]) -> dict[str, Any]:
+        prompt: dict[str, Any] = {"prompt": row.get("prompt")}
+        if row.get("tokenized_prompt"):
+            prompt = {"prompt_token_ids": list(row["tokenized_prompt"])}
+        if row.get("multimodal_data"):
+            prompt["multi_modal_data"] = row["multimodal_data"]
+        if row.get("mm_processor_kwargs"):
+            prompt["mm_processor_kwargs"] = row["mm_processor_kwargs"]
+        if row.get("multimodal_uuids"):
+            prompt["multi_modal_uuids"] = row["multimodal_uuids"]
+        more = {}
+        if self._spec.task_type == "generate":
+            params = self._engine.sampling(_given(row["sampling_params"]))
+        else:
+            params = self._engine.pooling(_given(row.get("pooling_params") or {}))
+            if row.get("tokenization_kwargs"):
+                more["tokenization_kwargs"] = _given(row["tokenization_kwargs"])
+        last = None
+        async for each in self._engine.outputs(prompt, params, uuid.uuid4().hex, self._adapter(row), **more):
+            last = each
+        if last is None:
+            raise RuntimeError("vLLM ended a request without a result")
+        return _columns(last, self._spec.task_type)
+
+    async def _end(self) -> None:
+        await self._engine.stop()
+
+
+class EmbeddedRows(RowEngine):
+    """A model in the embedded engine, on the worker's CPUs."""
+
+    async def _load(self) -> None:
+        self._engine = find("embedded").factory(self._args())
+        await self._engine.start()
+
+    async def _run(self, row: dict[str, Any]) -> dict[str, Any]:
+        strange = [name for name in ("multimodal_data", "pooling_params") if row.get(name)]
+        if strange:
+            raise ValueError(
+                f"the embedded engine takes text alone, and a row has {strange[0]}; use vLLM on a GPU"
+            )
+        text = self._engine.text
+        tokens = list(row.get("tokenized_prompt") or text.encode(row["prompt"], special=False))
+        found: dict[str, Any] = {"prompt_token_ids": tokens, "num_input_tokens": len(tokens)}
+        adapter, number = self._adapter(row), uuid.uuid4().hex
+        if self._spec.task_type != "generate":
+            return {**found, "embeddings": (await self._engine.embed(tokens, number, adapter)).vector}
+        given = _given(row["sampling_params"])
+        given.pop("detokenize", None)
+        params = SamplingParams.of(given)
+        made: list[int] = []
+        logprobs: list[TokenLogprob] = []
+        said = ""
+        async for new in self._engine.generate(tokens, params, number, adapter):
+            if new.index == 0:
+                made += new.token_ids
+                logprobs += new.logprobs or []
+                said += new.text
+        return {
+            **found,
+            "generated_tokens": made,
+            "generated_text": said,
+            "num_generated_tokens": len(made),
+            "logprobs": None if params.logprobs is None else [_ranked(each) for each in logprobs],
+        }
+
+    async def _end(self) -> None:
+        await self._engine.stop()
+
+
+def _given(params: dict[str, Any]) -> dict[str, Any]:
+    """What was said; rows of a dataset have the fields of other rows too, as None."""
+    return {name: value for name, value in params.items() if value is not None}
+
+
+def _columns(result: Any, task: str) -> dict[str, Any]:
+    tokens = list(result.prompt_token_ids or ())
+    found: dict[str, Any] = {"prompt_token_ids": tokens, "num_input_tokens": len(tokens)}
+    if task != "generate":
+        data = result.outputs.data
+        return {**found, "embeddings": data.float().cpu().numpy() if hasattr(data, "cpu") else data}
+    best = result.outputs[0]
+    generated = list(best.token_ids)
+    return {
+        **found,
+        "generated_tokens": generated,
+        "generated_text": best.text,
+        "num_generated_tokens": len(generated),
+        "logprobs": _logprobs(best.logprobs),
+        "prompt_logprobs": _logprobs(getattr(result, "prompt_logprobs", None)),
+    }
+
+
+def _logprobs(given: Any) -> list[dict[int, dict[str, Any]] | None] | None:
+    if given is None:
+        return None
+    return [
+        None if each is None else {token: dict(vars(found)) for token, found in each.items()}
+        for each in given
+    ]
+
+
+def _ranked(found: TokenLogprob) -> dict[int, dict[str, Any]]:
+    """As vLLM has it: the token that was taken and the likeliest ones, by number."""
+    ranks = {token: {"logprob": value, "rank": rank} for rank, (token, value) in enumerate(found.top, 1)}
+    return {found.token: {"logprob": found.logprob, "rank": None}, **ranks}

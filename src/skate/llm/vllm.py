@@ -1,0 +1,226 @@
+"""vLLM behind the seam: its asynchronous engine, with tensor and pipeline parallel workers and LoRA adapters as it has them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import fields
+from functools import cached_property
+from typing import Any
+
+from skate.llm.engine import EngineArgs, Text
+from skate.llm.errors import BadRequest, EngineStopped, PromptTooLong, UnknownModel
+from skate.llm.installed import library, there
+from skate.llm.output import Embedding, Increment, ModelInfo, TokenLogprob
+from skate.llm.sampling import SamplingParams
+from skate.llm.tokenizer import TransformersText
+
+#: What vLLM calls the ways a model can be run, by task.
+RUNNERS = {
+    "generate": {"runner": "generate"},
+    "embed": {"runner": "pooling", "convert": "embed"},
+    "classify": {"runner": "pooling", "convert": "classify"},
+    "score": {"runner": "pooling", "convert": "reward"},
+}
+_WHAT = "the engine vLLM"
+
+
+def check() -> None:
+    """Raises ImportError unless vLLM and transformers are there."""
+    for name in ("vllm", "transformers"):
+        if not there(name):
+            raise ImportError(f"{_WHAT} needs {name}; install it with `pip install {name}`", name=name)
+
+
+class VllmEngine:
+    """A model in vLLM. It belongs to the event loop that starts it, as vLLM's own engine does."""
+
+    def __init__(self, args: EngineArgs) -> None:
+        self._args = args
+        self._adapters: dict[str, Any] = {}
+
+    @cached_property
+    def text(self) -> Text:
+        """The tokenizer, loaded when first asked for: what only hands rows to the engine does without."""
+        trusts = bool(self._args.kwargs.get("trust_remote_code"))
+        return TransformersText(self._args.tokenizer or self._args.model, trusts)
+
+    async def start(self) -> None:
+        """Load the model."""
+        check()
+        self._vllm = library("vllm", _WHAT)
+        args = self._args
+        given = {**RUNNERS[args.task], **args.kwargs, "model": args.model}
+        # A replica has the GPUs of a whole copy of the model, so vLLM starts its own processes if there are several.
+        given.setdefault("disable_log_stats", not args.log_stats)
+        if args.tokenizer is not None:
+            given["tokenizer"] = args.tokenizer
+        if args.lora_folder is not None:
+            given.setdefault("enable_lora", True)
+            given.setdefault("max_loras", args.max_loras)
+        self.engine = self._vllm.AsyncLLMEngine.from_engine_args(self._vllm.AsyncEngineArgs(**given))
+
+    def outputs(
+        self,
+        prompt: dict[str, Any],
+        params: Any,
+        request_id: str,
+        adapter: str | None = None,
+        **more: Any,
+    ) -> AsyncGenerator[Any, None]:
+        """vLLM's own outputs for a prompt as it wants it; `params` are its SamplingParams or PoolingParams."""
+        asks = self.engine.generate if self._args.task == "generate" else self.engine.encode
+        lora = None if adapter is None else self._lora(adapter)
+        found: AsyncGenerator[Any, None] = asks(
+            prompt, params, request_id=request_id, lora_request=lora, **more
+        )
+        return found
+
+    def sampling(self, given: dict[str, Any]) -> Any:
+        """vLLM's SamplingParams of a dict, those about the form of answers included."""
+        given = dict(given)
+        form = given.get("structured_outputs")
+        if form:
+            kinds = library("vllm.sampling_params", _WHAT, "vllm")
+            said = {name: value for name, value in form.items() if value is not None}
+            given["structured_outputs"] = kinds.StructuredOutputsParams(**said)
+        return self._vllm.SamplingParams(**given)
+
+    def pooling(self, given: dict[str, Any]) -> Any:
+        """vLLM's PoolingParams for the engine's task."""
+        return self._vllm.PoolingParams(**given, task=self._args.task)
+
+    async def generate(
+        self,
+        prompt: str | Sequence[int],
+        params: SamplingParams,
+        request_id: str,
+        adapter: str | None = None,
+    ) -> AsyncGenerator[Increment, None]:
+        """Increments of the answers as they come."""
+        kinds = library("vllm.sampling_params", _WHAT, "vllm")
+        given = {each.name: getattr(params, each.name) for each in fields(params) if each.name != "extra"}
+        given["stop"], given["stop_token_ids"] = list(params.stop), list(params.stop_token_ids)
+        counts = [0] * params.n
+        asked = {"prompt": prompt} if isinstance(prompt, str) else {"prompt_token_ids": list(prompt)}
+        try:
+            sampling = self.sampling({**given, **params.extra, "output_kind": kinds.RequestOutputKind.DELTA})
+            async with aclosing(self.outputs(asked, sampling, request_id, adapter)) as found:
+                async for output in found:
+                    for each in output.outputs:
+                        counts[each.index] += len(each.token_ids)
+                        yield _increment(each, len(output.prompt_token_ids or ()), counts[each.index])
+        except ValueError as error:
+            raise self._refused(error, prompt) from error
+        except Exception as error:  # what vLLM raises when its processes died has moved between its releases
+            if type(error).__name__ in ("EngineDeadError", "AsyncEngineDeadError"):
+                raise EngineStopped(f"vLLM's engine has died: {error}") from error
+            raise
+
+    def _refused(self, error: ValueError, prompt: str | Sequence[int]) -> BadRequest:
+        if isinstance(error, BadRequest):
+            return error
+        limit = self.info().max_model_len
+        if not isinstance(prompt, str) and limit and len(prompt) >= limit:
+            return PromptTooLong(len(prompt), limit)
+        return BadRequest(str(error))
+
+    async def embed(
+        self, prompt: str | Sequence[int], request_id: str, adapter: str | None = None
+    ) -> Embedding:
+        """A prompt as a vector."""
+        asked = {"prompt": prompt} if isinstance(prompt, str) else {"prompt_token_ids": list(prompt)}
+        if self._args.task != "embed":
+            raise BadRequest(
+                "this model generates text; vLLM makes embeddings with task 'embed' only", "model"
+            )
+        last = None
+        async for output in self.outputs(asked, self.pooling({}), request_id, adapter):
+            last = output
+        if last is None:
+            raise EngineStopped("vLLM ended a request without a result")
+        return Embedding(last.outputs.data.float().tolist(), len(last.prompt_token_ids or ()))
+
+    async def abort(self, request_id: str) -> None:
+        """End a request."""
+        await self.engine.abort(request_id)
+
+    async def check_health(self) -> None:
+        """Raises EngineStopped if vLLM says that it is not well."""
+        try:
+            await self.engine.check_health()
+        except Exception as error:  # as in generate, its own kinds have moved
+            raise EngineStopped(f"vLLM is not well: {error}") from error
+
+    def info(self) -> ModelInfo:
+        """What is known of the model."""
+        config = getattr(self.engine, "model_config", None)
+        scheduler = getattr(getattr(self.engine, "vllm_config", None), "scheduler_config", None)
+        vocabulary = config.get_vocab_size() if config is not None else 0
+        return ModelInfo(
+            self._args.model,
+            "vllm",
+            int(getattr(config, "max_model_len", 0) or 0),
+            int(getattr(scheduler, "max_num_seqs", 0) or 0),
+            int(vocabulary),
+            adapters=tuple(self._adapters),
+        )
+
+    def has_adapter(self, name: str) -> bool:
+        """Whether there is a LoRA adapter of that name."""
+        try:
+            self._path(name)
+        except UnknownModel:
+            return False
+        return True
+
+    def _path(self, name: str) -> str:
+        folder = self._args.lora_folder
+        if folder is None:
+            return name
+        if "://" in folder:
+            if name.startswith("/") or ".." in name.split("/"):
+                raise UnknownModel(name)
+            return f"{folder.rstrip('/')}/{name}"
+        root = os.path.realpath(folder)
+        path = os.path.realpath(os.path.join(root, name))
+        if os.path.commonpath([root, path]) != root or not os.path.isdir(path) or path == root:
+            raise UnknownModel(name)
+        return path
+
+    def _lora(self, name: str) -> Any:
+        if name not in self._adapters:
+            path = self._path(name)
+            lora = library("vllm.lora.request", _WHAT, "vllm")
+            self._adapters[name] = lora.LoRARequest(name, len(self._adapters) + 1, path)
+        return self._adapters[name]
+
+    async def stop(self) -> None:
+        """End vLLM's processes."""
+        shutdown = getattr(self.engine, "shutdown", None)
+        if shutdown is not None:
+            shutdown()
+
+
+def _increment(output: Any, prompt_tokens: int, count: int) -> Increment:
+    found = None
+    if output.logprobs is not None:
+        found = []
+        for token, likely in zip(output.token_ids, output.logprobs, strict=True):
+            ranked = sorted(likely.items(), key=lambda each: -each[1].logprob)
+            found.append(
+                TokenLogprob(
+                    token, likely[token].logprob, tuple((other, each.logprob) for other, each in ranked)
+                )
+            )
+    return Increment(
+        output.index,
+        output.text,
+        list(output.token_ids),
+        found,
+        output.finish_reason,
+        output.stop_reason,
+        prompt_tokens,
+        count,
+    )

@@ -1,0 +1,202 @@
+"""The engine vLLM behind the seam, with a vLLM that is no more than the names it has: what is asked of it, what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import sys
+import types
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from skate.llm import EngineArgs, SamplingParams
+from skate.llm.engines import Place, decided
+from skate.llm.errors import BadRequest, EngineStopped, PromptTooLong, UnknownModel
+from skate.llm.vllm import VllmEngine
+from tests.llm.asking import ask, ask_all
+
+
+class EngineDeadError(Exception):
+    """As vLLM's."""
+
+
+class FakeVllm:
+    """Says the tokens of a prompt backwards, one at a time."""
+
+    def __init__(self, arguments: Any) -> None:
+        self.arguments = arguments
+        self.model_config = SimpleNamespace(max_model_len=8, get_vocab_size=lambda: 100)
+        self.vllm_config = SimpleNamespace(scheduler_config=SimpleNamespace(max_num_seqs=256))
+        self.asked: list[Any] = []
+        self.closed = self.aborted = 0
+        self.dead = False
+
+    async def generate(
+        self, prompt: Any, params: Any, request_id: str, lora_request: Any
+    ) -> AsyncIterator[Any]:
+        self.asked.append((prompt, params, request_id, lora_request))
+        tokens = prompt.get("prompt_token_ids") or [ord(each) for each in prompt["prompt"]]
+        if self.dead:
+            raise EngineDeadError("a worker died")
+        if len(tokens) >= 8:
+            raise ValueError("too long")
+        try:
+            for at, token in enumerate(reversed(tokens)):
+                last = at == len(tokens) - 1
+                outputs = [
+                    SimpleNamespace(
+                        index=index,
+                        text=f"<{token}>",
+                        token_ids=(token,),
+                        logprobs=None
+                        if params.logprobs is None
+                        else [{token: SimpleNamespace(logprob=-1.0), 5: SimpleNamespace(logprob=-0.5)}],
+                        finish_reason="length" if last else None,
+                        stop_reason=None,
+                    )
+                    for index in range(params.n)
+                ]
+                yield SimpleNamespace(prompt_token_ids=tokens, outputs=outputs)
+        finally:
+            self.closed += 1
+
+    async def encode(
+        self, prompt: Any, params: Any, request_id: str, lora_request: Any
+    ) -> AsyncIterator[Any]:
+        vector = SimpleNamespace(float=lambda: SimpleNamespace(tolist=lambda: [0.6, 0.8]))
+        yield SimpleNamespace(prompt_token_ids=[1, 2], outputs=SimpleNamespace(data=vector))
+
+    async def abort(self, request_id: str) -> None:
+        self.aborted += 1
+
+    async def check_health(self) -> None:
+        if self.dead:
+            raise EngineDeadError("a worker died")
+
+    def shutdown(self) -> None:
+        self.dead = True
+
+
+@pytest.fixture(autouse=True)
+def fake_vllm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    module: Any = types.ModuleType("vllm")
+    module.AsyncEngineArgs = module.SamplingParams = module.PoolingParams = SimpleNamespace
+    module.AsyncLLMEngine = SimpleNamespace(from_engine_args=FakeVllm)
+    sampling: Any = types.ModuleType("vllm.sampling_params")
+    sampling.RequestOutputKind = enum.Enum("RequestOutputKind", ["CUMULATIVE", "DELTA"])
+    sampling.StructuredOutputsParams = lambda **given: ("form", given)
+    lora: Any = types.ModuleType("vllm.lora.request")
+    lora.LoRARequest = lambda *given: given
+    for name, found in (("vllm", module), ("vllm.sampling_params", sampling), ("vllm.lora.request", lora)):
+        monkeypatch.setitem(sys.modules, name, found)
+    yield
+
+
+def started(**more: Any) -> VllmEngine:
+    engine = VllmEngine(EngineArgs("m", **more))
+    asyncio.run(engine.start())
+    return engine
+
+
+def test_parallel_sizes_and_adapters_go_to_vllm(tmp_path: Path) -> None:
+    engine = started(
+        kwargs={"tensor_parallel_size": 2, "pipeline_parallel_size": 3},
+        lora_folder=str(tmp_path),
+        max_loras=4,
+    )
+    found = engine.engine.arguments
+    assert (found.model, found.tensor_parallel_size, found.pipeline_parallel_size) == ("m", 2, 3)
+    assert (found.enable_lora, found.max_loras, found.runner) == (True, 4, "generate")
+    assert engine.info().max_model_len == 8 and engine.info().max_num_seqs == 256
+
+
+def test_increments_are_what_is_new(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    engine = started(lora_folder=str(tmp_path))
+    params = {
+        "n": 2,
+        "seed": 3,
+        "stop": "x",
+        "logprobs": 1,
+        "extra": {"structured_outputs": {"json": {}, "grammar": None}},
+    }
+    answers = asyncio.run(ask_all(engine, [7, 8, 9], "mine", **params))
+    assert [each.tokens for each in answers] == [[9, 8, 7]] * 2
+    assert answers[0].text == "<9><8><7>" and answers[0].finish_reason == "length"
+    assert answers[0].logprobs[0].top == ((5, -0.5), (9, -1.0)) and answers[0].prompt_tokens == 3
+    prompt, asked, _, lora = engine.engine.asked[0]
+    assert prompt == {"prompt_token_ids": [7, 8, 9]} and lora == ("mine", 1, str(tmp_path / "mine"))
+    assert asked.output_kind.name == "DELTA" and asked.stop == ["x"] and asked.seed == 3
+    assert asked.structured_outputs == ("form", {"json": {}})
+
+
+@pytest.mark.parametrize("name", ["none", "../up", "/etc", ".", ""])
+def test_adapters_lie_in_their_folder(tmp_path: Path, name: str) -> None:
+    engine = started(lora_folder=str(tmp_path))
+    with pytest.raises(UnknownModel):
+        asyncio.run(ask(engine, [1], name))
+    assert not engine.has_adapter(name)
+
+
+def test_errors_are_the_callers_or_the_engines() -> None:
+    engine = started()
+    with pytest.raises(PromptTooLong):
+        asyncio.run(ask(engine, [1] * 9))
+    with pytest.raises(BadRequest, match="too long"):
+        asyncio.run(ask(engine, "x" * 9))
+    engine.engine.dead = True
+    with pytest.raises(EngineStopped, match="a worker died"):
+        asyncio.run(ask(engine, [1]))
+    with pytest.raises(EngineStopped, match="a worker died"):
+        asyncio.run(engine.check_health())
+
+
+def test_a_reader_that_leaves_closes_vllms_stream() -> None:
+    async def run() -> None:
+        engine = VllmEngine(EngineArgs("m"))
+        await engine.start()
+        stream = engine.generate([1, 2, 3], SamplingParams(), "r")
+        await anext(stream)
+        await stream.aclose()
+        assert engine.engine.closed == 1
+        await engine.abort("r")
+        assert engine.engine.aborted == 1
+        await engine.stop()
+
+    asyncio.run(run())
+
+
+def test_embeddings_are_a_task_of_their_own() -> None:
+    engine = started(task="embed")
+    found = asyncio.run(engine.embed([1, 2], "r"))
+    assert (found.vector, found.prompt_tokens) == ([0.6, 0.8], 2)
+    assert engine.engine.arguments.runner == "pooling"
+    with pytest.raises(BadRequest, match="task 'embed'"):
+        asyncio.run(started().embed([1], "r"))
+
+
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [
+        (Place("vLLM", True, 8, True), "vllm"),
+        (Place("vLLM", False, 0, True), "vllm"),
+        (Place("vLLM", False, 0, False), "embedded"),
+        (Place("embedded", False, 8, True), "embedded"),
+        (Place("vLLM", True, 8, True, setting="Embedded"), "embedded"),
+        (Place("vLLM", True, 0, False), None),
+        (Place("vLLM", False, 1, False), None),
+        (Place("vLLM", False, 0, False, embedded_installed=False), None),
+    ],
+)
+def test_which_engine_runs_a_model(place: Place, found: str | None) -> None:
+    if found is None:
+        with pytest.raises(ImportError, match="pip install vllm"):
+            decided(place)
+        return
+    name, said = decided(place)
+    assert name == found
+    assert (said is not None) == (found == "embedded" and place.engine == "vLLM" and place.setting is None)
