@@ -22,6 +22,8 @@ from skate.llm.openai.serving import Serving
 from tests.llm import tiny
 from tests.llm.served import Served
 
+torch.set_num_threads(1)
+
 
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -32,7 +34,6 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def engine(model_folder: Path) -> Iterator[EmbeddedEngine]:
     """A running engine with few places and small parts of prompts, so that requests wait and are computed in parts."""
-    torch.set_num_threads(1)
     made = EmbeddedEngine(
         EngineArgs(str(model_folder), kwargs={"max_num_seqs": 4, "max_num_batched_tokens": 24})
     )

@@ -66,6 +66,10 @@ class Adapters:
             self.model.load_adapter(path, adapter_name=_key(name), is_trainable=False)
         else:
             self.model = peft.PeftModel.from_pretrained(self.model, path, adapter_name=_key(name)).eval()
+        self.model.set_adapter(_key(name))
+        if old is not None:
+            self.model.delete_adapter(_key(old))
+            del self._held[old]
         self.model.eval()
         self._held[name] = None
         self._off = False  # a new adapter is switched on

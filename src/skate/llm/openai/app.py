@@ -109,7 +109,7 @@ def build_app(models: Models, *, api_keys: Collection[str] = (), metrics: bool =
     ]
     if metrics:
         routes.append(Route("/metrics", _metrics, methods=["GET"]))
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _http_error, Exception: _any_error})
+    app = Starlette(routes=routes, exception_handlers={HTTPException: http_error, Exception: any_error})
     if api_keys:
         app.add_middleware(KeyCheck, keys=tuple(api_keys))
     return app
@@ -121,23 +121,23 @@ class Endpoints:
     def __init__(self, models: Models) -> None:
         self._models = models
 
-    async def chat(self, request: Request) -> ASGIApp:
+    async def chat(self, request: Request) -> Response:
         """POST /v1/chat/completions."""
         return await self._asked(request, "chat", ChatCompletionRequest)
 
-    async def completions(self, request: Request) -> ASGIApp:
+    async def completions(self, request: Request) -> Response:
         """POST /v1/completions."""
         return await self._asked(request, "completions", CompletionRequest)
 
-    async def embeddings(self, request: Request) -> ASGIApp:
+    async def embeddings(self, request: Request) -> Response:
         """POST /v1/embeddings."""
         return await self._asked(request, "embeddings", EmbeddingCompletionRequest, EmbeddingChatRequest)
 
-    async def tokenize(self, request: Request) -> ASGIApp:
+    async def tokenize(self, request: Request) -> Response:
         """POST /tokenize."""
         return await self._asked(request, "tokenize", TokenizeCompletionRequest, TokenizeChatRequest)
 
-    async def detokenize(self, request: Request) -> ASGIApp:
+    async def detokenize(self, request: Request) -> Response:
         """POST /detokenize."""
         return await self._asked(request, "detokenize", DetokenizeRequest)
 
@@ -162,7 +162,7 @@ class Endpoints:
 
     async def _asked(
         self, request: Request, method: str, kind: type[BaseModel], of_chat: type[BaseModel] | None = None
-    ) -> ASGIApp:
+    ) -> Response:
         try:
             body = await _body(request)
             asked: Any = (of_chat if of_chat is not None and "messages" in body else kind).model_validate(
@@ -182,11 +182,13 @@ class Endpoints:
         return cards[0].id
 
 
-class Answer:
-    """An ASGI answer of what a Serving yields: one JSON, or events. The work ends as soon as the client is gone."""
+class Answer(Response):
+    """An answer of what a Serving yields: one JSON, or events. The work ends as soon as the client is gone."""
 
     def __init__(self, found: AsyncGenerator[Any, None]) -> None:
+        # Status and headers are not known before the first of what comes; FastAPI passes on what is a Response.
         self._found = found
+        self.background = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
@@ -265,13 +267,15 @@ def _json(found: Any) -> Response:
     return Response(found.model_dump_json(), status, headers, "application/json")
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
+async def http_error(request: Request, error: Exception) -> Response:
+    """A path or method that is not there, in OpenAI's shape."""
     assert isinstance(error, HTTPException)
     message = f"{request.method} {request.url.path}: {error.detail}"
     return _json(failures.response(error.status_code, message, code=None))
 
 
-async def _any_error(request: Request, error: Exception) -> Response:
+async def any_error(request: Request, error: Exception) -> Response:
+    """What nobody expected, in OpenAI's shape."""
     return _json(failures.of(error))
 
 

@@ -1,0 +1,83 @@
+"""English about Python that is on every machine: the reference topics of ``pydoc_data`` and the docstrings of the library.
+
+A document is a question and its answer, so that a model of this text can be talked to.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from pydoc_data import topics
+from typing import NamedTuple
+
+#: Docstrings below this are rarely more than a name said again; characters.
+SHORTEST = 60
+#: Folders of the library whose docstrings are about tests and old tools, not about Python.
+SKIPPED = {"test", "tests", "idlelib", "lib2to3", "site-packages", "turtledemo", "__pycache__"}
+
+
+class Document(NamedTuple):
+    """What is asked, and what Python's own documentation says to it."""
+
+    question: str
+    answer: str
+
+
+def library_files() -> list[str]:
+    """The sources of the standard library, in order; what a task or a block of a dataset begins with."""
+    root = Path(sysconfig.get_path("stdlib"))
+    found = [path for path in root.rglob("*.py") if not SKIPPED & set(path.relative_to(root).parts)]
+    return [str(path) for path in sorted(found)]
+
+
+def topic_documents() -> Iterator[Document]:
+    """The reference: what Python's help() says about statements, types and methods."""
+    for name, text in sorted(topics.topics.items()):
+        yield Document(f"What does Python's reference say about {name}?", cleaned(text))
+
+
+def docstring_documents(path: str) -> Iterator[Document]:
+    """The docstrings of one source file; none if it does not parse."""
+    try:
+        tree = ast.parse(Path(path).read_text(encoding="utf-8"))
+    except (SyntaxError, UnicodeDecodeError):
+        return
+    module = module_name(path)
+    for name, node in _documented(tree, module):
+        text = ast.get_docstring(node)
+        if text and len(text) >= SHORTEST:
+            yield Document(f"What is {name}?", cleaned(text))
+
+
+def module_name(path: str) -> str:
+    """The module that a file of the library is, such as ``json.decoder``."""
+    root = Path(sysconfig.get_path("stdlib"))
+    relative = Path(path).relative_to(root).with_suffix("")
+    parts = [part for part in relative.parts if part != "__init__"]
+    return ".".join(parts)
+
+
+def cleaned(text: str) -> str:
+    """Text without indentation, trailing blanks and more than one empty line in a row."""
+    lines: list[str] = []
+    for line in inspect.cleandoc(text).splitlines():
+        line = line.rstrip()
+        if line or (lines and lines[-1]):
+            lines.append(line)
+    return "\n".join(lines).strip()
+
+
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _documented(tree: ast.Module, module: str) -> Iterator[tuple[str, Documented]]:
+    pending: list[tuple[str, Documented]] = [(module, tree)]
+    while pending:
+        name, node = pending.pop()
+        yield name, node
+        for child in node.body:
+            if isinstance(child, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                pending.append((f"{name}.{child.name}", child))
