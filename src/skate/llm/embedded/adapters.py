@@ -54,14 +54,13 @@ class Adapters:
             return
         path = self.path(name)
         peft = library("peft", f"the LoRA adapter {name}")
+        old = None
         if len(self._held) >= self._most:
             old = next((each for each in self._held if each not in used), None)
             if old is None:
                 raise Overloaded(
                     f"all {self._most} adapters that fit are in use; try again, or raise max_loras"
                 )
-            self.model.delete_adapter(_key(old))
-            del self._held[old]
         if isinstance(self.model, peft.PeftModel):
             self.model.load_adapter(path, adapter_name=_key(name), is_trainable=False)
         else:
@@ -72,7 +71,6 @@ class Adapters:
             del self._held[old]
         self.model.eval()
         self._held[name] = None
-        self._off = False  # a new adapter is switched on
 
     def rows(self, names: Sequence[str | None]) -> dict[str, Any]:
         """The argument of the model's call that gives each row its adapter."""
