@@ -131,3 +131,16 @@ def test_notes_can_be_turned_off(script: Callable[..., Any]) -> None:
     """
     done = script(dedent(WAITS) + dedent(program), SKATE_WAIT_NOTE_SECONDS="0")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.chosen_difference("Ray says nothing while it waits", id="D-messages")
+def test_what_a_library_has_under_way_is_not_told_of(script: Callable[..., Any]) -> None:
+    program = """
+        import ray.data
+        def slow(batch):
+            time.sleep(1.5)  # longer than the patience of this test
+            return batch
+        assert ray.data.range(4).map_batches(slow, num_cpus=1).count() == 4
+    """
+    done = script(dedent(WAITS) + dedent(program), SKATE_WAIT_NOTE_SECONDS="0.5")
+    assert (done.returncode, done.stderr) == (0, "")

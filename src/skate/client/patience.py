@@ -150,13 +150,15 @@ class Patience:
         reason = why(process, ids[0])
         if ready() or process.closed:
             return
+        site = next((site_of(each) for each in self.what if id_of(each) == ids[0]), None)
+        if site is not None and site.startswith(HERE) and reason.startswith("runs on"):
+            return  # the work of a library goes on, which shows how far it has come by itself
         waited = time.monotonic() - self.started
         text = f"skate: waiting since {waited:.0f} s{' at ' + self.where if self.where else ''}"
         if len(self.what) > 1:
             text += (
                 f" for {self.needed or len(self.what)} of {len(self.what)} values, {len(ids)} are not there"
             )
-        site = next((site_of(each) for each in self.what if id_of(each) == ids[0]), None)
         text += f"; {'the first' if len(ids) > 1 else 'it'}"
         text += f" was submitted at {site}" if site else " was made elsewhere"
         with process.pump.aside():

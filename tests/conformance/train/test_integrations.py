@@ -22,7 +22,10 @@ def loaded():
     else:
         options["address"] = "local"
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("OMP_NUM_THREADS", "HF_HUB_OFFLINE"):  # two CPUs for two workers, and nothing from the network
+        for name in (
+            "OMP_NUM_THREADS",
+            "HF_HUB_OFFLINE",
+        ):  # two CPUs for two workers, and nothing from the network
             patch.setenv(name, "1")
         ray.init(**options)
         yield

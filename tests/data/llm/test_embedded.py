@@ -76,7 +76,10 @@ def test_rows_fail_alone_and_have_logprobs(folder: Path) -> None:
     try:
         good, long, strange, several = engine.generate(
             [
-                {"prompt": "ab", "sampling_params": {"temperature": 0.0, "max_tokens": 3, "logprobs": 2, "stop": None}},
+                {
+                    "prompt": "ab",
+                    "sampling_params": {"temperature": 0.0, "max_tokens": 3, "logprobs": 2, "stop": None},
+                },
                 {"prompt": "x" * 300, "sampling_params": {"max_tokens": 3}},
                 {"prompt": "ab", "sampling_params": {"guess": 1}},
                 {"tokenized_prompt": [1, 2], "sampling_params": {"max_tokens": 2, "n": 2}},

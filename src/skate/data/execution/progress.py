@@ -21,9 +21,15 @@ _GAP = 2
 
 def progress_of(topology: Topology, context: DataContext, name: str | None) -> Progress | None:
     """What shows the run on the terminal, None if nothing is to be shown."""
-    if not context.enable_progress_bars or not sys.stderr.isatty():
+    if not context.enable_progress_bars or not _is_terminal(sys.stderr):
         return None
     return Progress(topology, name)
+
+
+def _is_terminal(stream: Any) -> bool:
+    """Whether lines can be painted anew there; programs and notebooks put all sorts of things in place of stderr."""
+    ask = getattr(stream, "isatty", None)
+    return ask is not None and bool(ask())
 
 
 class Progress:

@@ -1,0 +1,120 @@
+"""Train: a small GPT on rows of tokens, by two workers that share the gradients."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import language_model
+
+import skate as ray
+from skate.train import Checkpoint, CheckpointConfig, Result, RunConfig, ScalingConfig
+from skate.train.torch import TorchTrainer
+
+WORKERS = 2
+REPORT_EVERY = 10  # steps
+WARM_UP = 20  # steps
+
+
+def fit(tokens_folder: str, tokenizer_folder: str, steps: int, folder: Path, batch_size: int = 16) -> Result:
+    """Train for so many steps; the metrics of each report and the last checkpoint come back."""
+    config = {"steps": steps, "batch_size": batch_size, "lr": 2e-3, "tokenizer": tokenizer_folder}
+    trainer = TorchTrainer(
+        train_loop_per_worker,
+        train_loop_config=config,
+        scaling_config=ScalingConfig(num_workers=WORKERS),
+        run_config=RunConfig(
+            name="documentation-gpt",
+            storage_path=str(folder),
+            checkpoint_config=CheckpointConfig(num_to_keep=2),
+        ),
+        datasets={"train": ray.data.read_parquet(tokens_folder)},
+    )
+    return trainer.fit()
+
+
+def train_loop_per_worker(config: dict[str, Any]) -> None:
+    """What each worker does: a loop of plain torch, with Train's helpers at its borders."""
+    import torch
+    from transformers import PreTrainedTokenizerFast
+
+    torch.manual_seed(0)
+    model = ray.train.torch.prepare_model(language_model.new_model())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=config["lr"], betas=(0.9, 0.95), weight_decay=0.1)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(step, config["steps"]))
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(config["tokenizer"])
+    shard = ray.train.get_dataset_shard("train")
+    workers = ray.train.get_context().get_world_size()
+
+    step, losses, began = 0, [], time.perf_counter()
+    while step < config["steps"]:
+        batches = shard.iter_torch_batches(
+            batch_size=config["batch_size"],
+            local_shuffle_buffer_size=256,
+            local_shuffle_seed=step,
+            drop_last=True,
+        )
+        for batch in batches:
+            tokens = batch["input_ids"].long()
+            loss = model(input_ids=tokens, labels=tokens).loss
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+            step += 1
+            losses.append(loss.item())
+            last = step >= config["steps"]
+            if step % REPORT_EVERY == 0 or last:
+                seconds = time.perf_counter() - began
+                metrics = {
+                    "step": step,
+                    "loss": sum(losses) / len(losses),
+                    "tokens_per_second": workers * len(losses) * tokens.numel() / seconds,
+                }
+                report(metrics, model, tokenizer, keep=last or step % (10 * REPORT_EVERY) == 0)
+                losses, began = [], time.perf_counter()
+            if last:
+                return
+
+
+def report(metrics: dict[str, float], model: Any, tokenizer: Any, keep: bool) -> None:
+    """Tell how it stands; now and then with a checkpoint, which is the model's folder as whoever serves it wants it."""
+    if not keep or ray.train.get_context().get_world_rank() != 0:
+        ray.train.report(metrics)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        language_model.save(folder, getattr(model, "module", model), tokenizer)
+        ray.train.report(metrics, checkpoint=Checkpoint.from_directory(folder))
+
+
+def rate(step: int, steps: int) -> float:
+    """Of the learning rate: up at first, then down along a cosine to a tenth."""
+    if step < WARM_UP:
+        return (step + 1) / WARM_UP
+    done = (step - WARM_UP) / max(1, steps - WARM_UP)
+    return 0.1 + 0.45 * (1 + math.cos(math.pi * min(1.0, done)))
+
+
+def draw(result: Result, path: Path) -> Path:
+    """The loss by steps, as a picture."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    frame = result.metrics_dataframe
+    figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
+    axes.plot(frame["step"], frame["loss"], color="#1f6f8b")
+    axes.set(
+        xlabel="step",
+        ylabel="loss, mean of the last steps",
+        title="A small GPT learns from Python's documentation",
+    )
+    axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+    return path
