@@ -207,6 +207,79 @@ def test_a_run_s_result_is_read_from_its_folder(tmp_path: Path) -> None:
         Result.from_path(tmp_path)
 
 
+def test_who_reads_a_result_disturbs_no_upload(tmp_path: Path) -> None:
+    history = History(RunFolder(str(tmp_path), "run"), CheckpointConfig())
+    history.folder.create()
+    report(history, tmp_path / "s", 0)
+    history.folder.upload(source(tmp_path / "part", "part"), "checkpoint_1")
+    found = Result.from_path(tmp_path / "run")
+    assert found.metrics == {"n": 0}
+    history.take([Reported({"n": 1}, "checkpoint_1")], 1)
+    assert history.latest is not None
+    assert Path(history.latest.path, "a").read_text() == "part"
+    history.close()
+
+
+def test_a_checkpoint_that_the_journal_does_not_know_is_taken_in(tmp_path: Path) -> None:
+    history = History(RunFolder(str(tmp_path), "run"), CheckpointConfig())
+    history.folder.create()
+    report(history, tmp_path / "s", 0)
+    history.folder.upload(source(tmp_path / "more", "more"), "checkpoint_1")
+    history.folder.commit("checkpoint_1", {"metrics": {"n": 1}, "index": 1, "attempt": 1})
+    history.folder.upload(source(tmp_path / "old", "old"), "strange")
+    history.folder.commit("strange", {"metrics": {"n": 7}, "index": 0, "attempt": 1})
+    history.close()
+    again = History(RunFolder(str(tmp_path), "run"), CheckpointConfig())
+    again.load()
+    assert again.last_metrics == {"n": 1} and [each.name for each in again.kept] == [
+        "checkpoint_0",
+        "checkpoint_1",
+    ], "one that is older than the journal's end is somebody else's"
+    again.close()
+    assert [entry.get("recovered") for entry in again.journal.entries()] == [None, True]
+
+
+def test_a_deletion_that_was_cut_is_done_again(tmp_path: Path) -> None:
+    history = History(RunFolder(str(tmp_path), "run"), CheckpointConfig())
+    history.folder.create()
+    report(history, tmp_path / "s", 0)
+    report(history, tmp_path / "s", 1)
+    history.journal.append({"event": "deleted", "checkpoint": "checkpoint_0"})
+    history.close()
+    again = History(RunFolder(str(tmp_path), "run"), CheckpointConfig())
+    again.load()
+    assert [each.name for each in again.kept] == ["checkpoint_1"]
+    assert not (tmp_path / "run" / "checkpoint_0").exists()
+    again.close()
+
+
+def test_a_name_that_is_taken_on_an_object_store_is_never_half_the_new_one(
+    elsewhere: Any, tmp_path: Path
+) -> None:
+    folder = RunFolder("runs", "run", elsewhere)
+    folder.create()
+    assert folder.free_name("mine", "1") == "mine"
+    folder.upload(source(tmp_path / "first", "first"), "mine")
+    folder.commit("mine", {})
+    assert folder.free_name("mine", "2") == "mine_2"
+    here = RunFolder(str(tmp_path), "here")
+    here.create()
+    here.upload(source(tmp_path / "a", "a"), "mine")
+    here.commit("mine", {})
+    assert here.free_name("mine", "2") == "mine", "a disk gives the place its name by one rename"
+
+
+def test_sweeping_leaves_what_is_whole(elsewhere: Any, tmp_path: Path) -> None:
+    for folder in (RunFolder("runs", "run", elsewhere), RunFolder(str(tmp_path), "here")):
+        folder.create()
+        folder.upload(source(tmp_path / f"{folder.name}-whole", "whole"), "whole")
+        folder.commit("whole", {})
+        folder.upload(source(tmp_path / f"{folder.name}-half", "half"), "half")
+        folder.sweep()
+        assert folder.is_whole("whole") and not folder.is_whole("half")
+        assert folder.recover().keys() == {"whole"}
+
+
 def test_names_of_a_checkpoint_must_agree(tmp_path: Path) -> None:
     history = History(RunFolder(str(tmp_path), "run"), CheckpointConfig())
     history.folder.create()

@@ -9,6 +9,7 @@ import pytest
 from ray import train
 from ray.train import Checkpoint, CheckpointConfig, CheckpointUploadMode, RunConfig, ScalingConfig
 from trainers import DataParallelTrainer
+from waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -249,3 +250,33 @@ def test_validation_adds_to_the_metrics(tmp_path):
     ).fit()
     ((_, metrics),) = result.best_checkpoints
     assert metrics == {"i": 1, "checked": True, "offset": 3}
+
+
+def test_checkpoints_are_given_before_their_validation_ends_if_asked(tmp_path):
+    def validate(checkpoint, path):
+        wait_for(lambda: os.path.exists(path), 60, "the training function")
+        return {"checked": True}
+
+    def loop(config):
+        with tempfile.TemporaryDirectory() as folder:
+            open(f"{folder}/x", "w").close()
+            train.report({"i": 1}, checkpoint=Checkpoint.from_directory(folder), validation=True)
+        mode = train.CheckpointConsistencyMode
+        (written,) = train.get_all_reported_checkpoints(mode.COMMITTED)
+        (late,) = train.get_all_reported_checkpoints(mode.VALIDATED, timeout_s=0.5)
+        open(config["path"], "w").close()
+        (whole,) = train.get_all_reported_checkpoints(mode.VALIDATED)
+        return [(each.metrics, each.status.name) for each in (written, late, whole)]
+
+    path = str(tmp_path / "go on")
+    result = DataParallelTrainer(
+        loop,
+        train_loop_config={"path": path},
+        scaling_config=ScalingConfig(num_workers=1),
+        run_config=RunConfig(name="run", storage_path=str(tmp_path)),
+        validation_config=train.ValidationConfig(
+            fn=validate, task_config=train.ValidationTaskConfig(fn_kwargs={"path": path})
+        ),
+    ).fit()
+    before = ({"i": 1}, "PENDING_VALIDATION")
+    assert result.return_value == [before, before, ({"i": 1, "checked": True}, "VALIDATED")]

@@ -95,7 +95,8 @@ class Controller:
         self._news: dict[Any, int] = {}
         self._told_late: set[tuple[str, int]] = set()
         self._looked_for_room = 0.0
-        self._waiting_for_checkpoints: list[int] = []
+        #: Ranks that ask for checkpoints with their validations: the number of the meeting, and how long they wait.
+        self._waiting_for_checkpoints: list[tuple[int, float]] = []
         #: The last failure in words, and the nodes that were lost with it, with their ranks.
         self._text = ""
         self._lost: dict[str, list[int]] = {}
@@ -204,6 +205,7 @@ class Controller:
         self._training.clear()
         self._news.clear()
         self._told_late.clear()
+        self._waiting_for_checkpoints.clear()
         group, self.group = self.group, None
         if group is not None:
             self.history.note(event="stop", reason=reason)
@@ -219,7 +221,9 @@ class Controller:
         waiting = [*self._training, *self._news]
         if self.validations.ref is not None:
             waiting.append(self.validations.ref)
-        ready, _ = skate.wait(waiting, num_returns=1, timeout=_LOOK_SECONDS)
+        until = min((each for _, each in self._waiting_for_checkpoints), default=float("inf"))
+        seconds = max(0.0, min(_LOOK_SECONDS, until - time.monotonic()))
+        ready, _ = skate.wait(waiting, num_returns=1, timeout=seconds)
         failures: list[tuple[int, Exception]] = []
         for ref in ready:
             if ref in self._news:
@@ -350,18 +354,24 @@ class Controller:
     def _meet(self, action: machines.Release) -> None:
         assert self.group is not None
         if isinstance(action.value, tuple) and action.value[:1] == ("checkpoints",):
-            self._waiting_for_checkpoints.append(action.number)
+            seconds = action.value[1]
+            until = float("inf") if seconds is None else time.monotonic() + seconds
+            self._waiting_for_checkpoints.append((action.number, until))
             return
         for worker in self.group.workers:
             worker.release.remote("collective", action.number, action.value)
 
     def _answer_checkpoints(self) -> None:
-        if self._waiting_for_checkpoints and not self.validations.open and self.group is not None:
-            found = self.history.reported()
-            for number in self._waiting_for_checkpoints:
-                for worker in self.group.workers:
-                    worker.release.remote("collective", number, found)
-            self._waiting_for_checkpoints.clear()
+        if not self._waiting_for_checkpoints or self.group is None:
+            return
+        now, still = time.monotonic(), []
+        for number, until in self._waiting_for_checkpoints:
+            if self.validations.open and now < until:
+                still.append((number, until))
+                continue
+            for worker in self.group.workers:
+                worker.release.remote("collective", number, self.history.reported())
+        self._waiting_for_checkpoints = still
 
     # -- the clock
 

@@ -15,6 +15,7 @@ import shutil
 import socket
 import time
 import uuid
+from collections.abc import Collection
 from typing import Any
 
 from skate.train.checkpoint import Checkpoint
@@ -182,7 +183,16 @@ class RunFolder:
         Returns:
             The manifests of all checkpoints that are there, by name.
         """
-        return self._recover_here() if self.local else self._recover_elsewhere()
+        return self._recover_here() if self.local else self._recover_elsewhere(())
+
+    def sweep(self, known: Collection[str] = ()) -> None:
+        """Remove what was left unfinished, for those who adopt no checkpoint that their journal does not know."""
+        if not self.local:
+            self._recover_elsewhere(known)
+            return
+        for entry in os.listdir(self.path):
+            if entry.startswith(_STAGING):
+                shutil.rmtree(self.at(entry), ignore_errors=True)
 
     def _recover_here(self) -> dict[str, dict[str, Any]]:
         for entry in sorted(os.listdir(self.path)):
@@ -195,12 +205,12 @@ class RunFolder:
         found = {entry: self._manifest(self.at(entry)) for entry in sorted(os.listdir(self.path))}
         return {name: manifest for name, manifest in found.items() if manifest is not None}
 
-    def _recover_elsewhere(self) -> dict[str, dict[str, Any]]:
+    def _recover_elsewhere(self, known: Collection[str]) -> dict[str, dict[str, Any]]:
         from pyarrow import fs  # runs on local disks never pay for it
 
         found = {}
         for info in self.filesystem.get_file_info(fs.FileSelector(self.path, allow_not_found=True)):
-            if info.type != fs.FileType.Directory:
+            if info.type != fs.FileType.Directory or info.base_name in known:
                 continue
             manifest = self._manifest(info.path)
             unfinished = files.read_bytes(self.filesystem, f"{info.path}/{UNFINISHED}") is not None
