@@ -151,7 +151,9 @@ class Reasons:
         if not worker.pid:
             environment = task.template.environment
             return (
-                "its runtime environment is being installed" if environment else "its worker is being started"
+                "its worker is being started, with its runtime environment"
+                if environment
+                else "its worker is being started"
             )
         ahead = list(worker.outstanding.values())
         place = ahead.index(task)
