@@ -178,20 +178,23 @@ class History:
 
     def best(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
         """All that are kept with their metrics: in the order of their age, or worst to best if they are ranked."""
+        return [(self.checkpoint(each), dict(each.metrics)) for each in self._in_order()]
+
+    def _in_order(self) -> list[Kept]:
         ranked = sorted(self.kept, key=lambda each: each.index)
         attribute = self.config.checkpoint_score_attribute
         if attribute is not None:
             ranked = best_first(ranked, attribute, self.config.checkpoint_score_order)[::-1]
-        return [(self.checkpoint(each), dict(each.metrics)) for each in ranked]
+        return ranked
 
     def reported(self) -> list[ReportedCheckpoint]:
-        """All that are kept, oldest first, with how far they have come."""
+        """All that are kept, in the same order, with how far they have come."""
         committed = ReportedCheckpointStatus.COMMITTED
         return [
             ReportedCheckpoint(
                 self.checkpoint(each), dict(each.metrics), self._status.get(each.name, committed)
             )
-            for each in sorted(self.kept, key=lambda each: each.index)
+            for each in self._in_order()
         ]
 
     def note(self, **entry: Any) -> None:

@@ -100,7 +100,9 @@ def get_all_reported_checkpoints(
     consistency_mode: CheckpointConsistencyMode = CheckpointConsistencyMode.VALIDATED,
     timeout_s: float | None = None,
 ) -> list[Any]:
-    """The checkpoints of the run that are still there, oldest first, as `ReportedCheckpoint`s; waits for uploads under way.
+    """The checkpoints of the run that are still there, as `ReportedCheckpoint`s: oldest first, or worst first if they are ranked.
+
+    It waits for uploads under way.
 
     Args:
         consistency_mode: COMMITTED gives those that are written; VALIDATED waits for validations under way as well.
