@@ -51,6 +51,16 @@ def host() -> Any:
     return _host
 
 
+def preload(module: str) -> None:
+    """Have workers that are not started yet share a module, imported in the background.
+
+    Does nothing without a session, and where the node is in another process.
+    """
+    ask = getattr(_host, "preload", None)
+    if ask is not None:
+        ask(module)
+
+
 def address_of_node() -> str:
     """Where the node is reached; empty if it is hosted in this process."""
     return getattr(_host, "address", "")

@@ -57,8 +57,17 @@ def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'skate.data' has no attribute {name!r}")
+    if name.startswith("read_"):
+        preload_workers()
     found = globals()[name] = getattr(importlib.import_module(home), name)
     return found
+
+
+def preload_workers() -> None:
+    """Have workers load what they need for datasets while this process does the same; files to be read are work for them."""
+    from skate.util.debug import preload  # nothing of the engine is loaded with this package
+
+    preload("skate.data.execution.loaded")
 
 
 def __dir__() -> list[str]:

@@ -147,6 +147,11 @@ class NodeHost:
 
     # -- the driver
 
+    def preload(self, name: str) -> None:
+        """Have workers that are not started yet share a module; it is imported in the background, once."""
+        with self.lock:
+            self.pool.preload(name)
+
     def detach_driver(self) -> None:
         """The driver goes, the node stays: what was only for that driver ends."""
         with self.control_c.put_off():

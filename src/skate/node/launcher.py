@@ -30,6 +30,14 @@ class Launcher:
         """Have a worker forked; its pid comes as an event."""
         self._ask({"verb": "fork", **request}, fds)
 
+    def preload(self, names: list[str]) -> None:
+        """Have modules imported that workers started from now on share."""
+        try:
+            self._ask({"verb": "preload", "names": names}, [])
+        except OSError:
+            # The zygote is gone, and with it its children.
+            return
+
     def kill(self, pid: int, number: int = signal.SIGKILL) -> None:
         """Send a signal to a worker, unless it has been reaped."""
         try:

@@ -40,6 +40,7 @@ class WorkerPool:
         self.workers: dict[int, WorkerProcess] = {}
         self.by_pid: dict[int, WorkerProcess] = {}
         self.launchers: dict[str, Launcher] = {}
+        self.preloaded: set[str] = set()
         self.descriptors = Descriptors()
         self.environments = Environments(self)
         #: Ended processes whose last lines are still being read, and how long they are waited for.
@@ -73,6 +74,12 @@ class WorkerPool:
             return self.host.drivers.preloaded_of(job)
         preloaded: Sequence[str] = self.host.zygote_config["preload"]
         return preloaded
+
+    def preload(self, name: str) -> None:
+        """Have a module imported where workers are forked from; those started from now on have it."""
+        if name not in self.preloaded:
+            self.preloaded.add(name)
+            self.launcher_for(PYTHON).preload([name])
 
     def python_for(self, job: str) -> list[str]:
         """The interpreter of a job's workers."""

@@ -116,6 +116,10 @@ class Zygote:
             self.config = request
             self.memory_fds = list(fds)
             self.configure()
+        elif verb == "preload":
+            with self._ending_with_the_node():
+                self.preload(request["names"])
+            gc.freeze()
         elif verb == "end":
             self.dismissed = True
             return False
@@ -147,13 +151,13 @@ class Zygote:
             pass
         if self.config["preload"]:
             with self._ending_with_the_node():
-                self.preload()
+                self.preload(self.config["preload"])
         gc.collect()
         gc.freeze()
 
-    def preload(self) -> None:
-        """Import what the program has named."""
-        for name in self.config["preload"]:
+    def preload(self, names: list[str]) -> None:
+        """Import what the program, or a library that it uses, has named."""
+        for name in names:
             try:
                 __import__(name)
             # The program names modules: whatever importing one ends in must not take the workers along.

@@ -1,10 +1,11 @@
-"""Messages that are logged once a process; errors as tasks would have them raised."""
+"""Messages that are logged once a process; errors as tasks would have them raised; modules that workers start with."""
 
 from __future__ import annotations
 
 import time
 
 from skate.client.failures import as_of_a_task as as_of_a_task
+from skate.client.session import preload as preload
 
 _REPEAT_AFTER_S = 60.0
 

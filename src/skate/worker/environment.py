@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -31,4 +32,29 @@ def apply_lease(lease: dict[str, Any]) -> None:
         os.environ[_VISIBLE] = _before[_VISIBLE] or ""
     if _THREADS not in _fixed:
         cpus = lease.get("resources", {}).get("CPU", 0) // 10_000
-        os.environ[_THREADS] = str(max(1, cpus))
+        before, now = os.environ.get(_THREADS), str(max(1, cpus))
+        os.environ[_THREADS] = now
+        if now != before and "numpy" in sys.modules:
+            _tell_numpy(int(now))
+
+
+def _tell_numpy(threads: int) -> None:
+    """Have the linear algebra of numpy, which has read the variable when it was imported, use so many threads."""
+    import ctypes  # only where numpy came before the lease
+
+    try:
+        with open("/proc/self/maps") as maps:
+            places = {line.split(maxsplit=5)[-1].strip() for line in maps if "openblas" in line}
+    except OSError:  # not Linux
+        return
+    for place in places:
+        library = ctypes.CDLL(place)
+        for name in (
+            "scipy_openblas_set_num_threads64_",
+            "openblas_set_num_threads64_",
+            "openblas_set_num_threads",
+        ):
+            found = getattr(library, name, None)
+            if found is not None:
+                found(threads)
+                break

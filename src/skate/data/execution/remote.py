@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import skate
+from skate.data import preload_workers
 from skate.data.execution import work as works
 from skate.data.execution.actor_pool import ActorPool, asks_of, task_options
 from skate.data.execution.bundle import Bundle
@@ -46,6 +47,7 @@ class RemoteRunner:
         self._pools: dict[int, ActorPool] = {}
         # Where others have all CPUs for good, as the workers of a training do, tasks do without.
         self._crowded = totals.get("CPU", 0) < 1
+        preload_workers()
         self._plan_pools(operators, totals)
 
     def _plan_pools(self, operators: list[Running], totals: Mapping[str, float]) -> None:
