@@ -388,7 +388,7 @@ SCENARIOS: dict[str, Callable[[Any, Path, bool], Cases]] = {
 }  # fmt: skip
 
 
-def measure(cases: Cases) -> dict[str, Any]:
+def measure(cases: Cases, most: int) -> dict[str, Any]:
     """The figures of all cases, and their answers as notes; a size that would take too long is left out."""
     figures: dict[str, float] = {}
     notes: dict[str, str] = {}
@@ -403,7 +403,7 @@ def measure(cases: Cases) -> dict[str, Any]:
             if before and figures[before] / 1000 * _size_of(key) / _size_of(before) > SECONDS_MAX:
                 notes[key] = f"left out: {before} took {figures[before] / 1000:.1f} s"
                 continue
-        figures[f"{key}/first"], figures[key] = timed(case.work, 3 if "growth" in key else 7)
+        figures[f"{key}/first"], figures[key] = timed(case.work, 3 if "growth" in key else most)
         notes[f"answer {key}"] = case.answer()
     return {"figures": figures, "notes": notes}
 
@@ -426,7 +426,8 @@ def main() -> None:
         target.init(**INIT)
         context = data.DataContext.get_current()
         context.enable_progress_bars = context.print_on_execution_start = False
-    print(json.dumps(measure(SCENARIOS[args.scenario](data, args.files, args.full))), flush=True)
+    cases = SCENARIOS[args.scenario](data, args.files, args.full)
+    print(json.dumps(measure(cases, 3 if args.target == "ray" else 7)), flush=True)
     if data is not None:
         target.shutdown()
 

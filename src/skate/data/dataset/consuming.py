@@ -13,6 +13,7 @@ from skate.data.iterating.frameworks import FrameworkBatches
 from skate.data.iterating.iterator import DataIterator, DatasetIterator
 from skate.data.plan import knowledge
 from skate.data.plan import operators as logical
+from skate.data.plan.rules import for_counting
 
 if TYPE_CHECKING:
     from skate import ObjectRef
@@ -102,7 +103,12 @@ class Consuming(FrameworkBatches, DatasetBase):
     def count(self) -> int:
         """The number of rows; the dataset runs unless it is known beforehand."""
         known = knowledge.rows_of(self._plan)
-        return sum(bundle.rows for bundle in self._run()) if known is None else known
+        if known is not None:
+            return known
+        run = self._with(for_counting(self._plan))
+        rows = sum(bundle.rows for bundle in run._run())
+        self._last_run = run._last_run
+        return rows
 
     def schema(self, fetch_if_missing: bool = True) -> Schema | None:
         """Names and types of the columns; runs a part of the dataset if need be, or returns None if it must not.

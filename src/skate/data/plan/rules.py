@@ -187,6 +187,25 @@ def _needed(project: logical.Project, present: Sequence[str] | None) -> set[str]
     return needed
 
 
+def for_counting(plan: logical.Operator) -> logical.Operator:
+    """A plan that gives as many rows: of those that are read and then left by conditions, only what the conditions look at."""
+    needed: set[str] = set()
+    below = plan
+    while isinstance(below, logical.Filter) and isinstance(below.predicate, Expr):
+        names = columns_needed(below.predicate)
+        if names is None:
+            return plan
+        needed |= set(names)
+        below = below.inputs[0]
+    if not isinstance(below, logical.Read) or below.columns is not None:
+        return plan
+    present = known_names(below)
+    if present is None or not needed or not needed < set(present):
+        return plan
+    wanted = tuple((name, ColumnExpr(name)) for name in present if name in needed)
+    return logical.Project((plan,), columns=wanted)
+
+
 RULES: tuple[Rule, ...] = (
     limits_become_one,
     limits_move_down,
