@@ -155,7 +155,7 @@ class ExchangeRunning(Running):
         if divided is None or self.inputs != 2 or self.partitions < 2:
             return False
         small = sum(bundle.bytes for bundle in self.taken[1 - divided])
-        return _SMALL_SHARE * small <= self._partition_bytes()
+        return bool(_SMALL_SHARE * small <= self._partition_bytes())
 
     def _even(self, bundles: Sequence[Bundle]) -> int:
         """Bytes of a lot of blocks: as many lots as there are CPUs, with some slack, none larger than a partition."""
