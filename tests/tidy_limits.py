@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 MANY_PARAMETERS: dict[str, int] = {
+    "src/skate/air/integrations/mlflow.py::setup_mlflow": 11,
+    "src/skate/air/integrations/wandb.py::WandbLoggerCallback.__init__": 11,
     "src/skate/client/driver.py::init": 24,
     "src/skate/core/task_error.py::RayTaskError.__init__": 9,
     "src/skate/data/checkpoint_config.py::CheckpointConfig.__init__": 9,

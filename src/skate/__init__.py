@@ -62,8 +62,8 @@ _HOMES = {
     ),  # fmt: skip
 }
 _PACKAGES = {
-    "actor", "autoscaler", "client", "cluster_utils", "compat", "dag", "data", "exceptions", "experimental", "job_submission",
-    "runtime_context", "runtime_env", "serve", "train", "tune", "util", "widgets", "types",
+    "actor", "air", "autoscaler", "client", "cluster_utils", "compat", "dag", "data", "exceptions", "experimental",
+    "job_submission", "runtime_context", "runtime_env", "serve", "train", "tune", "util", "widgets", "types",
 }  # fmt: skip
 
 SCRIPT_MODE = 0

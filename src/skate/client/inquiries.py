@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.client import session
+from skate.client import session, spans
 from skate.client.refs import ObjectRef
 from skate.core.messages import ARENA, INLINE, SPILLED
 
@@ -58,7 +58,7 @@ def nodes() -> list[dict[str, Any]]:
 
 
 def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
-    """The tasks that ran lately, as Chrome trace events; written to a file if one is named.
+    """The tasks that ran lately, and what libraries did here, as Chrome trace events; written to a file if one is named.
 
     Open it in chrome://tracing or Perfetto. Times are in microseconds.
     """
@@ -76,6 +76,7 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
                 "args": {"task_id": task_id.hex(), "status": ("FINISHED", "FAILED", "CANCELLED")[status]},
             }
         )
+    events += spans.recorded()
     if filename is None:
         return events
     import json  # only when a file is wanted

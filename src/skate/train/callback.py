@@ -9,7 +9,13 @@ if TYPE_CHECKING:
 
 
 class UserCallback:
-    """Subclass it and give instances to `RunConfig(callbacks=[...])`; methods run in the process that called `fit`."""
+    """Subclass it and give instances to `RunConfig(callbacks=[...])`; methods run in the process that called `fit`.
+
+    What one raises ends the run with a `ControllerError` that names it. `before_run` and `after_run` are Skate's own additions.
+    """
+
+    def before_run(self, run_context: Any) -> None:
+        """Called once, before the workers start."""
 
     def after_report(
         self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Checkpoint | None
@@ -18,3 +24,6 @@ class UserCallback:
 
     def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:
         """Called when workers have failed: the exceptions by rank."""
+
+    def after_run(self, run_context: Any, error: BaseException | None) -> None:
+        """Called once, after the workers have gone, however the run has ended; `error` is what `fit` raises."""

@@ -29,17 +29,16 @@ class NCCLHangError(WorkerGroupError):
 
 
 class ControllerError(TrainingFailedError):
-    """The run could not be started or steered; `controller_failure` says why."""
+    """The run could not be started or steered; `controller_failure` says why, `doing` what was under way."""
 
-    def __init__(self, controller_failure: Exception) -> None:
-        super().__init__(
-            f"the run could not be steered: {type(controller_failure).__name__}: {controller_failure}"
-        )
+    def __init__(self, controller_failure: Exception, doing: str = "the run could not be steered") -> None:
+        super().__init__(f"{doing}: {type(controller_failure).__name__}: {controller_failure}")
         self.controller_failure = controller_failure
+        self.doing = doing
         self.__cause__ = controller_failure
 
     def __reduce__(self) -> Any:
-        return type(self), (self.controller_failure,)
+        return type(self), (self.controller_failure, self.doing)
 
 
 @dataclass(frozen=True)

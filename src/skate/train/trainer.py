@@ -14,6 +14,7 @@ from skate.train.configs import RunConfig, ScalingConfig
 from skate.train.controller.controller import Controller, Run
 from skate.train.controller.local import execute_here
 from skate.train.data_config import DataConfig
+from skate.train.errors import WorkerGroupError
 from skate.train.modes import ValidationConfig
 from skate.train.result import Result, result_of
 from skate.train.session_for_runs import ensure_session, warm
@@ -92,7 +93,11 @@ class DataParallelTrainer:
             history, value = execute_here(run)
             return result_of(history, None, value)
         controller = Controller(run)
-        value = controller.execute()
+        try:
+            value = controller.execute()
+        except WorkerGroupError as error:
+            # Its text has the worker's own traceback; frames of the controller say nothing about the failure.
+            raise error.with_traceback(None) from None
         return result_of(controller.history, None, value)
 
     def _run(self) -> Run:

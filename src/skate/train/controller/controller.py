@@ -24,11 +24,12 @@ from skate.train.checkpoint import Checkpoint
 from skate.train.configs import RunConfig, ScalingConfig
 from skate.train.controller import cluster
 from skate.train.controller import machine as machines
-from skate.train.controller.failures import described, late, never_came, told_by_others
+from skate.train.controller.failures import described, late, never_came, told_briefly, told_by_others
 from skate.train.controller.group import WorkerGroup
 from skate.train.controller.history import History
 from skate.train.controller.machine import Machine
 from skate.train.controller.validating import Validations
+from skate.train.controller.watching import Watchers
 from skate.train.data_config import DataConfig
 from skate.train.errors import (
     ControllerError,
@@ -89,6 +90,7 @@ class Controller:
         self.machine = Machine(run.scaling, run.run_config.failure_config)
         self.history = History(run.folder, run.run_config.checkpoint_config)
         self.validations = Validations(run.validation, self.history)
+        self.watchers = Watchers(run)
         self.group: WorkerGroup | None = None
         self._next_start: machines.Start | None = None
         self._training: dict[Any, int] = {}
@@ -113,6 +115,13 @@ class Controller:
         self.run.folder.create()
         self.history.load()
         self.history.note(event="begin", run=self.run.name, pid=os.getpid())
+        try:
+            with self.watchers.whole_run(len(self.history.rows)):
+                return self._execute()
+        finally:
+            self.history.close()
+
+    def _execute(self) -> Any:
         try:
             cluster.check(self.run.scaling)
             self._do(self.machine.begin(self._room()))
@@ -156,6 +165,7 @@ class Controller:
             self.machine.fit(self._room())
         workers = self.machine.workers
         self.history.note(event="start", attempt=action.attempt, workers=workers)
+        self.watchers.progress.starting(action.attempt, workers)
         try:
             environment = with_preload(run.run_config.worker_runtime_env, run.backend.preload)
             self.group = group = WorkerGroup(workers, run.scaling, environment)
@@ -182,6 +192,7 @@ class Controller:
         except _START_ERRORS as error:
             self._start_failed(error)
             return
+        self.watchers.started([each["pid"] for each in group.where])
         self._do(self.machine.started())
 
     def _start_failed(self, error: Exception) -> None:
@@ -251,6 +262,7 @@ class Controller:
         """Take in what a rank has come to."""
         attempt, now = self.machine.attempt, time.monotonic()
         for _, kind, number, what in news:
+            self.watchers.spans.came(rank, kind, number)
             try:
                 self._do(self.machine.came(rank, kind, number, what, now))
             except (OSError, ValueError) as error:
@@ -297,13 +309,13 @@ class Controller:
         stuck = self._stacks(sorted(self._training.values()))
         self._lost = self._lost_nodes(failures)
         first = told_by_others(failures)
-        run_context = RunContext(self.run)
-        for callback in self.run.run_config.callbacks or ():
-            callback.after_exception(run_context, dict(first))
         text = described(first, stuck, self.machine.workers)
         self.history.note(event="failure", ranks=[rank for rank, _ in first], error=text)
+        self.watchers.callbacks.failed(first, text)
         self._text = text
-        self._do(self.machine.failed(first, self._room(), bool(self._lost)))
+        actions = self.machine.failed(first, self._room(), bool(self._lost))
+        self.watchers.progress.failed(told_briefly(first), self.machine.state != machines.ERRORED)
+        self._do(actions)
 
     def _lost_nodes(self, failures: Sequence[tuple[int, Exception]]) -> dict[str, list[int]]:
         """The nodes that are gone, with the ranks that died on them; what others failed of then are consequences."""
@@ -340,9 +352,7 @@ class Controller:
         asked = action.reports[0].validation
         if checkpoint is not None and asked:
             self.validations.add(self.history.kept[-1].name, checkpoint, asked)
-        run_context = RunContext(self.run)
-        for callback in self.run.run_config.callbacks or ():
-            callback.after_report(run_context, [dict(each.metrics) for each in action.reports], checkpoint)
+        self.watchers.reported(action.number, action.reports, checkpoint)
         news = (
             (self.history.latest or self.run.resume_from, self.history.reported())
             if checkpoint is not None
@@ -358,6 +368,7 @@ class Controller:
             until = float("inf") if seconds is None else time.monotonic() + seconds
             self._waiting_for_checkpoints.append((action.number, until))
             return
+        self.watchers.spans.released("collective", action.number)
         for worker in self.group.workers:
             worker.release.remote("collective", action.number, action.value)
 
@@ -378,6 +389,7 @@ class Controller:
     def _look(self) -> None:
         """Ranks that are late are named; ranks that will never come fail the run; a run that may grow looks for room."""
         now = time.monotonic()
+        self.watchers.progress.look()
         if self.machine.state != machines.RUNNING:
             return
         for meeting, missing in self.machine.gone_without():
@@ -416,19 +428,3 @@ class Controller:
         else:
             error = WorkerGroupError(self._text, action.failures)
         raise error from first
-
-
-class RunContext:
-    """What a callback may know of the run."""
-
-    def __init__(self, run: Run) -> None:
-        self.run_config = run.run_config
-        self.scaling_config = run.scaling
-        self.train_loop_config = run.config
-        self.backend_config = run.backend
-        self.datasets = run.datasets
-        self.run_id = run.name
-
-    def get_run_config(self) -> RunConfig:
-        """The settings of the run."""
-        return self.run_config

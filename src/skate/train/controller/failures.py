@@ -105,8 +105,16 @@ def _ranks(ranks: Sequence[int], one: str = "", several: str = "") -> str:
     return f"rank {names} {one}".rstrip() if len(ranks) == 1 else f"ranks {names} {several}".rstrip()
 
 
+def told_briefly(failures: Sequence[tuple[int, Exception]]) -> str:
+    """The first failure in one line."""
+    rank, error = failures[0]
+    return f"rank {rank}: {_last_line(error)}"
+
+
 def _text(error: Exception) -> str:
-    return str(error).rstrip() or repr(error)
+    """What the rank has said, without the place in here that called the training function."""
+    lines = [line for line in str(error).rstrip().splitlines() if not line.startswith("  submitted at ")]
+    return "\n".join(lines) or repr(error)
 
 
 def _last_line(error: Exception) -> str:

@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from skate.train.controller.history import History
+from skate.train.controller.watching import Watchers
+from skate.train.errors import ControllerError
 from skate.train.worker import session as sessions
 from skate.train.worker.calling import call
 from skate.train.worker.session import Place, Session
@@ -19,14 +21,13 @@ class _Here(Session):
         if kind == "collective":
             self.release(kind, number, what)
             return
+        self.watchers.spans.came(0, kind, number)
         checkpoint = self.history.take((what,), 1)
-        for callback in self.callbacks:
-            callback.after_report(self.run_context, [dict(what.metrics)], checkpoint)
+        self.watchers.reported(number, (what,), checkpoint)
         self.release(kind, number, (self.history.latest, self.history.reported()) if checkpoint else None)
 
     history: History
-    callbacks: list[Any]
-    run_context: Any
+    watchers: Watchers
 
 
 def execute_here(run: Any) -> tuple[History, Any]:
@@ -36,10 +37,6 @@ def execute_here(run: Any) -> tuple[History, Any]:
         RuntimeError: a run is under way in this process.
         Exception: what the training function raises, as it is.
     """
-    from skate.train.controller.controller import (
-        RunContext,  # it knows of the workers, which this has none of
-    )
-
     if sessions.active():
         raise RuntimeError("a run is under way in this process; num_workers=0 runs one at a time")
     run.folder.create()
@@ -56,17 +53,29 @@ def execute_here(run: Any) -> tuple[History, Any]:
         controlled=False,
     )
     session.history = history
-    session.callbacks = list(run.run_config.callbacks or ())
-    session.run_context = RunContext(run)
-    sessions.begin(session)
+    session.watchers = watchers = Watchers(run)
     try:
+        with watchers.whole_run(len(history.rows)):
+            return history, _execute(run, session)
+    finally:
+        history.close()
+
+
+def _execute(run: Any, session: _Here) -> Any:
+    sessions.begin(session)
+    session.watchers.progress.starting(1, 1)
+    try:
+        session.watchers.progress.started()
         value = call(run.function, run.config)
         session.settle_uploads(wait=True)
-        return history, value
+        return value
+    except Exception as error:  # whatever the training function raises is told, and goes on as it is
+        if not isinstance(error, ControllerError):
+            session.watchers.callbacks.failed([(0, error)], f"rank 0 failed: {error!r}")
+        raise
     finally:
         session.close()
         sessions.leave()
-        history.close()
 
 
 def _stamp() -> str:

@@ -9,7 +9,6 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from skate.train.worker import calling
 from skate.train.worker import session as sessions
 from skate.train.worker.calling import call
 from skate.train.worker.session import Session
@@ -90,9 +89,7 @@ class TrainWorker:
         frame = sys._current_frames().get(self._thread or -1)
         if frame is None:
             return ""
-        lines = traceback.extract_stack(frame)
-        begins = [at for at, line in enumerate(lines) if line.filename == calling.__file__]
-        return "".join(traceback.format_list(lines[begins[-1] + 1 :] if begins else lines))
+        return "".join(traceback.format_list(_of_the_user(traceback.extract_stack(frame))))
 
     def end(self, reason: str) -> None:
         """The run ends or starts anew: waits of the training function are given up."""
@@ -108,3 +105,17 @@ def _free_port() -> int:
         found.bind(("", 0))
         port: int = found.getsockname()[1]
         return port
+
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+
+
+def _of_the_user(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+    """The frames of the training function and what it calls, up to where it waits in here; all if there are none."""
+    ours = [each.filename.startswith(_PACKAGE) for each in frames]
+    begins = max((at for at, each in enumerate(frames) if ours[at] and each.name == "call"), default=-1) + 1
+    kept = frames[begins:]
+    for at, each in enumerate(kept):
+        if each.filename.startswith(_PACKAGE):  # what it has called of ours, by the name it knows
+            return kept[: at + 1]
+    return kept or frames

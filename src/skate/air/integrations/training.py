@@ -1,0 +1,39 @@
+"""What code inside a training function or trial knows of itself."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Here:
+    """Where the calling code runs: its rank (None outside of Train), and names for its run."""
+
+    rank: int | None = None
+    trial_id: str | None = None
+    trial_name: str | None = None
+    experiment: str | None = None
+
+
+def here() -> Here:
+    """Where the calling code runs; without anything if that is neither a training function nor a trial."""
+    sessions = sys.modules.get("skate.train.worker.session")
+    if sessions is not None and sessions.active():
+        from skate.train.worker.asking import get_context  # loaded in every worker of Train
+
+        context = get_context()
+        name = context.get_experiment_name()
+        return Here(rank=context.get_world_rank(), experiment=name, trial_name=name)
+    tune = sys.modules.get("skate.tune")
+    if tune is None:
+        return Here()
+    try:
+        trial = tune.get_context()
+        return Here(
+            trial_id=trial.get_trial_id(),
+            trial_name=trial.get_trial_name(),
+            experiment=trial.get_experiment_name(),
+        )
+    except (AttributeError, RuntimeError):  # no trial runs here
+        return Here()

@@ -1,0 +1,115 @@
+"""Loggers: what a trial of Tune, or a run of Train, reports is written down somewhere."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from skate.air.callback import Callback
+from skate.air.flat import plain
+from skate.air.logged_run import LoggedRun
+from skate.train.callback import UserCallback
+
+
+class LoggerCallback(Callback, UserCallback):
+    """Override the `log_trial_...` methods; they are called for trials of Tune, and for a run of Train as one trial.
+
+    Give instances to `RunConfig(callbacks=[...])`, of Train or of Tune.
+    """
+
+    #: Files in the folder of a trial that a resumed one goes on writing.
+    kept_files: tuple[str, ...] = ()
+    _run: LoggedRun | None = None
+
+    def log_trial_start(self, trial: Any) -> None:
+        """A trial starts."""
+
+    def log_trial_restore(self, trial: Any) -> None:
+        """A trial goes back to a checkpoint."""
+
+    def log_trial_save(self, trial: Any) -> None:
+        """A trial has written a checkpoint: `trial.checkpoint`."""
+
+    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+        """A trial reports."""
+
+    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+        """A trial has ended."""
+
+    # -- what Tune tells
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        """See `log_trial_result`."""
+        self.log_trial_result(iteration, trial, result)
+
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """See `log_trial_start`."""
+        self.log_trial_start(trial)
+
+    def on_trial_restore(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """See `log_trial_restore`."""
+        self.log_trial_restore(trial)
+
+    def on_trial_save(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """See `log_trial_save`."""
+        self.log_trial_save(trial)
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """See `log_trial_end`."""
+        self.log_trial_end(trial, failed=False)
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """See `log_trial_end`."""
+        self.log_trial_end(trial, failed=True)
+
+    # -- what Train tells
+
+    def before_run(self, run_context: Any) -> None:
+        """A run of Train begins: a trial starts."""
+        self._run = run = LoggedRun(run_context)
+        run.init_local_path()
+        run.fetch(self.kept_files)
+        self.setup()
+        self.log_trial_start(run)
+
+    def after_report(self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Any) -> None:
+        """All workers have reported: what rank 0 gave is the trial's result."""
+        run = self._run
+        assert run is not None, "before_run comes first"
+        self.log_trial_result(run_context.reports, run, run.result(metrics[0], run_context.reports))
+        if checkpoint is not None:
+            run.checkpoint = checkpoint
+            self.log_trial_save(run)
+            run.send()
+
+    def after_run(self, run_context: Any, error: BaseException | None) -> None:
+        """The run has ended."""
+        run, self._run = self._run, None
+        if run is None:  # it could not even begin
+            return
+        try:
+            self.log_trial_end(run, failed=error is not None)
+            self.on_experiment_end([run])
+            run.send()
+        finally:
+            run.close()
+
+
+def pretty_print(result: dict[str, Any], exclude: set[str] | None = None) -> str:
+    """A result as indented text, without its settings and without what is None."""
+    left_out = {"config", "hist_stats", *(exclude or ())}
+    shown = {name: value for name, value in result.items() if value is not None and name not in left_out}
+    return "\n".join(_lines(json.loads(json.dumps(shown, default=plain)), "")) + "\n"
+
+
+def _lines(values: dict[str, Any], indent: str) -> list[str]:
+    found = []
+    for name in sorted(values):
+        value = values[name]
+        if isinstance(value, dict) and value:
+            found += [f"{indent}{name}:", *_lines(value, indent + "  ")]
+        else:
+            found.append(f"{indent}{name}: {json.dumps(value) if not isinstance(value, str) else value}")
+    return found

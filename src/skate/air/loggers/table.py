@@ -1,0 +1,73 @@
+"""Results as a CSV table, one row each: progress.csv."""
+
+from __future__ import annotations
+
+import csv
+import os
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from skate.air.flat import flat
+from skate.air.logger_callback import LoggerCallback
+
+NAME = "progress.csv"
+
+
+@dataclass
+class _Table:
+    file: TextIO
+    writer: Any = None
+
+
+class CSVLoggerCallback(LoggerCallback):
+    """Writes `progress.csv`; nested metrics become columns such as `eval/loss`.
+
+    The first result says which columns there are. One that comes later is left out: a table in a file has one heading, and
+    `JsonLoggerCallback` is for what changes its shape. A resumed run goes on below its rows, under their heading.
+    """
+
+    kept_files = (NAME,)
+
+    def __init__(self) -> None:
+        self._tables: dict[Any, _Table] = {}
+
+    def log_trial_start(self, trial: Any) -> None:
+        """A trial starts, or starts again."""
+        self._end(trial)
+
+    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+        """Add a row."""
+        row = flat({name: value for name, value in result.items() if name != "config"})
+        table = self._tables.get(trial)
+        if table is None:
+            table = self._tables[trial] = self._open(trial, list(row))
+        table.writer.writerow(row)
+        table.file.flush()
+
+    def _open(self, trial: Any, columns: list[str]) -> _Table:
+        trial.init_local_path()
+        path = os.path.join(trial.local_path, NAME)
+        heading = _heading(path)
+        table = _Table(open(path, "a", newline=""))  # noqa: SIM115 - open as long as the trial
+        table.writer = csv.DictWriter(table.file, heading or columns, extrasaction="ignore")
+        if not heading:
+            table.writer.writeheader()
+        return table
+
+    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+        """Close the file."""
+        self._end(trial)
+
+    def _end(self, trial: Any) -> None:
+        table = self._tables.pop(trial, None)
+        if table is not None:
+            table.file.close()
+
+
+def _heading(path: str) -> list[str]:
+    """The columns of a table that is there already."""
+    try:
+        with open(path, newline="") as file:
+            return next(csv.reader(file), [])
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,146 @@
+"""A line about a run on the terminal while it goes on; where there is no terminal, a line when it starts, fails and ends.
+
+`RunConfig(logging_config=LoggingConfig(log_level="WARNING"))` leaves only what went wrong, "ERROR" nothing. A run that is over at
+once says nothing.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from skate.train.controller.tally import Tally, seconds_text
+
+#: A run shorter than this says nothing.
+QUIET_SECONDS = 1.0
+_EVERY_SECONDS = 0.1
+_LEVELS = {"DEBUG": 10, "INFO": 20, "WARN": 30, "WARNING": 30, "ERROR": 40, "CRITICAL": 50, "NOTSET": 0}
+INFO, WARNING = 20, 30
+
+
+class Progress:
+    """Told what happens; `look` is called as often as the controller likes."""
+
+    def __init__(self, name: str, path: str, log_level: str | int, stream: Any = None) -> None:
+        self.name = name
+        self.path = path
+        self.tally = Tally()
+        self._stream = stream or sys.stderr
+        self._level = _LEVELS.get(str(log_level).upper(), log_level if isinstance(log_level, int) else INFO)
+        self._began = self._painted = time.monotonic()
+        self._state = "starting"
+        self._workers = 0
+        self._attempt = 0
+        self._said_start = False
+        self._live: Any = None
+        self._on_terminal = (
+            self._level <= INFO
+            and _is_terminal(self._stream)
+            and importlib.util.find_spec("rich") is not None
+        )
+
+    def starting(self, attempt: int, workers: int) -> None:
+        """An attempt starts its workers."""
+        self._attempt, self._workers, self._state = attempt, workers, "starting"
+        self.look()
+
+    def started(self) -> None:
+        """The workers run."""
+        self._state = ""
+        self.look()
+
+    def reported(self, metrics: Sequence[Mapping[str, Any]], with_checkpoint: bool) -> None:
+        """All ranks have reported."""
+        self.tally.reported(metrics, with_checkpoint)
+        self.look()
+
+    def failed(self, first_line: str, goes_on: bool) -> None:
+        """Workers have failed; the run starts anew, or ends with the error that `fit` raises."""
+        if goes_on and self._level <= WARNING:
+            self._say(f"attempt {self._attempt} failed, and the run starts again: {first_line}")
+            self._said_start = True
+
+    def ended(self, error: BaseException | None) -> None:
+        """The run is over."""
+        seconds = time.monotonic() - self._began
+        self._close()
+        if seconds < QUIET_SECONDS and not self._said_start:
+            return
+        if self._level <= (INFO if error is None else WARNING):
+            how = "finished" if error is None else f"failed ({type(error).__name__})"
+            words = [f"{how} after {seconds_text(seconds)}", *self.tally.course()]
+            if self.tally.reports:
+                words.append(_count(self.tally.reports, "report"))
+            if self.tally.checkpoints:
+                words.append(_count(self.tally.checkpoints, "checkpoint"))
+            words += self.tally.speed(seconds)[1:]
+            self._say("  ".join([*words, self.path]))
+
+    def look(self) -> None:
+        """Paint if it is time to, or say that the run goes on."""
+        now = time.monotonic()
+        if now - self._began < QUIET_SECONDS:
+            return
+        if not self._on_terminal:
+            if not self._said_start and self._level <= INFO:
+                self._said_start = True
+                self._say(f"{_count(self._workers, 'worker')}, results go to {self.path}")
+            return
+        if now - self._painted < _EVERY_SECONDS:
+            return
+        self._painted = now
+        try:
+            if self._live is None:
+                self._live = _live(self._stream)
+                self._live.start()
+            self._live.update(_cut(self.line(now - self._began)), refresh=True)
+        except Exception:  # a terminal that cannot be painted on is no reason for a run to fail
+            self._on_terminal = False
+
+    def line(self, seconds: float) -> str:
+        """The line as it is now."""
+        words = [self.name, _count(self._workers, "worker")]
+        if self._attempt > 1:
+            words.append(f"attempt {self._attempt}")
+        if self._state:
+            words.append(self._state)
+        words += [*self.tally.course(), *self.tally.speed(seconds), seconds_text(seconds)]
+        return "  ".join(words)
+
+    def _say(self, text: str) -> None:
+        # While the line stands on a terminal, what is written there goes above it.
+        print(
+            f"train: run {self.name!r}: {text}", file=sys.stderr if self._live else self._stream, flush=True
+        )
+
+    def _close(self) -> None:
+        live, self._live = self._live, None
+        if live is not None:
+            live.stop()
+
+
+def _is_terminal(stream: Any) -> bool:
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):  # what stands for stderr is no file, or is closed
+        return False
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def _live(stream: Any) -> Any:
+    from rich.console import Console  # only terminals need it
+    from rich.live import Live
+
+    return Live(console=Console(file=stream), auto_refresh=False, transient=True)
+
+
+def _cut(line: str) -> Any:
+    from rich.text import Text  # as above
+
+    return Text(line, no_wrap=True, overflow="ellipsis")

@@ -1,0 +1,102 @@
+"""Telling the user's callbacks; what one raises names it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from skate.train.errors import ControllerError
+
+
+class RunContext:
+    """What a callback may know of the run.
+
+    Attributes:
+        run_id: the name of the run.
+        reports: how often all workers have reported so far, in earlier calls of `fit` for the same run too.
+    """
+
+    def __init__(self, run: Any) -> None:
+        self.run_config = run.run_config
+        self.scaling_config = run.scaling
+        self.train_loop_config = run.config
+        self.backend_config = run.backend
+        self.dataset_config = run.data_config
+        self.datasets = run.datasets
+        self.run_id = run.name
+        self.reports = 0
+        self._folder = run.folder
+
+    def get_run_config(self) -> Any:
+        """The settings of the run."""
+        return self.run_config
+
+
+class Callbacks:
+    """The callbacks of one run, told one after the other in the order given."""
+
+    def __init__(self, run: Any) -> None:
+        self.context = RunContext(run)
+        self._told: list[Any] = list(run.run_config.callbacks or ())
+
+    def begin(self, reports: int) -> None:
+        """The run begins, with so many reports of earlier calls of `fit`.
+
+        Raises:
+            ControllerError: a callback raised.
+        """
+        self.context.reports = reports
+        self._tell("before_run")
+
+    def reported(self, metrics: Sequence[Mapping[str, Any]], checkpoint: Any) -> None:
+        """All workers have reported.
+
+        Raises:
+            ControllerError: a callback raised.
+        """
+        self.context.reports += 1
+        if self._told:
+            self._tell("after_report", metrics=[dict(each) for each in metrics], checkpoint=checkpoint)
+
+    def failed(self, failures: Sequence[tuple[int, Exception]], described: str) -> None:
+        """Workers have failed.
+
+        Raises:
+            ControllerError: a callback raised; it says how the workers failed as well.
+        """
+        try:
+            self._tell("after_exception", worker_exceptions=dict(failures))
+        except ControllerError as error:
+            raise ControllerError(
+                error.controller_failure, f"{error.doing}, when it was told that {described}\nIt raised"
+            ) from error.controller_failure
+
+    def end(self, error: BaseException | None) -> None:
+        """The run has ended; all are told, also when one of them raises.
+
+        Raises:
+            ControllerError: a callback raised at the end of a run that went well. One that failed keeps its own error.
+        """
+        raised = None
+        for callback in self._told:
+            try:
+                self._call(callback, "after_run", error=error)
+            except ControllerError as problem:
+                if error is None and raised is None:
+                    raised = problem
+                else:
+                    print(f"skate.train: {problem}", file=sys.stderr, flush=True)
+        if raised is not None:
+            raise raised from raised.controller_failure
+
+    def _tell(self, hook: str, **what: Any) -> None:
+        for callback in self._told:
+            self._call(callback, hook, **what)
+
+    def _call(self, callback: Any, hook: str, **what: Any) -> None:
+        try:
+            getattr(callback, hook)(run_context=self.context, **what)
+        except Exception as error:  # whatever a user's callback raises ends the run, and names the callback
+            doing = f"the callback {type(callback).__name__} raised in {hook}()"
+            raise ControllerError(error, doing) from error

@@ -1,0 +1,58 @@
+"""Spans of a run for `ray.timeline()`: how long each rank was in a report, its files on their way, the checkpoint written."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from skate.util import spans
+
+_CATEGORY = "train"
+
+
+class Spans:
+    """Notes when ranks come to meetings, and writes spans when they are let go."""
+
+    def __init__(self, run_name: str) -> None:
+        self.run_name = run_name
+        self._rows = [f"worker:{os.getpid()}"]
+        self._came: dict[tuple[str, int], dict[int, float]] = {}
+
+    def started(self, pids: Sequence[int]) -> None:
+        """The workers of an attempt, by rank."""
+        self._rows = [f"worker:{pid}" for pid in pids]
+        self._came.clear()
+
+    def came(self, rank: int, kind: str, number: int) -> None:
+        """A rank has come to a meeting."""
+        self._came.setdefault((kind, number), {})[rank] = time.time()
+
+    def released(self, kind: str, number: int, reports: Sequence[Any] = (), checkpoint: Any = None) -> None:
+        """All have come, and go on."""
+        now = time.time()
+        came = self._came.pop((kind, number), {})
+        if not came:
+            return
+        shown = {"run": self.run_name, "number": number}
+        for rank, since in came.items():
+            row = self._rows[rank]
+            spans.record(
+                f"train.{kind} {number}", _CATEGORY, since, now - since, row, {**shown, "rank": rank}
+            )
+            seconds = reports[rank].seconds if reports else 0.0
+            if seconds:
+                name = f"train.upload {number}"
+                spans.record(name, _CATEGORY, since - seconds, seconds, row, {**shown, "rank": rank})
+        if checkpoint is not None:
+            last = max(came.values())
+            name = f"train.checkpoint {number}"
+            spans.record(
+                name,
+                _CATEGORY,
+                last,
+                now - last,
+                f"train:{self.run_name}",
+                {**shown, "path": checkpoint.path},
+            )
