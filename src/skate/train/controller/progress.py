@@ -30,7 +30,7 @@ class Progress:
         self.tally = Tally()
         self._stream = stream or sys.stderr
         self._level = _LEVELS.get(str(log_level).upper(), log_level if isinstance(log_level, int) else INFO)
-        self._began = self._painted = time.monotonic()
+        self._began = self._painted = self._running_since = time.monotonic()
         self._state = "starting"
         self._workers = 0
         self._attempt = 0
@@ -50,6 +50,8 @@ class Progress:
     def started(self) -> None:
         """The workers run."""
         self._state = ""
+        if not self.tally.reports:  # what is slow to start is not slow at its work
+            self._running_since = time.monotonic()
         self.look()
 
     def reported(self, metrics: Sequence[Mapping[str, Any]], with_checkpoint: bool) -> None:
@@ -76,7 +78,7 @@ class Progress:
                 words.append(_count(self.tally.reports, "report"))
             if self.tally.checkpoints:
                 words.append(_count(self.tally.checkpoints, "checkpoint"))
-            words += self.tally.speed(seconds)[1:]
+            words += self._speed()[1:]
             self._say("  ".join([*words, self.path]))
 
     def look(self) -> None:
@@ -96,7 +98,7 @@ class Progress:
             if self._live is None:
                 self._live = _live(self._stream)
                 self._live.start()
-            self._live.update(_cut(self.line(now - self._began)), refresh=True)
+            self._live.update(_text(self.line(now - self._began)), refresh=True)
         except Exception:  # a terminal that cannot be painted on is no reason for a run to fail
             self._on_terminal = False
 
@@ -107,8 +109,11 @@ class Progress:
             words.append(f"attempt {self._attempt}")
         if self._state:
             words.append(self._state)
-        words += [*self.tally.course(), *self.tally.speed(seconds), seconds_text(seconds)]
+        words += [*self.tally.course(), *self._speed(), seconds_text(seconds)]
         return "  ".join(words)
+
+    def _speed(self) -> list[str]:
+        return self.tally.speed(time.monotonic() - self._running_since)
 
     def _say(self, text: str) -> None:
         # While the line stands on a terminal, what is written there goes above it.
@@ -140,7 +145,7 @@ def _live(stream: Any) -> Any:
     return Live(console=Console(file=stream), auto_refresh=False, transient=True)
 
 
-def _cut(line: str) -> Any:
+def _text(line: str) -> Any:
     from rich.text import Text  # as above
 
-    return Text(line, no_wrap=True, overflow="ellipsis")
+    return Text(line)  # and not the str, in which brackets would be markup

@@ -51,7 +51,7 @@ class Tally:
         """How fast it goes, in words."""
         if not self.reports or seconds <= 0:
             return []
-        found = [f"{number_text(self.reports / seconds)} reports/s"]
+        found = [f"{self.reports / seconds:,.1f} reports/s"]
         if self.unit:
             found.append(f"{self.counted / seconds:,.0f} {self.unit}/s")
         return found
