@@ -10,7 +10,11 @@ import pytest
 import ray
 from ray import train
 from ray.train import Checkpoint, FailureConfig, RunConfig, ScalingConfig, UserCallback
-from ray.train.data_parallel_trainer import DataParallelTrainer
+
+try:  # Ray keeps the trainer that its RunConfig is for here; the name everybody knows is that of the one before it
+    from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+except ImportError:
+    from ray.train.data_parallel_trainer import DataParallelTrainer
 
 pytestmark = pytest.mark.usefixtures("cluster")
 

@@ -118,5 +118,8 @@ def _text(error: Exception) -> str:
 
 
 def _last_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[-1].strip() if lines else repr(error)
+    """What an error comes down to: the last line of a traceback, the first of a plain message."""
+    lines = [line.strip() for line in _text(error).splitlines() if line.strip()]
+    if not lines:
+        return repr(error)
+    return lines[-1] if any(line.startswith('File "') for line in lines) else lines[0]
