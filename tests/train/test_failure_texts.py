@@ -51,7 +51,9 @@ def test_a_failed_run_shows_frames_of_the_user_alone(tmp_path: Path) -> None:
     assert "in loop" in waits.splitlines()[0]
     assert "threading.py" not in text
     assert "calling.py" not in text
-    assert caught.value.__cause__ is None, "it would be shown twice"
+    cause = caught.value.__cause__
+    assert isinstance(cause, ValueError)
+    assert cause.__traceback__ is None, "which would be of the controller"
     shown = caught.traceback[-1]
     assert shown.path.name == "trainer.py", "and none of the controller's frames"
 

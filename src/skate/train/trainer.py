@@ -14,7 +14,7 @@ from skate.train.configs import RunConfig, ScalingConfig
 from skate.train.controller.controller import Controller, Run
 from skate.train.controller.local import execute_here
 from skate.train.data_config import DataConfig
-from skate.train.errors import WorkerGroupError
+from skate.train.errors import PreemptionError, WorkerGroupError
 from skate.train.modes import ValidationConfig
 from skate.train.result import Result, result_of
 from skate.train.session_for_runs import ensure_session, warm
@@ -95,9 +95,10 @@ class DataParallelTrainer:
         controller = Controller(run)
         try:
             value = controller.execute()
-        except WorkerGroupError as error:
-            # Its text has the worker's own traceback; frames of the controller say nothing about the failure.
-            raise error.with_traceback(None) from None
+        except (PreemptionError, WorkerGroupError) as error:
+            # What went wrong is in the text, with the worker's own traceback; frames of the controller say nothing about it.
+            cause = error.__cause__
+            raise error.with_traceback(None) from (cause and cause.with_traceback(None))
         return result_of(controller.history, None, value)
 
     def _run(self) -> Run:
