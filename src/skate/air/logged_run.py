@@ -36,10 +36,6 @@ class LoggedRun:
             folder.path if self._filesystem is None else tempfile.mkdtemp(prefix="skate-logs-")
         )
 
-    def init_local_path(self) -> None:
-        """Make the folder for what loggers write."""
-        os.makedirs(self.local_path, exist_ok=True)
-
     def fetch(self, names: tuple[str, ...]) -> None:
         """Bring what an earlier run of this name has written, to go on with it."""
         for name in names if self._filesystem is not None else ():

@@ -69,7 +69,6 @@ class LoggerCallback(Callback, UserCallback):
     def before_run(self, run_context: Any) -> None:
         """A run of Train begins: a trial starts."""
         self._run = run = LoggedRun(run_context)
-        run.init_local_path()
         run.fetch(self.kept_files)
         self.setup()
         self.log_trial_start(run)

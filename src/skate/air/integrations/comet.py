@@ -72,7 +72,7 @@ class CometLoggerCallback(LoggerCallback):
 
     def log_trial_save(self, trial: Any) -> None:
         """Log a checkpoint as an artifact, if that is wanted."""
-        checkpoint = trial.checkpoint
+        checkpoint = getattr(trial, "checkpoint", None)
         if not self.save_checkpoints or checkpoint is None or not checkpoint._local:
             return
         artifact = self._comet.Artifact(name=f"checkpoint_{trial}", artifact_type="model")

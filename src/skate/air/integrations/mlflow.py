@@ -9,6 +9,7 @@ from skate.air.flat import flat, numbers
 from skate.air.integrations.training import here
 from skate.air.logger_callback import LoggerCallback
 from skate.air.required import required
+from skate.air.trial_folder import trial_folder
 
 
 class _Nothing:
@@ -194,8 +195,9 @@ class MLflowLoggerCallback(LoggerCallback):
         run = self._runs.pop(trial, None)
         if run is None:
             return
-        if self.should_save_artifact:
-            self._client.log_artifacts(run, trial.local_path)
+        folder = trial_folder(trial) if self.should_save_artifact else None
+        if folder is not None:
+            self._client.log_artifacts(run, folder)
         if self.log_params_on_trial_end:
             for key, value in flat(trial.config or {}).items():
                 self._client.log_param(run, key, value)

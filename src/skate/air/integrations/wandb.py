@@ -11,6 +11,7 @@ from skate.air.flat import flat
 from skate.air.integrations.training import here
 from skate.air.logger_callback import LoggerCallback
 from skate.air.required import required
+from skate.air.trial_folder import trial_folder
 
 WANDB_ENV_VAR = "WANDB_API_KEY"
 WANDB_PROJECT_ENV_VAR = "WANDB_PROJECT_NAME"
@@ -92,11 +93,13 @@ def _clean(value: Any) -> Any:
 class _Recorder:
     """One run of W&B in a process of its own: the library keeps state by process, and may wait for its service."""
 
-    def __init__(self, folder: str, given: dict[str, Any]) -> None:
+    def __init__(self, folder: str | None, given: dict[str, Any]) -> None:
         self._wandb = required("wandb", "WandbLoggerCallback")
-        os.chdir(folder)
+        if folder is not None:
+            os.chdir(folder)
+            given = {"dir": folder, **given}
         self._name = given["name"]
-        self._run = self._wandb.init(dir=folder, **given)
+        self._run = self._wandb.init(**given)
 
     def log(self, metrics: dict[str, Any], facts: dict[str, Any], step: int) -> None:
         if facts:
@@ -187,10 +190,9 @@ class WandbLoggerCallback(LoggerCallback):
             "config": settings,
             **self.kwargs,
         }
-        trial.init_local_path()
         kept = {name: os.environ[name] for name in (WANDB_ENV_VAR, WANDB_MODE_ENV_VAR) if name in os.environ}
         recorder = skate.remote(_Recorder).options(num_cpus=0, runtime_env={"env_vars": kept})
-        self._recorders[trial] = recorder.remote(trial.local_path, given)
+        self._recorders[trial] = recorder.remote(trial_folder(trial), given)
         self._calls[trial] = []
 
     def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
@@ -232,7 +234,7 @@ class WandbLoggerCallback(LoggerCallback):
 
     def log_trial_save(self, trial: Any) -> None:
         """Upload a checkpoint, if that is wanted."""
-        checkpoint = trial.checkpoint
+        checkpoint = getattr(trial, "checkpoint", None)
         if self.upload_checkpoints and checkpoint is not None and checkpoint._local:
             self._call(trial, self._recorders[trial].save.remote(checkpoint.path))
 

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from skate.air.flat import plain
 from skate.air.logger_callback import LoggerCallback
+from skate.air.trial_folder import trial_folder
 
 NAME = "result.json"
 SETTINGS = "params.json"
@@ -29,17 +30,19 @@ class JsonLoggerCallback(LoggerCallback):
     def log_trial_start(self, trial: Any) -> None:
         """Write the settings, and open the file for results."""
         self._end(trial)
-        trial.init_local_path()
-        self.update_config(trial, trial.config)
-        self._files[trial] = open(os.path.join(trial.local_path, NAME), "a")  # noqa: SIM115 - open as long as the trial
+        folder = trial_folder(trial)
+        if folder is not None:
+            self.update_config(trial, trial.config)
+            self._files[trial] = open(os.path.join(folder, NAME), "a")  # noqa: SIM115 - open as long as the trial
 
     def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
         """Add a line."""
         if trial not in self._files:
             self.log_trial_start(trial)
-        file = self._files[trial]
-        file.write(json.dumps(result, default=plain) + "\n")
-        file.flush()
+        file = self._files.get(trial)
+        if file is not None:
+            file.write(json.dumps(result, default=plain) + "\n")
+            file.flush()
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
         """Close the file."""
@@ -47,7 +50,10 @@ class JsonLoggerCallback(LoggerCallback):
 
     def update_config(self, trial: Any, config: dict[str, Any]) -> None:
         """Write the settings anew."""
-        with open(os.path.join(trial.local_path, SETTINGS), "w") as file:
+        folder = trial_folder(trial)
+        if folder is None:
+            return
+        with open(os.path.join(folder, SETTINGS), "w") as file:
             json.dump(config, file, indent=2, sort_keys=True, default=plain)
         import cloudpickle  # Tune and Train have loaded it; other programs never come here
 
@@ -55,7 +61,7 @@ class JsonLoggerCallback(LoggerCallback):
             pickled = cloudpickle.dumps(config)
         except (TypeError, ValueError, AttributeError, pickle.PicklingError):  # they are in params.json
             return
-        with open(os.path.join(trial.local_path, PICKLED_SETTINGS), "wb") as pickles:
+        with open(os.path.join(folder, PICKLED_SETTINGS), "wb") as pickles:
             pickles.write(pickled)
 
     def _end(self, trial: Any) -> None:

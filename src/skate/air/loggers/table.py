@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from skate.air.flat import flat
 from skate.air.logger_callback import LoggerCallback
+from skate.air.trial_folder import trial_folder
 
 NAME = "progress.csv"
 
@@ -40,19 +41,12 @@ class CSVLoggerCallback(LoggerCallback):
         row = flat({name: value for name, value in result.items() if name != "config"})
         table = self._tables.get(trial)
         if table is None:
-            table = self._tables[trial] = self._open(trial, list(row))
+            folder = trial_folder(trial)
+            if folder is None:
+                return
+            table = self._tables[trial] = _open(os.path.join(folder, NAME), list(row))
         table.writer.writerow(row)
         table.file.flush()
-
-    def _open(self, trial: Any, columns: list[str]) -> _Table:
-        trial.init_local_path()
-        path = os.path.join(trial.local_path, NAME)
-        heading = _heading(path)
-        table = _Table(open(path, "a", newline=""))  # noqa: SIM115 - open as long as the trial
-        table.writer = csv.DictWriter(table.file, heading or columns, extrasaction="ignore")
-        if not heading:
-            table.writer.writeheader()
-        return table
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
         """Close the file."""
@@ -62,6 +56,15 @@ class CSVLoggerCallback(LoggerCallback):
         table = self._tables.pop(trial, None)
         if table is not None:
             table.file.close()
+
+
+def _open(path: str, columns: list[str]) -> _Table:
+    heading = _heading(path)
+    table = _Table(open(path, "a", newline=""))  # noqa: SIM115 - open as long as the trial
+    table.writer = csv.DictWriter(table.file, heading or columns, extrasaction="ignore")
+    if not heading:
+        table.writer.writeheader()
+    return table
 
 
 def _heading(path: str) -> list[str]:

@@ -9,6 +9,7 @@ from skate.air.flat import flat, numbers
 from skate.air.logged_run import LoggedRun
 from skate.air.logger_callback import LoggerCallback
 from skate.air.required import MissingPackageError, required
+from skate.air.trial_folder import trial_folder
 
 _BESIDE_METRICS = ("config", "pid", "timestamp", "time_total_s", "training_iteration")
 
@@ -32,14 +33,17 @@ class TBXLoggerCallback(LoggerCallback):
         """Begin a file of events."""
         if trial in self._writers:
             self._writers.pop(trial).close()
-        trial.init_local_path()
-        self._writers[trial] = self._writer_class(trial.local_path, flush_secs=30)
+        folder = trial_folder(trial)
+        if folder is not None:
+            self._writers[trial] = self._writer_class(folder, flush_secs=30)
 
     def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
         """Add what can be drawn."""
         if trial not in self._writers:
             self.log_trial_start(trial)
-        writer = self._writers[trial]
+        writer = self._writers.get(trial)
+        if writer is None:
+            return
         step = result.get("timesteps_total") or result.get("training_iteration", iteration)
         values = {name: value for name, value in result.items() if name not in _BESIDE_METRICS}
         found = {_tag(trial, name): value for name, value in numbers(values).items()}

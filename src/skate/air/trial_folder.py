@@ -1,0 +1,17 @@
+"""Where loggers write the files of a trial, or of a run."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+
+def trial_folder(trial: Any) -> str | None:
+    """The folder on this machine for a trial's files, made if it is not there; None if a trial's folder is elsewhere."""
+    folder = getattr(trial, "folder", None)  # of a trial of Tune; a run of Train has a passing one instead
+    if folder is not None and not folder.local:
+        return None
+    found: str | None = trial.local_path
+    if found is not None:
+        os.makedirs(found, exist_ok=True)
+    return found
