@@ -81,6 +81,12 @@ def test_air_has_the_settings_of_runs(name: str) -> None:
     assert getattr(importlib.import_module("ray.air"), name).__name__ == name
 
 
+@pytest.mark.parametrize("name", ["RunConfig", "ScalingConfig", "FailureConfig", "CheckpointConfig"])
+def test_air_has_them_in_a_module_as_well(name: str) -> None:
+    found = getattr(importlib.import_module("ray.air.config"), name)
+    assert found is getattr(importlib.import_module("ray.air"), name)
+
+
 @pytest.mark.chosen_difference("a logger is told of a run as of one trial", id="D-train-loggers")
 @pytest.mark.usefixtures("cluster")
 def test_a_logger_serves_a_run(tmp_path) -> None:
