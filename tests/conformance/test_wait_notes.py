@@ -137,10 +137,12 @@ def test_notes_can_be_turned_off(script: Callable[..., Any]) -> None:
 def test_what_a_library_has_under_way_is_not_told_of(script: Callable[..., Any]) -> None:
     program = """
         import ray.data
-        def slow(batch):
-            time.sleep(1.5)  # longer than the patience of this test
-            return batch
-        assert ray.data.range(4).map_batches(slow, num_cpus=1).count() == 4
+        class Slow:
+            def __call__(self, batch):
+                time.sleep(1.5)  # longer than the patience of this test
+                return batch
+        pool = ray.data.ActorPoolStrategy(size=1)
+        assert ray.data.range(4).map_batches(Slow, compute=pool).materialize().count() == 4
     """
     done = script(dedent(WAITS) + dedent(program), SKATE_WAIT_NOTE_SECONDS="0.5")
     assert (done.returncode, done.stderr) == (0, "")

@@ -30,6 +30,8 @@ LATER_NOTES = 30
 ANSWER_SECONDS = 2.0
 IDS_MAX = 1000
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+#: How reasons begin of what takes its time, and waits for nothing.
+UNDER_WAY = ("runs on", "its worker is being started")
 LIBRARIES = ("site-packages", "dist-packages")
 
 
@@ -151,7 +153,7 @@ class Patience:
         if ready() or process.closed:
             return
         site = next((site_of(each) for each in self.what if id_of(each) == ids[0]), None)
-        if site is not None and site.startswith(HERE) and reason.startswith("runs on"):
+        if site is not None and site.startswith(HERE) and reason.startswith(UNDER_WAY):
             return  # the work of a library goes on, which shows how far it has come by itself
         waited = time.monotonic() - self.started
         text = f"skate: waiting since {waited:.0f} s{' at ' + self.where if self.where else ''}"
