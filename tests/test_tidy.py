@@ -72,9 +72,9 @@ ALLOWED_NAMES = {"src/skate/util", "src/skate/util/state/common", "tests/util"}
 # Imported inside functions: packages that an extra brings, and standard modules too slow for `import skate`.
 # fmt: off
 OPTIONAL = {
-    "IPython", "click", "cloudpickle", "dask", "deepspeed", "distributed", "fsspec", "jax", "joblib", "msgpack", "numpy",
-    "optuna", "pandas", "prometheus_client", "psutil", "pyarrow", "rich", "tensorflow", "torch", "tqdm", "transformers",
-    "uvloop", "xgboost",
+    "ConfigSpace", "IPython", "ax", "bayes_opt", "click", "cloudpickle", "dask", "deepspeed", "distributed", "fsspec",
+    "hpbandster", "hyperopt", "jax", "joblib", "msgpack", "nevergrad", "numpy", "optuna", "pandas", "prometheus_client",
+    "psutil", "pyarrow", "rich", "tensorflow", "torch", "tqdm", "transformers", "uvloop", "xgboost",
 }
 SLOW_TO_IMPORT = {
     "ast", "asyncio", "concurrent", "ctypes", "dataclasses", "difflib", "dis", "email", "fcntl", "hashlib",

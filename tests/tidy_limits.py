@@ -64,5 +64,12 @@ MANY_PARAMETERS: dict[str, int] = {
     "src/skate/train/torch/trainer.py::TorchTrainer.__init__": 12,
     "src/skate/train/trainer.py::DataParallelTrainer.__init__": 10,
     "src/skate/train/xgboost/trainer.py::XGBoostTrainer.__init__": 13,
+    "src/skate/tune/experiment/experiment.py::Experiment.__init__": 18,
+    "src/skate/tune/experiment/trial.py::Trial.__init__": 10,
+    "src/skate/tune/progress_reporter.py::TuneReporterBase.__init__": 12,
+    "src/skate/tune/schedulers/pb2.py::PB2.__init__": 10,
+    "src/skate/tune/schedulers/pbt.py::PopulationBasedTraining.__init__": 13,
+    "src/skate/tune/tune.py::run": 39,
+    "src/skate/tune/tune.py::run_experiments": 11,
     "src/skate/util/state/logs.py::get_log": 17,
 }

@@ -1,0 +1,105 @@
+"""Tune: many trials of a trainable, those that promise little ended early, what is best found.
+
+How the package is laid out, in the order in which a search meets it:
+
+    tuner.py, tune.py   what a user calls; configs.py what a user says
+    space/              what is searched, and the variants it stands for
+    search/             where configurations come from
+    experiment/         an experiment, and its trials
+    execution/          the machine that decides, the loop that starts and stops processes
+    schedulers/         which trials go on; stopper/ when they end
+    trainable/          what runs in the process of a trial
+    journal/            what is written, so that a search can go on
+    logger/, reporting/ what is written and shown for people
+    analysis.py, result_grid.py   what came of it
+
+Names are looked up when they are first used; no library of searchers is imported before one is made.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_HOMES = {
+    "skate.tune.analysis": ("ExperimentAnalysis",),
+    "skate.tune.callback": ("Callback",),
+    "skate.tune.configs": (
+        "CheckpointConfig",
+        "FailureConfig",
+        "ResumeConfig",
+        "RunConfig",
+        "SyncConfig",
+        "TuneConfig",
+    ),
+    "skate.tune.error": ("TuneError",),
+    "skate.tune.experiment.experiment": ("Experiment",),
+    "skate.tune.placement": ("PlacementGroupFactory",),
+    "skate.tune.progress_reporter": ("CLIReporter", "JupyterNotebookReporter", "ProgressReporter"),
+    "skate.tune.registry": ("register_env", "register_trainable"),
+    "skate.tune.result": ("Result",),
+    "skate.tune.result_grid": ("ResultGrid",),
+    "skate.tune.schedulers.making": ("create_scheduler",),
+    "skate.tune.search.making": ("create_searcher",),
+    "skate.tune.space.functions": (
+        "choice",
+        "grid_search",
+        "lograndint",
+        "loguniform",
+        "qlograndint",
+        "qloguniform",
+        "qrandint",
+        "qrandn",
+        "quniform",
+        "randint",
+        "randn",
+        "sample_from",
+        "uniform",
+    ),
+    "skate.tune.stopper.stopper": ("Stopper",),
+    "skate.tune.trainable.binding": ("with_parameters", "with_resources"),
+    "skate.tune.trainable.session": ("TuneContext", "get_checkpoint", "get_context", "report"),
+    "skate.tune.trainable.trainable": ("Trainable",),
+    "skate.tune.tune": ("run", "run_experiments"),
+    "skate.tune.tuner": ("Tuner",),
+    "skate.train.checkpoint": ("Checkpoint",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_PARTS = frozenset(
+    [
+        "analysis",
+        "callback",
+        "context",
+        "error",
+        "experiment",
+        "integration",
+        "logger",
+        "progress_reporter",
+        "registry",
+        "result",
+        "result_grid",
+        "schedulers",
+        "search",
+        "stopper",
+        "syncer",
+        "trainable",
+        "tuner",
+        "tune_config",
+    ]
+)
+
+__all__ = sorted(_HOME_OF)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        if name in _PARTS:
+            return importlib.import_module(f"skate.tune.{name}")
+        raise AttributeError(f"module 'skate.tune' has no attribute {name!r}")
+    found = globals()[name] = getattr(importlib.import_module(home), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

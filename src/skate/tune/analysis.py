@@ -1,0 +1,258 @@
+"""Questions to a search that has ended, or was ended: which trial was best, with what."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from skate.train.checkpoint import Checkpoint
+from skate.train.storage.keeping import score
+from skate.train.storage.run_folder import RunFolder
+from skate.tune.configs import checked_mode
+from skate.tune.experiment.trial import Trial
+from skate.tune.journal.journal import newest
+from skate.tune.journal.replay import Replay
+from skate.tune.metrics import SCOPES, flat, users
+from skate.tune.result import rows_of
+
+
+class ExperimentAnalysis:
+    """The trials of a search.
+
+    Args:
+        experiment_checkpoint_path: the folder of the search, or a snapshot in it.
+        storage_filesystem: a pyarrow filesystem in which that is a path.
+        trials: the trials, if they are at hand; read from the folder otherwise.
+        default_metric, default_mode: what is meant where no metric, or mode, is given.
+
+    Raises:
+        ValueError: there is no search in the folder, or the mode is neither "min" nor "max".
+    """
+
+    def __init__(
+        self,
+        experiment_checkpoint_path: str | os.PathLike[str],
+        *,
+        storage_filesystem: Any = None,
+        trials: list[Trial] | None = None,
+        default_metric: str | None = None,
+        default_mode: str | None = None,
+    ) -> None:
+        self.default_metric = default_metric
+        self.default_mode = checked_mode(default_mode)
+        if self.default_metric and not self.default_mode:
+            self.default_mode = "max"
+        given = os.fspath(experiment_checkpoint_path).rstrip("/")
+        if given.endswith(".json"):
+            given = os.path.dirname(given)
+        parent, _, name = given.rpartition("/")
+        self._folder = RunFolder(parent or ".", name, storage_filesystem)
+        if trials is None:
+            if not newest(self._folder):
+                raise ValueError(
+                    f"there is no search at {self._folder.path!r}: no experiment_state-*.json is there. The path of a search is "
+                    "its storage_path and its name"
+                )
+            trials = Replay(self._folder).run().trials
+        self.trials = trials
+
+    # -- which trial
+
+    def _asked(self, metric: Any, mode: Any) -> tuple[str, str]:
+        metric = metric or self.default_metric
+        mode = checked_mode(mode or self.default_mode)
+        if not metric:
+            raise ValueError(
+                "no metric was given, and the search has none; give metric=..., one of: "
+                f"{', '.join(self._reported()) or 'none reported'}"
+            )
+        if not mode:
+            raise ValueError(f'give mode="min" or mode="max": which end of {metric!r} is best')
+        return metric, mode
+
+    def _reported(self) -> list[str]:
+        return sorted({name for trial in self.trials for name in flat(users(trial.last_result))})
+
+    def get_best_trial(
+        self,
+        metric: str | None = None,
+        mode: str | None = None,
+        scope: str = "last",
+        filter_nan_and_inf: bool = True,
+    ) -> Trial | None:
+        """The trial whose metric is the largest ("max") or smallest ("min"); None if no trial has a number for it.
+
+        Args:
+            metric, mode: the search's by default.
+            scope: "last", "avg", "last-5-avg", "last-10-avg", or "all" for the best that a trial has ever reported.
+            filter_nan_and_inf: leave out trials whose value is no finite number.
+
+        Raises:
+            ValueError: no trial reports the metric (those that are reported are named), or scope or mode is another.
+        """
+        metric, mode = self._asked(metric, mode)
+        if scope not in SCOPES:
+            raise ValueError(f"scope is one of {', '.join(SCOPES)}, not {scope!r}")
+        found: list[tuple[float, Trial]] = []
+        any_has = False
+        for trial in self.trials:
+            history = trial.histories.by_name.get(metric)
+            if history is None:
+                continue
+            any_has = True
+            value = history.get(scope, mode)
+            if filter_nan_and_inf and (value != value or value in (float("inf"), float("-inf"))):
+                continue
+            found.append((value, trial))
+        if not any_has and any(trial.results for trial in self.trials):
+            raise ValueError(
+                f"no trial reports a number for {metric!r}; reported are: {', '.join(self._reported()) or 'none'}"
+            )
+        if not found:
+            return None
+        choose = max if mode == "max" else min
+        return choose(found, key=lambda each: each[0])[1]
+
+    def get_best_config(
+        self, metric: str | None = None, mode: str | None = None, scope: str = "last"
+    ) -> dict[str, Any] | None:
+        """The configuration of the best trial."""
+        best = self.get_best_trial(metric, mode, scope)
+        return None if best is None else best.config
+
+    def get_best_checkpoint(
+        self, trial: Trial, metric: str | None = None, mode: str | None = None
+    ) -> Checkpoint | None:
+        """The checkpoint of a trial whose metric was best; None if it has none with a number for it."""
+        metric, mode = self._asked(metric, mode)
+        sign = 1.0 if mode == "max" else -1.0
+        known = [
+            (value, each.index, each)
+            for each in trial.kept
+            if (value := score(each.metrics, metric)) is not None
+        ]
+        return (
+            trial.folder.checkpoint(max(known, key=lambda each: (sign * each[0], each[1]))[2].name)
+            if known
+            else None
+        )
+
+    def get_last_checkpoint(
+        self, trial: Trial | None = None, metric: str = "training_iteration", mode: str = "max"
+    ) -> Checkpoint | None:
+        """The last checkpoint of a trial, by default of the one that has come furthest."""
+        found = trial or self.get_best_trial(metric, mode)
+        return None if found is None else found.checkpoint
+
+    def _best(self) -> Trial:
+        found = self.get_best_trial()
+        if found is None:
+            raise ValueError(f"no trial has reported a finite number for {self.default_metric!r}")
+        return found
+
+    @property
+    def best_trial(self) -> Trial:
+        """The best trial by the search's own metric and mode."""
+        return self._best()
+
+    @property
+    def best_config(self) -> dict[str, Any]:
+        """Its configuration."""
+        return self._best().config
+
+    @property
+    def best_checkpoint(self) -> Checkpoint | None:
+        """Its best checkpoint."""
+        return self.get_best_checkpoint(self._best())
+
+    @property
+    def best_result(self) -> dict[str, Any]:
+        """Its last result."""
+        return self._best().last_result
+
+    @property
+    def best_dataframe(self) -> Any:
+        """All its results."""
+        return self.trial_dataframes[self._best().trial_id]
+
+    @property
+    def best_result_df(self) -> Any:
+        """Its last result, as a table of one row."""
+        best = self._best()
+        return self._table([_row(best, best.last_result)])
+
+    # -- tables
+
+    @property
+    def results(self) -> dict[str, dict[str, Any]]:
+        """The last result of each trial, by its id."""
+        return {trial.trial_id: trial.last_result for trial in self.trials}
+
+    @property
+    def results_df(self) -> Any:
+        """The last result of each trial, one a row."""
+        import pandas as pd  # 300 ms that most searches never pay
+
+        rows = [_row(trial, trial.last_result) for trial in self.trials]
+        return pd.DataFrame(rows).set_index("trial_id") if rows else pd.DataFrame()
+
+    def _table(self, rows: list[dict[str, Any]]) -> Any:
+        import pandas as pd  # as above
+
+        return pd.DataFrame(rows)
+
+    def rows(self, trial: Trial) -> list[dict[str, Any]]:
+        """All results of a trial; from its result.json, or from the journal if it has none."""
+        found = rows_of(trial.folder)
+        return found or [trial.last_result] * bool(trial.results)
+
+    @property
+    def trial_dataframes(self) -> dict[str, Any]:
+        """All results of each trial, by its id."""
+        return {trial.trial_id: self._table([flat(row) for row in self.rows(trial)]) for trial in self.trials}
+
+    def dataframe(self, metric: str | None = None, mode: str | None = None) -> Any:
+        """One row a trial: its last result, or the one in which a metric was best.
+
+        Raises:
+            ValueError: one of the two was given without the other, or the mode is neither "min" nor "max".
+        """
+        if metric is not None and mode is None or mode is not None and metric is None:
+            raise ValueError(f"give both metric and mode, or neither; not metric={metric!r}, mode={mode!r}")
+        checked_mode(mode)
+        found = []
+        for trial in self.trials:
+            row: dict[str, Any] | None = trial.last_result
+            if metric is not None:
+                known = [
+                    (value, each) for each in self.rows(trial) if (value := score(each, metric)) is not None
+                ]
+                choose = max if mode == "max" else min
+                row = choose(known, key=lambda each: each[0])[1] if known else None
+            if row:
+                found.append(_row(trial, row))
+        return self._table(found)
+
+    def get_all_configs(self, prefix: bool = False) -> dict[str, dict[str, Any]]:
+        """The configuration of each trial, by the path of its folder; with `prefix` names begin with "config/"."""
+        return {
+            str(trial.path): {
+                f"config/{name}" if prefix else name: value for name, value in trial.config.items()
+            }
+            for trial in self.trials
+        }
+
+    @property
+    def experiment_path(self) -> str:
+        """The folder of the search."""
+        return self._folder.path
+
+    def __repr__(self) -> str:
+        return f"<ExperimentAnalysis of {len(self.trials)} trials at {self._folder.path}>"
+
+
+def _row(trial: Trial, result: dict[str, Any]) -> dict[str, Any]:
+    found = flat({name: value for name, value in result.items() if name not in ("config", "experiment_tag")})
+    found.update({f"config/{name}": value for name, value in flat(trial.config).items()})
+    found["logdir"] = trial.relative_logdir
+    return found

@@ -1,0 +1,276 @@
+"""What a user says about a search: how many trials, in what order, where results go, what may fail."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from skate.train import configs as train_configs
+
+_DEPRECATED = "DEPRECATED"
+
+
+def checked_mode(mode: Any, several: bool = False) -> Any:
+    """A mode, as it is.
+
+    Raises:
+        ValueError: it is neither "min" nor "max".
+    """
+    if several and isinstance(mode, (list, tuple)):
+        return [checked_mode(each) for each in mode]
+    if mode not in (None, "min", "max"):
+        hint = {"maximum": "max", "maximize": "max", "minimum": "min", "minimize": "min"}.get(
+            str(mode).lower()
+        )
+        raise ValueError(
+            f'mode is "min" or "max", not {mode!r}' + (f'; did you mean "{hint}"?' if hint else "")
+        )
+    return mode
+
+
+@dataclass
+class TuneConfig:
+    """How a search is run.
+
+    Args:
+        mode: "min" or "max": which end of the metric is best.
+        metric: the reported metric that searcher, scheduler and results go by.
+        search_alg: where configurations come from; random draws and grids by default.
+        scheduler: which trials go on; all to their end by default.
+        num_samples: how often the space is drawn from (grids are gone through each time); -1 for without end.
+        max_concurrent_trials: how many run at a time at most; None or 0 for as many as find room.
+        time_budget_s: seconds, or a timedelta, after which the search ends.
+        reuse_actors: run several trials, one after the other, in the same process.
+        trial_name_creator, trial_dirname_creator: functions of a trial that name it, and its folder.
+
+    Raises:
+        ValueError: a value is out of range, or two contradict each other.
+    """
+
+    mode: Any = None
+    metric: Any = None
+    search_alg: Any = None
+    scheduler: Any = None
+    num_samples: int = 1
+    max_concurrent_trials: int | None = None
+    time_budget_s: int | float | datetime.timedelta | None = None
+    reuse_actors: bool = False
+    trial_name_creator: Callable[[Any], str] | None = None
+    trial_dirname_creator: Callable[[Any], str] | None = None
+    chdir_to_trial_dir: Any = _DEPRECATED
+
+    def __post_init__(self) -> None:
+        checked_mode(self.mode, several=True)
+        if isinstance(self.metric, str) and not self.metric:
+            raise ValueError("metric is the name of a reported metric; an empty one was given")
+        samples = self.num_samples
+        if isinstance(samples, bool) or not isinstance(samples, int) or samples < -1:
+            raise ValueError(f"num_samples is a number of trials, or -1 for without end, not {samples!r}")
+        most = self.max_concurrent_trials
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
+            raise ValueError(
+                f"max_concurrent_trials is a number of trials, or None for no limit, not {most!r}"
+            )
+        seconds_of(self.time_budget_s)
+
+
+def seconds_of(budget: Any) -> float | None:
+    """A time budget in seconds.
+
+    Raises:
+        ValueError: it is no time of more than 0.
+    """
+    if budget is None:
+        return None
+    if isinstance(budget, datetime.timedelta):
+        budget = budget.total_seconds()
+    if isinstance(budget, bool) or not isinstance(budget, (int, float)) or budget <= 0:
+        raise ValueError(f"time_budget_s is a number of seconds above 0 or a timedelta, not {budget!r}")
+    return float(budget)
+
+
+@dataclass
+class CheckpointConfig(train_configs.CheckpointConfig):
+    """Which checkpoints of a trial are kept, and how often a class trainable saves one.
+
+    Args:
+        num_to_keep: how many; None keeps all. The last one stays in any case.
+        checkpoint_score_attribute: the reported metric to rank by; None ranks by age.
+        checkpoint_score_order: "max" or "min": which end of the metric is best.
+        checkpoint_frequency: iterations of a class trainable between checkpoints; 0 for none. Functions report their own.
+        checkpoint_at_end: whether a class trainable saves one when its trial ends.
+    """
+
+    checkpoint_frequency: Any = 0
+    checkpoint_at_end: Any = None
+    _checkpoint_keep_all_ranks: Any = _DEPRECATED
+    _checkpoint_upload_from_workers: Any = _DEPRECATED
+
+    def __post_init__(self) -> None:
+        if self.checkpoint_frequency == _DEPRECATED:
+            self.checkpoint_frequency = 0
+        if self.checkpoint_at_end == _DEPRECATED:
+            self.checkpoint_at_end = None
+        if not isinstance(self.checkpoint_frequency, int) or self.checkpoint_frequency < 0:
+            raise ValueError(
+                f"checkpoint_frequency is 0 or more iterations, not {self.checkpoint_frequency!r}"
+            )
+        plain = (self.num_to_keep, self.checkpoint_score_attribute, self.checkpoint_score_order)
+        train_configs.CheckpointConfig(*plain)
+
+
+@dataclass
+class FailureConfig:
+    """How often a trial may fail and start again.
+
+    Args:
+        max_failures: failures of one trial that are followed by another start, from its last checkpoint; -1 for any number.
+        fail_fast: True ends the whole search at the first trial that fails; "raise" also raises its error.
+    """
+
+    max_failures: int = 0
+    fail_fast: bool | str = False
+
+    def __post_init__(self) -> None:
+        if (
+            isinstance(self.max_failures, bool)
+            or not isinstance(self.max_failures, int)
+            or self.max_failures < -1
+        ):
+            raise ValueError(
+                f"max_failures is a number of failures, or -1 for any number, not {self.max_failures!r}"
+            )
+        if not (isinstance(self.fail_fast, bool) or self.fail_fast == "raise"):
+            raise ValueError(f'fail_fast is True, False or "raise", not {self.fail_fast!r}')
+        if self.fail_fast and self.max_failures:
+            raise ValueError(
+                f"fail_fast={self.fail_fast!r} ends the search at the first failure, max_failures={self.max_failures} "
+                "starts again "
+                "after one: leave one of them out"
+            )
+
+
+@dataclass
+class SyncConfig:
+    """Taken for compatibility: trials write to the storage themselves, so there is nothing to synchronise."""
+
+    sync_period: int = 300
+    sync_timeout: int = 1800
+    sync_artifacts: bool = False
+    sync_artifacts_on_checkpoint: bool = True
+
+
+@dataclass
+class RunConfig:
+    """What a search is called, where its results go, and what happens on the way.
+
+    Args:
+        name: of the search, a folder in `storage_path`; made up if left out.
+        storage_path: a folder or a URL such as "s3://bucket/folder"; by default ~/ray_results.
+        storage_filesystem: a pyarrow filesystem in which `storage_path` is a path.
+        failure_config, checkpoint_config: see there.
+        sync_config: taken for compatibility.
+        verbose: 0 to say nothing, 1 for the table of trials, 2 for results as well; by default 1 in a terminal and in a notebook,
+            else 0.
+        stop: when a trial ends: {"training_iteration": 10}, a function of trial id and result, or a `Stopper`.
+        callbacks: `ray.tune.Callback`s.
+        progress_reporter: shows how the search goes.
+        log_to_file: True, or names, for what trials print to be written to files in their folders.
+    """
+
+    name: str | None = None
+    storage_path: str | None = None
+    storage_filesystem: Any = None
+    failure_config: FailureConfig | None = None
+    checkpoint_config: Any = None
+    sync_config: Any = None
+    verbose: Any = None
+    stop: Any = None
+    callbacks: list[Any] | None = None
+    progress_reporter: Any = None
+    log_to_file: bool | str | tuple[str, str] = False
+    local_dir: Any = None
+
+    def __post_init__(self) -> None:
+        if self.local_dir is not None:
+            raise DeprecationWarning("RunConfig(local_dir=...) is no longer there; use storage_path")
+        self.failure_config = self.failure_config or FailureConfig()
+        self.checkpoint_config = _checkpoint_config(self.checkpoint_config)
+        if self.storage_path is not None:
+            self.storage_path = str(self.storage_path)
+        if self.name is not None and (not self.name or "/" in self.name or self.name in (".", "..")):
+            raise ValueError(f"a search's name is the name of a folder, not {self.name!r}")
+        log = self.log_to_file
+        pair = isinstance(log, (tuple, list)) and len(log) == 2 and all(isinstance(each, str) for each in log)
+        if not (isinstance(log, (bool, str)) or pair):
+            raise ValueError(
+                f"log_to_file is True, a file name, or a pair of them for output and errors, not {log!r}"
+            )
+
+
+def _checkpoint_config(given: Any) -> CheckpointConfig:
+    if given is None:
+        return CheckpointConfig()
+    if isinstance(given, Mapping):
+        return CheckpointConfig(**given)
+    if isinstance(given, CheckpointConfig):
+        return given
+    if isinstance(given, train_configs.CheckpointConfig):
+        return CheckpointConfig(
+            given.num_to_keep, given.checkpoint_score_attribute, given.checkpoint_score_order
+        )
+    raise ValueError(f"checkpoint_config is a ray.tune.CheckpointConfig, not {type(given).__name__}")
+
+
+def run_config_of(given: Any) -> RunConfig:
+    """A RunConfig of Tune for what was given; one of Train is taken for what the two have in common.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if given is None:
+        return RunConfig()
+    if isinstance(given, RunConfig):
+        return given
+    if isinstance(given, train_configs.RunConfig):
+        failures = given.failure_config.max_failures if given.failure_config else 0
+        return RunConfig(
+            name=given.name,
+            storage_path=given.storage_path,
+            storage_filesystem=given.storage_filesystem,
+            failure_config=FailureConfig(failures),
+            checkpoint_config=given.checkpoint_config,
+        )
+    raise TypeError(f"run_config is a ray.tune.RunConfig, not {type(given).__name__}: {given!r:.80}")
+
+
+class ResumeType(Enum):
+    """What becomes of a trial when its search is restored: it goes on, starts anew, or is left as it is."""
+
+    RESUME = "resume"
+    RESTART = "restart"
+    SKIP = "skip"
+
+
+@dataclass
+class ResumeConfig:
+    """What becomes of finished, unfinished and failed trials when a search is restored."""
+
+    finished: Any = ResumeType.SKIP
+    unfinished: Any = ResumeType.RESUME
+    errored: Any = ResumeType.SKIP
+    ResumeType: Any = field(default=ResumeType, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("finished", "unfinished", "errored"):
+            value = getattr(self, name)
+            try:
+                setattr(self, name, ResumeType(value))
+            except ValueError:
+                raise ValueError(f'{name} is "resume", "restart" or "skip", not {value!r}') from None
+
+
+ResumeConfig.ResumeType = ResumeType

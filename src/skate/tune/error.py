@@ -1,0 +1,19 @@
+"""What Tune raises."""
+
+from __future__ import annotations
+
+
+class TuneError(Exception):
+    """A search could not be run, or its trials failed."""
+
+
+class UnknownMetricError(TuneError, ValueError):
+    """A metric was asked for that no trial reports."""
+
+
+class TrialEnded(BaseException):
+    """Raised where a training function reports, when its trial has been stopped: the function is unwound and its process goes."""
+
+
+class UnfinishedSearch(TuneError):
+    """Ctrl-C, or an error in a callback, has ended a search before its end."""

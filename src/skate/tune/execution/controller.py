@@ -1,0 +1,339 @@
+"""Runs the machine of a search: starts the processes of trials, waits for what they give, does what the machine says."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import skate
+from skate.exceptions import RayTaskError
+from skate.train.storage.run_folder import RunFolder
+from skate.tune.error import TuneError
+from skate.tune.execution import commands
+from skate.tune.execution.machine import Machine
+from skate.tune.execution.processes import Process, Processes
+from skate.tune.execution.room import Room
+from skate.tune.experiment.trial import Source, Trial
+from skate.tune.journal.encoding import new_trial_entry, packed
+from skate.tune.journal.journal import ExperimentJournal
+from skate.tune.trainable.session import TrialSpec
+
+#: How often the clock is looked at while nothing comes, in seconds.
+_LOOK_SECONDS = 1.0
+#: So long a stopped trial may take to unwind, in seconds.
+_UNWIND_SECONDS = float(os.environ.get("TUNE_FORCE_TRIAL_CLEANUP_S", "15"))
+
+
+@dataclass
+class Plan:
+    """What the loop needs beside the machine."""
+
+    folder: RunFolder
+    callbacks: Sequence[Any]
+    reporter: Any = None
+    reuse_actors: bool = False
+    deadline: float | None = None
+    log_to_file: Any = False
+    #: What a snapshot holds beside the trials.
+    state: Callable[[], dict[str, Any]] = dict
+
+
+class Controller:
+    """One call of `fit`."""
+
+    def __init__(
+        self, machine: Machine, plan: Plan, snapshot: Callable[[], tuple[dict[str, Any], int]]
+    ) -> None:
+        self.machine = machine
+        self.plan = plan
+        self.journal = ExperimentJournal(plan.folder, snapshot)
+        self.processes = Processes(plan.reuse_actors)
+        self.room = Room([node["Resources"] for node in skate.nodes() if node["Alive"]])
+        machine.resources = self.room.total
+        self.iteration = 0
+        self.interrupted = False
+        self._running: dict[str, Process] = {}
+        self._pending: dict[Any, tuple[str, Trial, Any]] = {}
+        self._checked: set[Any] = set()
+        self._do_one: dict[type, Callable[[Any], None]] = {
+            commands.Start: self._start,
+            commands.Advance: self._advance,
+            commands.Save: self._save,
+            commands.Stop: self._stop,
+            commands.Commit: self._commit,
+            commands.Delete: self._delete,
+            commands.Note: self._note,
+            commands.Tell: self._tell,
+            commands.Write: self._write_line,
+        }
+
+    # -- the loop
+
+    def execute(self) -> None:
+        """Run the search to its end.
+
+        Raises:
+            TuneError: a trial asks for more than the cluster has, or a metric that nobody reports was gone by.
+            Exception: what a callback, a scheduler or a searcher raises.
+        """
+        machine = self.machine
+        self.journal.begin()
+        well = False
+        try:
+            while not machine.is_finished() or self._pending:
+                self._step()
+            well = True
+        except KeyboardInterrupt:
+            self.interrupted = True
+        finally:
+            self._close(well)
+
+    def _step(self) -> None:
+        machine = self.machine
+        self.iteration += 1
+        self._each("on_step_begin")
+        for given in machine.fill(self._fits):
+            self._do(given)
+        if self._pending:
+            self._wait()
+        elif not machine.is_finished():
+            given = machine.stuck()
+            self._do(given)
+            if not given and not machine.is_finished():
+                self._idle()
+        if self.plan.deadline is not None and time.monotonic() >= self.plan.deadline and not machine.ended:
+            self._do(machine.finish("its time is up"))
+        self._do(machine.check_stop_all())
+        self._each("on_step_end")
+        if self.journal.due:
+            self.journal.take_snapshot()
+        if self.plan.reporter is not None:
+            self.plan.reporter.look(machine.trials, False)
+
+    def _idle(self) -> None:
+        """A searcher that gives nothing while nothing runs is asked again after a while."""
+        time.sleep(0.05)
+
+    def _do(self, given: Sequence[commands.Command]) -> None:
+        for command in given:
+            self._do_one[type(command)](command)
+
+    def _fits(self, trial: Trial) -> bool:
+        request = trial.placement_group_factory
+        if request not in self._checked:
+            lacking = self.room.why_never(request)
+            if lacking:
+                raise TuneError(
+                    f"{trial} asks for {request.required_resources}, which this cluster never has: {lacking}. Ask for less with "
+                    "tune.with_resources, or start with more: init(num_cpus=..., num_gpus=...)"
+                )
+            self._checked.add(request)
+        return self.room.fits(request)
+
+    def _wait(self) -> None:
+        timeout = _LOOK_SECONDS
+        if self.plan.deadline is not None:
+            timeout = max(0.0, min(timeout, self.plan.deadline - time.monotonic()))
+        ready, _ = skate.wait(list(self._pending), num_returns=1, timeout=timeout)
+        now = time.monotonic()
+        for ref in ready:
+            kind, trial, extra = self._pending.pop(ref)
+            self._take(kind, trial, extra, ref)
+        late = [ref for ref, (kind, _, extra) in self._pending.items() if kind == "end" and now > extra[1]]
+        for ref in late:
+            kind, trial, extra = self._pending.pop(ref)
+            self._let_go(extra[0])
+
+    def _take(self, kind: str, trial: Trial, extra: Any, ref: Any) -> None:
+        try:
+            value = skate.get(ref)
+        except Exception as error:  # the user's code may raise anything, and its process may die
+            self._take_failure(kind, trial, extra, error)
+            return
+        if kind == "step":
+            self._do(self.machine.came(trial, value))
+        elif kind == "save":
+            self._do(self.machine.saved(trial, value))
+        elif kind == "restart":
+            if value:
+                self._do([commands.Advance(trial)])
+            else:  # the trainable cannot be reset
+                self.processes.reuse = False
+                self.processes.end(self._running.pop(trial.trial_id))
+                self._begin(trial, extra)
+        elif kind == "end":
+            process = extra[0]
+            if self.processes.reuse and not self.machine.ended:
+                self.room.give_back(process.key[1])
+                self.processes.keep(process)
+            else:
+                self._let_go(process)
+
+    def _take_failure(self, kind: str, trial: Trial, extra: Any, error: Exception) -> None:
+        if kind == "end":
+            self._let_go(extra[0])
+            return
+        cause = (
+            error.cause
+            if isinstance(error, RayTaskError) and getattr(error, "cause", None) is not None
+            else error
+        )
+        text = (
+            str(error) if isinstance(error, RayTaskError) else "".join(traceback.format_exception_only(cause))
+        )
+        if kind == "save":
+            self._do(self.machine.saved(trial, None))
+        self._do(self.machine.failed(trial, error, text))
+
+    # -- what the machine says
+
+    def _start(self, command: commands.Start) -> None:
+        trial = command.trial
+        self.room.take(trial.placement_group_factory)
+        spec = self._spec(trial, command.source)
+        trial.start_time = trial.start_time or time.time()
+        process = self.processes.take_idle(trial) if self.processes.reuse else None
+        if process is None:
+            self._begin(trial, spec)
+            return
+        self._running[trial.trial_id] = process
+        self._pending[process.actor.restart.remote(spec)] = ("restart", trial, spec)
+
+    def _begin(self, trial: Trial, spec: TrialSpec) -> None:
+        process = self.processes.start(trial, spec)
+        self._running[trial.trial_id] = process
+        self._pending[process.actor.advance.remote()] = ("step", trial, None)
+
+    def _spec(self, trial: Trial, source: Source | None) -> TrialSpec:
+        checkpoint = None
+        if source is not None:
+            owner = self.machine.by_id[source.trial_id]
+            checkpoint = owner.folder.checkpoint(source.name)
+        elif trial.experiment.restore is not None:
+            checkpoint = skate.train.Checkpoint(trial.experiment.restore)
+        return TrialSpec(
+            trial_id=trial.trial_id,
+            trial_name=str(trial),
+            experiment_name=self.plan.folder.name,
+            folder=trial.folder,
+            config=trial.config,
+            resources=trial.placement_group_factory,
+            checkpoint=checkpoint,
+            iteration=source.iteration if source else 0,
+            time_total=source.time_total if source else 0.0,
+            next_checkpoint=trial.next_checkpoint,
+            checkpoint_frequency=trial.checkpoint_freq,
+            log_to_file=self.plan.log_to_file,
+        )
+
+    def _advance(self, command: commands.Advance) -> None:
+        trial = command.trial
+        self._pending[self._running[trial.trial_id].actor.advance.remote()] = ("step", trial, None)
+
+    def _save(self, command: commands.Save) -> None:
+        trial = command.trial
+        self._pending[self._running[trial.trial_id].actor.save.remote()] = ("save", trial, None)
+
+    def _stop(self, command: commands.Stop) -> None:
+        trial = command.trial
+        process = self._running.pop(trial.trial_id, None)
+        if process is None:
+            return
+        steps = [
+            ref
+            for ref, (kind, other, _) in self._pending.items()
+            if other is trial and kind in ("step", "restart")
+        ]
+        for ref in steps:
+            del self._pending[ref]
+        if command.unwind or self.processes.reuse or self.machine.settings.can_save(trial):
+            if steps:  # in the middle of a step, which nobody waits for any more
+                self._let_go(process)
+                return
+            until = time.monotonic() + _UNWIND_SECONDS
+            self._pending[process.actor.end.remote()] = ("end", trial, (process, until))
+            return
+        self._let_go(process)
+
+    def _let_go(self, process: Process) -> None:
+        self.processes.end(process)
+        self.room.give_back(process.key[1])
+
+    def _commit(self, command: commands.Commit) -> None:
+        command.trial.folder.commit(command.name, {"trial": command.trial.trial_id, **command.metrics})
+
+    def _delete(self, command: commands.Delete) -> None:
+        command.trial.folder.delete(command.name)
+
+    def _note(self, command: commands.Note) -> None:
+        entry = command.entry
+        kind = entry["e"]
+        if kind in ("trial", "exploit"):
+            trial = self.machine.by_id[entry["id"]]
+            if kind == "trial":
+                entry = {**entry, **new_trial_entry(trial)}
+            else:
+                entry = {**entry, "config": packed(trial.config), "tag": trial.experiment_tag}
+                entry["source"] = trial.source.name if trial.source is not None else None
+        elif kind == "error":
+            self._write_error(self.machine.by_id[entry["id"]])
+        self.journal.append(entry, command.durable)
+
+    def _write_error(self, trial: Trial) -> None:
+        """The text of an error, and the exception, beside the trial's results."""
+        if not trial.folder.local:
+            return
+        os.makedirs(trial.folder.path, exist_ok=True)
+        stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
+        with open(trial.folder.at("error.txt"), "a") as file:
+            file.write(f"Failure # {trial.num_failures} (at {stamp})\n{trial.error_text}\n")
+        import cloudpickle  # trials that end well do without
+
+        with contextlib.suppress(Exception):  # some exceptions cannot be pickled; their text is there
+            contents = cloudpickle.dumps(trial.pickled_error)
+            with open(trial.folder.at("error.pkl"), "wb") as binary:
+                binary.write(contents)
+
+    def _write_line(self, command: commands.Write) -> None:
+        if self.plan.folder.local:
+            with open(self.plan.folder.at(command.name), "a") as file:
+                file.write(command.line + "\n")
+
+    def _tell(self, command: commands.Tell) -> None:
+        info = command.info
+        if command.hook == "on_checkpoint":
+            info = {**info, "checkpoint": info["trial"].folder.checkpoint(info["checkpoint"])}
+        for callback in self.plan.callbacks:
+            getattr(callback, command.hook)(iteration=self.iteration, trials=self.machine.trials, **info)
+
+    def _each(self, hook: str) -> None:
+        if hook in self.machine.settings.hooks:
+            for callback in self.plan.callbacks:
+                getattr(callback, hook)(iteration=self.iteration, trials=self.machine.trials)
+
+    # -- the end
+
+    def _close(self, well: bool) -> None:
+        for process in self._running.values():
+            self.processes.end(process)
+        for kind, _, extra in self._pending.values():
+            if kind == "end":
+                self.processes.end(extra[0])
+        self._running.clear()
+        self._pending.clear()
+        self.processes.close()
+        try:
+            for callback in self.plan.callbacks:
+                callback.on_experiment_end(trials=self.machine.trials)
+        finally:
+            if well:
+                self.journal.close()
+            else:
+                self.journal.abandon()
+        if self.plan.reporter is not None:
+            self.plan.reporter.look(self.machine.trials, True)

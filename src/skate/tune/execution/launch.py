@@ -1,0 +1,365 @@
+"""From what a user has said to a machine with its loop, new or restored, and to what came of it."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import inspect
+import os
+import pickle
+import tempfile
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from skate.train.session_for_runs import ensure_session
+from skate.tune.analysis import ExperimentAnalysis
+from skate.tune.callback import checked_callbacks, hooks_of
+from skate.tune.configs import ResumeConfig, ResumeType, RunConfig, TuneConfig, seconds_of
+from skate.tune.execution.controller import Controller, Plan
+from skate.tune.execution.machine import Machine, Settings
+from skate.tune.experiment.experiment import Experiment
+from skate.tune.experiment.trial import Trial
+from skate.tune.journal.encoding import trial_state
+from skate.tune.journal.replay import Replay
+from skate.tune.logger.csv import CSVLoggerCallback
+from skate.tune.logger.json import JsonLoggerCallback
+from skate.tune.logger.tensorboard import TBXLoggerCallback
+from skate.tune.metrics import flat
+from skate.tune.reporting.choosing import reporter_for
+from skate.tune.schedulers.making import create_scheduler
+from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
+from skate.tune.search.basic_variant import BasicVariantGenerator
+from skate.tune.search.concurrency_limiter import ConcurrencyLimiter
+from skate.tune.search.making import create_searcher
+from skate.tune.search.search_algorithm import SearchAlgorithm
+from skate.tune.search.search_generator import SearchGenerator
+from skate.tune.search.searcher import Searcher
+from skate.tune.space import variants
+from skate.tune.stopper.stopper import CombinedStopper, NoopStopper
+
+#: What trials load; workers of a session that a search starts have it from the beginning.
+_PRELOAD = ("skate.tune.execution.actor",)
+
+
+def new_name(trainable: str) -> str:
+    """A name for a search that was given none."""
+    return f"{trainable}_{time.strftime('%Y-%m-%d_%H-%M-%S')}_{uuid.uuid4().hex[:5]}"
+
+
+@dataclass
+class Launch:
+    """A search that is ready to run.
+
+    Args:
+        experiment: what it is of.
+        tune_config, run_config: what the user has said.
+        resume: what becomes of the trials of an earlier session; None for a search that has none.
+    """
+
+    experiment: Experiment
+    tune_config: TuneConfig
+    run_config: RunConfig
+    resume: ResumeConfig | None = None
+    interrupted: bool = field(default=False, init=False)
+
+    def run(self) -> ExperimentAnalysis:
+        """Run it to its end.
+
+        Raises:
+            TuneError, ValueError, TypeError: what was said cannot be done; the message says what.
+        """
+        config = self.tune_config
+        search = search_of(config, self.experiment)
+        scheduler = _scheduler_of(config)
+        callbacks = _callbacks_of(self.run_config)
+        ensure_session(_PRELOAD)
+        self.experiment.folder.create()
+        settings = self._settings(callbacks)
+        stopper: Any = self.experiment.stopper
+        machine = Machine(search, scheduler, stopper, settings)
+        start = None
+        if self.resume is not None:
+            start = self._restore(machine)
+        elif isinstance(search, BasicVariantGenerator):
+            start = search.begin_state()
+        _set_up(callbacks, self.experiment, search)
+        budget = seconds_of(config.time_budget_s)
+        plan = Plan(
+            folder=self.experiment.folder,
+            callbacks=callbacks,
+            reporter=reporter_for(self.run_config, machine, config),
+            reuse_actors=config.reuse_actors,
+            deadline=None if budget is None else time.monotonic() + budget,
+            log_to_file=self.run_config.log_to_file or self.experiment.log_to_file,
+        )
+        controller = Controller(machine, plan, lambda: _snapshot(machine, start))
+        controller.execute()
+        self.interrupted = controller.interrupted
+        if machine.error is not None:
+            raise machine.error
+        metric = config.metric if isinstance(config.metric, str) else None
+        mode = config.mode if isinstance(config.mode, str) else None
+        return ExperimentAnalysis(
+            self.experiment.path,
+            storage_filesystem=self.experiment.folder.filesystem,
+            trials=machine.trials,
+            default_metric=metric or scheduler.metric,
+            default_mode=mode or scheduler._mode,
+        )
+
+    def _settings(self, callbacks: Sequence[Any]) -> Settings:
+        config = self.tune_config
+        failure = self.run_config.failure_config
+        assert failure is not None
+        is_class = inspect.isclass(self.experiment.trainable)
+        return Settings(
+            metric=config.metric,
+            mode=config.mode,
+            fail_fast=failure.fail_fast,
+            max_concurrent=config.max_concurrent_trials or 0,
+            stamp=time.strftime("%Y-%m-%d_%H-%M-%S"),
+            strict_metrics=os.environ.get("TUNE_DISABLE_STRICT_METRIC_CHECKING") != "1",
+            name_creator=config.trial_name_creator or self.experiment.trial_name_creator,
+            dirname_creator=config.trial_dirname_creator or self.experiment.trial_dirname_creator,
+            hooks=hooks_of(callbacks),
+            can_save=lambda trial: is_class,
+        )
+
+    # -- an earlier session
+
+    def _restore(self, machine: Machine) -> Any:
+        """Bring searcher, scheduler and trials to where the journal leaves them; what the first draw started from."""
+        search, scheduler = machine.search_alg, machine.scheduler_alg
+        numbers: dict[str, int] = {}
+
+        def witness(kind: str, trial: Trial, entry: dict[str, Any]) -> None:
+            if kind == "trial":
+                numbers[trial.trial_id] = entry["number"]
+                search.replay(trial.trial_id, entry["number"])
+                if scheduler.replays:
+                    scheduler.on_trial_add(machine, trial)
+            elif kind == "result":
+                flat_result = _flat(trial)
+                if scheduler.replays:
+                    scheduler.on_trial_result(machine, trial, flat_result)
+                if not entry.get("f"):
+                    search.on_trial_result(trial.trial_id, flat_result)
+            elif kind == "end":
+                failed = trial.status == Trial.ERROR
+                search.on_trial_complete(
+                    trial.trial_id, result=None if failed else _flat(trial), error=failed
+                )
+                if scheduler.replays and not failed:
+                    scheduler.on_trial_complete(machine, trial, _flat(trial))
+
+        replay = Replay(self.experiment.folder, witness)
+        start = replay.state.get("start")
+        if isinstance(search, BasicVariantGenerator):
+            search.set_begin_state(start)
+        _set_state(search, scheduler, replay.state)
+        replay.run()
+        assert self.resume is not None
+        for trial in replay.trials:
+            trial.experiment = self.experiment
+            _resumed(trial, self.resume)
+            machine.adopt(trial, known=scheduler.replays)
+        return start
+
+
+def _flat(trial: Trial) -> dict[str, Any]:
+    return flat(trial.last_result)
+
+
+def _resumed(trial: Trial, resume: ResumeConfig) -> None:
+    """What becomes of a trial of an earlier session."""
+    if trial.status == Trial.TERMINATED:
+        kind = resume.finished
+    elif trial.status == Trial.ERROR:
+        kind = resume.errored
+    else:
+        kind = resume.unfinished
+    folder = trial.folder
+    if kind is ResumeType.SKIP:
+        if not trial.is_finished():
+            trial.status = Trial.TERMINATED
+        return
+    with contextlib.suppress(FileNotFoundError):  # a trial that never started has no folder
+        folder.sweep({each.name for each in trial.kept})
+    if kind is ResumeType.RESTART:
+        for each in trial.kept:
+            folder.delete(each.name)
+        fresh = Trial(trial.trainable_name, trial_id=trial.trial_id)
+        for name in (
+            "kept",
+            "last_result",
+            "histories",
+            "results",
+            "num_failures",
+            "error_text",
+            "next_checkpoint",
+            "source",
+        ):
+            setattr(trial, name, getattr(fresh, name))
+    trial.kept = [each for each in trial.kept if folder.is_whole(each.name)]
+    trial.status = Trial.PENDING
+    trial.num_failures = 0
+
+
+def _snapshot(machine: Machine, start: Any) -> tuple[dict[str, Any], int]:
+    trials = [trial_state(trial) for trial in machine.trials]
+    state: dict[str, Any] = {"trials": trials, "start": start}
+    search: Any = machine.search_alg
+    if hasattr(search, "get_state"):
+        state["search"] = search.get_state()
+    searcher = getattr(search, "searcher", None)
+    if searcher is not None:
+        state["searcher"] = _saved(searcher)
+    if machine.scheduler_alg.replays:
+        state["scheduler"] = _saved(machine.scheduler_alg)
+    return state, len(trials) + sum(len(trial.kept) for trial in machine.trials)
+
+
+def _saved(what: Any) -> str | None:
+    """The state of a searcher or a scheduler as it saves itself; None if it cannot."""
+    handle, path = tempfile.mkstemp(prefix="tune-state-")
+    os.close(handle)
+    try:
+        what.save(path)
+        with open(path, "rb") as file:
+            return base64.b64encode(file.read()).decode()
+    except (NotImplementedError, TypeError, AttributeError, pickle.PicklingError):
+        return None
+    finally:
+        os.unlink(path)
+
+
+def _set_state(search: Any, scheduler: TrialScheduler, state: dict[str, Any]) -> None:
+    searcher = getattr(search, "searcher", None)
+    for what, saved in ((searcher, state.get("searcher")), (scheduler, state.get("scheduler"))):
+        if what is None or saved is None:
+            continue
+        handle, path = tempfile.mkstemp(prefix="tune-state-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(base64.b64decode(saved))
+            what.restore(path)
+        finally:
+            os.unlink(path)
+    if state.get("search") is not None and hasattr(search, "set_state"):
+        search.set_state(state["search"])
+
+
+# -- what was said, made into what is needed
+
+
+def search_of(config: TuneConfig, experiment: Experiment) -> SearchAlgorithm:
+    """The search algorithm for a config, told of metric, mode and space.
+
+    Raises:
+        ValueError: the space was given twice, has grids that the searcher cannot go through, or two limits contradict each other.
+        TypeError: `search_alg` is no searcher.
+    """
+    given = config.search_alg
+    most = config.max_concurrent_trials or 0
+    if isinstance(given, str):
+        given = create_searcher(given)
+    if given is None:
+        given = BasicVariantGenerator()
+    if isinstance(given, BasicVariantGenerator):
+        if most and given.max_concurrent and given.max_concurrent != most:
+            raise ValueError(
+                f"max_concurrent_trials={most} and BasicVariantGenerator(max_concurrent={given.max_concurrent}) "
+                "contradict each other; "
+                "give one of them"
+            )
+    elif isinstance(given, Searcher):
+        given = _limited(given, most)
+    elif not isinstance(given, SearchAlgorithm):
+        raise TypeError(
+            f"search_alg is a Searcher, a SearchAlgorithm, or the name of one, not {type(given).__name__}: {given!r:.80}"
+        )
+    search: SearchAlgorithm = given
+    _tell_properties(search, config, experiment)
+    search.add_configurations(experiment)
+    return search
+
+
+def _limited(given: Searcher, most: int) -> SearchAlgorithm:
+    if isinstance(given, ConcurrencyLimiter):
+        if most:
+            raise ValueError(
+                f"max_concurrent_trials={most} was given with a "
+                f"ConcurrencyLimiter(max_concurrent={given.max_concurrent}); give one of them"
+            )
+        return SearchGenerator(given)
+    return SearchGenerator(ConcurrencyLimiter(given, most) if most else given)
+
+
+def _tell_properties(search: SearchAlgorithm, config: TuneConfig, experiment: Experiment) -> None:
+    space = experiment.config
+    basic = isinstance(search, BasicVariantGenerator)
+    name = type(getattr(search, "searcher", search)).__name__
+    inner = getattr(search, "searcher", None)
+    while inner is not None and hasattr(inner, "searcher"):
+        inner = inner.searcher
+    if inner is not None:
+        name = type(inner).__name__
+    if not basic and variants.grids_of(space):
+        grids = ", ".join("/".join(map(str, path)) for path in variants.grids_of(space))
+        raise ValueError(
+            f"{name} cannot go through grids, and the space has grid_search for {grids}: use tune.choice there, "
+            "or leave search_alg out"
+        )
+    taken = search.set_search_properties(config.metric, config.mode, space, **experiment.public_spec)
+    if not taken and not basic and variants.has_open(space):
+        raise ValueError(
+            f"{name} has a search space, a metric or a mode of its own already, and another was given with "
+            "param_space or TuneConfig: "
+            "give each in one place"
+        )
+
+
+def _scheduler_of(config: TuneConfig) -> TrialScheduler:
+    given = config.scheduler
+    if isinstance(given, str):
+        given = create_scheduler(given)
+    if given is None:
+        given = FIFOScheduler()
+    if not isinstance(given, TrialScheduler):
+        raise TypeError(
+            f"scheduler is a TrialScheduler, or the name of one, not {type(given).__name__}: {given!r:.80}"
+        )
+    metric = config.metric if isinstance(config.metric, str) else None
+    mode = config.mode if isinstance(config.mode, str) else None
+    if not given.set_search_properties(metric, mode):
+        name = type(given).__name__
+        raise ValueError(
+            f"{name} has metric={given.metric!r} and mode={given._mode!r}, TuneConfig metric={metric!r} and "
+            f"mode={mode!r}: give each in "
+            "one place"
+        )
+    return given
+
+
+def _callbacks_of(run_config: RunConfig) -> list[Any]:
+    """The user's callbacks, and the loggers that are there by default."""
+    found = checked_callbacks(run_config.callbacks)
+    if os.environ.get("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS") == "1":
+        return found
+    for kind in (CSVLoggerCallback, JsonLoggerCallback, TBXLoggerCallback):
+        if not any(isinstance(each, kind) for each in found):
+            found.append(kind())
+    return found
+
+
+def _set_up(callbacks: Sequence[Any], experiment: Experiment, search: SearchAlgorithm) -> None:
+    stop = (
+        CombinedStopper(experiment.stopper)
+        if not isinstance(experiment.stopper, NoopStopper)
+        else experiment.stopper
+    )
+    for callback in callbacks:
+        callback.setup(stop=stop, num_samples=experiment.num_samples, total_num_samples=search.total_samples)

@@ -1,0 +1,483 @@
+"""A search as a pure machine: results come in, commands come out; searcher, scheduler and stopper are asked on the way.
+
+Schedulers know it as the tune controller: `get_trials`, `get_live_trials`, `stop_trial`, `pause_trial` and what else stands under
+"for schedulers".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from skate.train.storage.keeping import Kept, to_delete
+from skate.tune.error import UnknownMetricError
+from skate.tune.execution.commands import (
+    Advance,
+    Command,
+    Commit,
+    Delete,
+    Note,
+    Save,
+    Start,
+    Stop,
+    Tell,
+    Write,
+)
+from skate.tune.experiment.trial import Source, Trial, source_of
+from skate.tune.metrics import AUTO_KEYS, flat
+from skate.tune.schedulers.trial_scheduler import TrialScheduler
+from skate.tune.search.search_algorithm import SearchAlgorithm
+from skate.tune.stopper.stopper import NoopStopper, Stopper
+
+
+@dataclass
+class Settings:
+    """What the search goes by."""
+
+    metric: Any = None
+    mode: Any = None
+    fail_fast: bool | str = False
+    max_concurrent: int = 0
+    stamp: str = ""
+    strict_metrics: bool = True
+    name_creator: Callable[[Trial], str] | None = None
+    dirname_creator: Callable[[Trial], str] | None = None
+    hooks: frozenset[str] = frozenset()
+    #: Whether the trainable of a trial is a class, which can be saved at any time.
+    can_save: Callable[[Trial], bool] = field(default=lambda trial: False)
+
+
+class Machine:
+    """The state of a search.
+
+    Args:
+        search: makes trials.
+        scheduler: decides which go on.
+        stopper: ends trials, or all.
+        settings: what the search goes by.
+    """
+
+    def __init__(
+        self,
+        search: SearchAlgorithm,
+        scheduler: TrialScheduler,
+        stopper: Stopper | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.search_alg = search
+        self.scheduler_alg = scheduler
+        self.stopper = stopper or NoopStopper()
+        self.settings = settings or Settings()
+        self.trials: list[Trial] = []
+        self.by_id: dict[str, Trial] = {}
+        self.live: dict[str, Trial] = {}
+        self.ended = ""
+        self.resources: dict[str, float] = {}
+        self.error: Exception | None = None
+        self._fits: Callable[[Trial], bool] = lambda trial: True
+        self._commands: list[Command] = []
+        #: Checkpoints that other trials start from: (trial id, name) to the ids of those.
+        self._pins: dict[tuple[str, str], set[str]] = {}
+        #: Trials that start from what another is saving just now: its id to theirs.
+        self._awaiting: dict[str, list[Trial]] = {}
+        self._doomed: set[tuple[str, str]] = set()
+
+    # -- trials come and start
+
+    def adopt(self, trial: Trial, known: bool) -> None:
+        """Take in a trial of an earlier session; `known` if the scheduler has heard of it."""
+        self.trials.append(trial)
+        self.by_id[trial.trial_id] = trial
+        if not trial.is_finished():
+            self.live[trial.trial_id] = trial
+            if not known:
+                self.scheduler_alg.on_trial_add(self, trial)
+            if trial.source is not None and trial.source.trial_id != trial.trial_id:
+                self._pins.setdefault((trial.source.trial_id, trial.source.name), set()).add(trial.trial_id)
+
+    def _add(self) -> bool:
+        if self.ended or self.search_alg.is_finished():
+            return False
+        trial = self.search_alg.next_trial()
+        if trial is None:
+            return False
+        settings = self.settings
+        trial.name_with(settings.name_creator, settings.dirname_creator, settings.stamp)
+        number = len(self.trials)
+        self.trials.append(trial)
+        self.by_id[trial.trial_id] = trial
+        self.live[trial.trial_id] = trial
+        self._note("trial", trial, number=number)
+        self.scheduler_alg.on_trial_add(self, trial)
+        return True
+
+    def fill(self, fits: Callable[[Trial], bool]) -> Iterator[list[Command]]:
+        """Start what finds room, one trial at a time: `fits` is asked anew after each."""
+        self._fits = fits
+        while not self.ended:
+            most = self.settings.max_concurrent
+            if most and sum(each.status == Trial.RUNNING for each in self.live.values()) >= most:
+                break
+            trial = self.scheduler_alg.choose_trial_to_run(self)
+            if trial is None:
+                waiting = any(each.status == Trial.PENDING for each in self.live.values())
+                if waiting or not self._add():
+                    break
+                continue
+            if trial.trial_id not in self.live or trial.status == Trial.RUNNING:
+                break
+            self._start(trial)
+            yield self._taken()
+        if self._commands:
+            yield self._taken()
+
+    def _start(self, trial: Trial) -> None:
+        paused = trial.status == Trial.PAUSED
+        source = trial.source
+        if source is None and trial.latest is not None:
+            source = source_of(trial, trial.latest)
+        trial.status = Trial.RUNNING
+        self._note("start", trial)
+        if paused:
+            on_unpause = getattr(getattr(self.search_alg, "searcher", None), "on_unpause", None)
+            if on_unpause is not None:
+                on_unpause(trial.trial_id)
+        self._commands.append(Start(trial, source))
+        if source is not None:
+            self._tell("on_trial_restore", trial=trial)
+        self._tell("on_trial_start", trial=trial)
+
+    def stuck(self) -> list[Command]:
+        """Nothing runs and nothing starts: whatever the scheduler holds back goes on, or the search is over."""
+        paused = [
+            each for each in self.live.values() if each.status == Trial.PAUSED and not self._waits(each)
+        ]
+        unblock = getattr(self.scheduler_alg, "unblock", None)
+        if paused and unblock is not None:
+            unblock(self)
+        else:
+            for trial in paused:
+                self._start(trial)
+        return self._taken()
+
+    def _waits(self, trial: Trial) -> bool:
+        return any(trial in waiting for waiting in self._awaiting.values())
+
+    def is_finished(self) -> bool:
+        """Whether there is nothing left to do."""
+        return not self.live and (bool(self.ended) or self.search_alg.is_finished())
+
+    # -- results
+
+    def came(self, trial: Trial, result: dict[str, Any]) -> list[Command]:
+        """A trial has taken a step.
+
+        Raises:
+            UnknownMetricError: the result lacks a metric that is gone by.
+            TuneError: it lacks one that ends trials.
+        """
+        if trial.status != Trial.RUNNING:
+            return self._taken()
+        saved = result.pop("__saved__", None)
+        if result.pop("__duplicate__", False):
+            self._complete(
+                trial,
+                {**trial.last_result, **result} if not trial.results else trial.last_result,
+                unwind=False,
+            )
+            return self._taken()
+        result["config"] = trial.config
+        flat_result = flat(result)
+        self._check_metrics(trial, flat_result)
+        name = result.get("checkpoint_dir_name") or saved
+        if name is not None:
+            self._keep(trial, name, result)
+        trial.update_last_result(result)
+        stopped = self.stopper(trial.trial_id, result) or trial.should_stop(flat_result)
+        if stopped:
+            self._note_result(trial, result, name, last=True)
+            self._finish_well(trial, result, flat_result)
+            return self._taken()
+        decision = self.scheduler_alg.on_trial_result(self, trial, flat_result)
+        self._note_result(trial, result, name, last=decision == TrialScheduler.STOP)
+        if decision == TrialScheduler.STOP:
+            self._finish_well(trial, result, flat_result, by_scheduler=True)
+            return self._taken()
+        self.search_alg.on_trial_result(trial.trial_id, flat_result)
+        self._tell("on_trial_result", trial=trial, result=result)
+        if trial.status == Trial.RUNNING:
+            if decision == TrialScheduler.PAUSE:
+                self.pause_trial(trial)
+            elif decision == TrialScheduler.CONTINUE:
+                self._commands.append(Advance(trial))
+        return self._taken()
+
+    def _check_metrics(self, trial: Trial, result: dict[str, Any]) -> None:
+        if not self.settings.strict_metrics or result.get("done"):
+            return
+        asked: list[tuple[str, Any]] = [("TuneConfig", self.settings.metric)]
+        asked.append((type(self.scheduler_alg).__name__, self.scheduler_alg.metric))
+        asked.append(("the searcher", self.search_alg.metric))
+        for who, metrics in asked:
+            for metric in metrics if isinstance(metrics, (list, tuple)) else [metrics]:
+                if metric and metric not in result:
+                    known = sorted(
+                        name for name in result if name not in AUTO_KEYS and not name.startswith("config/")
+                    )
+                    raise UnknownMetricError(
+                        f"{who} goes by metric {metric!r}, which {trial} does not report; it reports: "
+                        f"{', '.join(known) or 'nothing of its own'} (and training_iteration, time_total_s)"
+                    )
+
+    def _note_result(self, trial: Trial, result: dict[str, Any], checkpoint: str | None, last: bool) -> None:
+        told = {name: value for name, value in result.items() if name not in ("config", "trial_id")}
+        entry: dict[str, Any] = {"e": "result", "id": trial.trial_id, "r": told}
+        if last:
+            entry["f"] = True
+        if checkpoint is not None:
+            entry["c"] = checkpoint
+        self._commands.append(Note(entry, durable=checkpoint is not None))
+        if checkpoint is not None:
+            self._prune(trial)
+
+    def _finish_well(
+        self, trial: Trial, result: dict[str, Any], flat_result: dict[str, Any], by_scheduler: bool = False
+    ) -> None:
+        result["done"] = flat_result["done"] = True
+        self._tell("on_trial_result", trial=trial, result=result)
+        if trial.checkpoint_at_end and self.settings.can_save(trial):
+            trial.saving += 1
+            self._commands.append(Save(trial))
+        self._complete(trial, result, unwind=True, by_scheduler=by_scheduler)
+
+    def _complete(
+        self, trial: Trial, result: dict[str, Any], unwind: bool, by_scheduler: bool = False
+    ) -> None:
+        trial.last_result = {
+            **result,
+            "done": True,
+            "config": trial.config,
+            "experiment_tag": trial.experiment_tag,
+        }
+        flat_result = flat(trial.last_result)
+        if by_scheduler:
+            self.scheduler_alg.on_trial_remove(self, trial)
+        else:
+            self.scheduler_alg.on_trial_complete(self, trial, flat_result)
+        self.search_alg.on_trial_complete(trial.trial_id, result=flat_result)
+        self._end(trial, Trial.TERMINATED)
+        self._commands.append(Stop(trial, unwind))
+        self._tell("on_trial_complete", trial=trial)
+
+    def _end(self, trial: Trial, status: str) -> None:
+        trial.status = status
+        self.live.pop(trial.trial_id, None)
+        self._unpin(trial)
+        self._note("end", trial, s=status)
+
+    def failed(self, trial: Trial, error: Exception, text: str) -> list[Command]:
+        """The process of a trial has failed: it starts again, or that was the end of it."""
+        if trial.status != Trial.RUNNING:
+            return self._taken()
+        trial.num_failures += 1
+        trial.error_text = text
+        trial.pickled_error = error
+        trial.saving = 0
+        again = trial.max_failures < 0 or trial.num_failures <= trial.max_failures
+        if again and not self.settings.fail_fast:
+            trial.status = Trial.PENDING
+            trial.source = source_of(trial, trial.latest) if trial.latest else trial.source
+            self._note("error", trial, text=text, again=True)
+            self._commands.append(Stop(trial, unwind=False))
+            self._tell("on_trial_recover", trial=trial)
+            return self._taken()
+        self._note("error", trial, text=text, again=False)
+        self.scheduler_alg.on_trial_error(self, trial)
+        self.search_alg.on_trial_complete(trial.trial_id, error=True)
+        self._end(trial, Trial.ERROR)
+        self._commands.append(Stop(trial, unwind=False))
+        self._tell("on_trial_error", trial=trial)
+        for waiting in self._awaiting.pop(trial.trial_id, []):
+            waiting.source = None
+        if self.settings.fail_fast:
+            if self.settings.fail_fast == "raise":
+                self.error = error
+            self._finish(f"{trial} has failed, and fail_fast={self.settings.fail_fast!r}")
+        return self._taken()
+
+    # -- checkpoints
+
+    def saved(self, trial: Trial, name: str | None) -> list[Command]:
+        """A class trainable was saved; None if there was nothing to save."""
+        trial.saving = max(0, trial.saving - 1)
+        if name is not None:
+            self._keep(trial, name, trial.last_result)
+            self._note("saved", trial, c=name, r=_progress(trial.last_result), durable=True)
+            self._prune(trial)
+            self._tell("on_trial_save", trial=trial)
+        for waiting in self._awaiting.pop(trial.trial_id, []):
+            self._set_source(waiting, source_of(trial, trial.latest) if trial.latest else None)
+            if waiting is not trial:
+                self._note("exploit", waiting, config=True, donor=trial.trial_id, source=True)
+        return self._taken()
+
+    def _keep(self, trial: Trial, name: str, metrics: dict[str, Any]) -> None:
+        index = int(name.rpartition("_")[2])
+        trial.next_checkpoint = max(trial.next_checkpoint, index + 1)
+        trial.kept = [each for each in trial.kept if each.name != name]
+        trial.kept.append(Kept(name, dict(metrics), index))
+        self._commands.append(Commit(trial, name, _progress(metrics)))
+        self._tell("on_checkpoint", trial=trial, checkpoint=name)
+
+    def _prune(self, trial: Trial) -> None:
+        """Let go of checkpoints, once the journal has the newest."""
+        if trial.source is not None:
+            self._unpin(trial)
+            trial.source = None
+        for each in to_delete(trial.kept, trial.checkpoint_config):
+            trial.kept.remove(each)
+            key = (trial.trial_id, each.name)
+            if self._pins.get(key):
+                self._doomed.add(key)
+            else:
+                self._delete(trial, each.name)
+
+    def _delete(self, trial: Trial, name: str) -> None:
+        self._note("deleted", trial, c=name)
+        self._commands.append(Delete(trial, name))
+
+    def _set_source(self, trial: Trial, source: Source | None) -> None:
+        self._unpin(trial)
+        trial.source = source
+        if source is not None and source.trial_id != trial.trial_id:
+            self._pins.setdefault((source.trial_id, source.name), set()).add(trial.trial_id)
+
+    def _unpin(self, trial: Trial) -> None:
+        source = trial.source
+        if source is None or source.trial_id == trial.trial_id:
+            return
+        key = (source.trial_id, source.name)
+        users = self._pins.get(key, set())
+        users.discard(trial.trial_id)
+        if not users:
+            self._pins.pop(key, None)
+            if key in self._doomed:
+                self._doomed.discard(key)
+                self._delete(self.by_id[source.trial_id], source.name)
+
+    # -- for schedulers
+
+    def get_trials(self) -> list[Trial]:
+        """All trials."""
+        return self.trials
+
+    def get_live_trials(self) -> list[Trial]:
+        """Those that have not ended."""
+        return list(self.live.values())
+
+    def get_trial(self, tid: str) -> Trial | None:
+        """The trial of an id."""
+        return self.by_id.get(tid)
+
+    def has_resources_for_trial(self, trial: Trial) -> bool:
+        """Whether a trial finds room now."""
+        return not self._waits(trial) and self._fits(trial)
+
+    def save_trial(self, trial: Trial) -> Kept | None:
+        """Have a trial saved; its newest checkpoint if that is there already, as with functions, which save themselves."""
+        if self.settings.can_save(trial) and trial.status == Trial.RUNNING:
+            trial.saving += 1
+            self._commands.append(Save(trial))
+            return None
+        return trial.latest
+
+    def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:
+        """Have a trial give up its process until it is chosen again."""
+        if trial.status != Trial.RUNNING:
+            return
+        if should_checkpoint and self.settings.can_save(trial):
+            trial.saving += 1
+            self._commands.append(Save(trial))
+            self._awaiting.setdefault(trial.trial_id, []).append(trial)
+        trial.status = Trial.PAUSED
+        self._note("pause", trial)
+        searcher = getattr(self.search_alg, "searcher", None)
+        if searcher is not None and hasattr(searcher, "on_pause"):
+            searcher.on_pause(trial.trial_id)
+        self._commands.append(Stop(trial, unwind=True))
+
+    def stop_trial(self, trial: Trial, error: bool = False) -> None:
+        """End a trial."""
+        if trial.is_finished():
+            return
+        ran = trial.status == Trial.RUNNING
+        if not ran:
+            self.scheduler_alg.on_trial_remove(self, trial)
+        self.search_alg.on_trial_complete(trial.trial_id, result=flat(trial.last_result) or None, error=error)
+        if trial.results:
+            trial.last_result = {**trial.last_result, "done": True, "experiment_tag": trial.experiment_tag}
+        self._end(trial, Trial.TERMINATED)
+        if ran:
+            self._commands.append(Stop(trial, unwind=True))
+        self._tell("on_trial_complete", trial=trial)
+
+    def exploit(self, trial: Trial, donor: Trial, config: dict[str, Any], tag: str) -> bool:
+        """Have a trial go on from another's newest checkpoint, with another configuration; False if there is no checkpoint."""
+        if not donor.saving and donor.latest is None:
+            return False
+        self.pause_trial(trial, should_checkpoint=False)
+        trial.config = config
+        trial.experiment_tag = tag
+        if donor.saving:
+            self._awaiting.setdefault(donor.trial_id, []).append(trial)
+            self._note("exploit", trial, config=True, donor=donor.trial_id)
+            return True
+        assert donor.latest is not None
+        self._set_source(trial, source_of(donor, donor.latest))
+        self._note("exploit", trial, config=True, donor=donor.trial_id, source=True)
+        return True
+
+    def total_resources(self) -> dict[str, float]:
+        """What the cluster has in all."""
+        return dict(self.resources)
+
+    def write_line(self, name: str, line: str) -> None:
+        """Append a line to a file in the folder of the search."""
+        self._commands.append(Write(name, line))
+
+    # -- the end
+
+    def finish(self, reason: str) -> list[Command]:
+        """End all trials."""
+        self._finish(reason)
+        return self._taken()
+
+    def _finish(self, reason: str) -> None:
+        self.ended = reason
+        self.search_alg.set_finished()
+        for trial in list(self.live.values()):
+            self.stop_trial(trial)
+
+    def check_stop_all(self) -> list[Command]:
+        """End all trials if the stopper says so."""
+        if not self.ended and self.stopper.stop_all():
+            self._finish(f"{type(self.stopper).__name__} has ended the search")
+        return self._taken()
+
+    # -- inside
+
+    def _note(self, kind: str, trial: Trial, durable: bool = False, **more: Any) -> None:
+        self._commands.append(Note({"e": kind, "id": trial.trial_id, **more}, durable))
+
+    def _tell(self, hook: str, **info: Any) -> None:
+        if hook in self.settings.hooks:
+            self._commands.append(Tell(hook, info))
+
+    def _taken(self) -> list[Command]:
+        found, self._commands = self._commands, []
+        return found
+
+
+def _progress(metrics: dict[str, Any]) -> dict[str, Any]:
+    return {name: metrics.get(name) for name in ("training_iteration", "time_total_s")}

@@ -1,0 +1,226 @@
+"""What a search is of: a trainable, the space, and what its trials have in common."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from skate.train.storage.run_folder import RunFolder
+from skate.tune.configs import CheckpointConfig
+from skate.tune.error import TuneError
+from skate.tune.experiment.trial import Trial
+from skate.tune.placement import request_of
+from skate.tune.registry import get_trainable, register_trainable
+from skate.tune.stopper.making import stopper_of
+from skate.tune.storage import default_storage
+from skate.tune.trainable.binding import name_of, resources_of
+from skate.tune.trainable.function import takes_config
+from skate.tune.trainable.trainable import Trainable
+
+
+class Experiment:
+    """A trainable with a search space, under a name.
+
+    Args:
+        name: of the folder that results go to.
+        run: a function of the configuration, a class that inherits from `Trainable`, or the name of a registered one.
+        stop: when trials end: {"training_iteration": 10}, a function of trial id and result, or a `Stopper`.
+        time_budget_s: seconds after which the search ends.
+        config: the space.
+        resources_per_trial: such as {"cpu": 2, "gpu": 0.5}.
+        num_samples: how often the space is drawn from.
+        storage_path, storage_filesystem: where the folder is.
+        checkpoint_config: which checkpoints of a trial are kept.
+        trial_name_creator, trial_dirname_creator: functions of a trial that name it, and its folder.
+        log_to_file: write what trials print to files in their folders.
+        max_failures: failures of one trial that are followed by another start.
+        restore: a checkpoint that all trials start from.
+        sync_config, export_formats, local_dir: taken for compatibility.
+
+    Raises:
+        TuneError, ValueError: an argument is not what it should be.
+    """
+
+    PUBLIC_KEYS = frozenset({"stop", "num_samples", "time_budget_s"})
+
+    def __init__(
+        self,
+        name: str,
+        run: Any,
+        *,
+        stop: Any = None,
+        time_budget_s: Any = None,
+        config: dict[str, Any] | None = None,
+        resources_per_trial: Any = None,
+        num_samples: int = 1,
+        storage_path: str | None = None,
+        storage_filesystem: Any = None,
+        sync_config: Any = None,
+        checkpoint_config: Any = None,
+        trial_name_creator: Any = None,
+        trial_dirname_creator: Any = None,
+        log_to_file: Any = False,
+        export_formats: Any = None,
+        max_failures: int = 0,
+        restore: str | None = None,
+        local_dir: str | None = None,
+    ) -> None:
+        if local_dir is not None:
+            raise DeprecationWarning("local_dir is no longer there; use storage_path")
+        if isinstance(checkpoint_config, Mapping):
+            checkpoint_config = CheckpointConfig(**checkpoint_config)
+        if config is not None and not isinstance(config, Mapping):
+            raise ValueError(f"the search space is a dict, not {type(config).__name__}: {config!r:.80}")
+        self.name = name
+        self.trainable = self._checked(run)
+        self.trainable_name = run if isinstance(run, str) else name_of(run)
+        self.config: dict[str, Any] = dict(config or {})
+        self.stopping_criterion, self.stopper = stopper_of(stop)
+        self.time_budget_s = time_budget_s
+        self.resources_per_trial = resources_per_trial
+        self.num_samples = num_samples
+        self.checkpoint_config: CheckpointConfig = checkpoint_config or CheckpointConfig()
+        self.trial_name_creator = trial_name_creator
+        self.trial_dirname_creator = trial_dirname_creator
+        self.log_to_file = log_to_file
+        self.max_failures = max_failures
+        self.restore = restore
+        self.storage_path, self.storage_filesystem = storage_path, storage_filesystem
+        self._folder: RunFolder | None = None
+        self._check_checkpoints()
+
+    @staticmethod
+    def _checked(run: Any) -> Any:
+        if isinstance(run, str):
+            return get_trainable(run)
+        is_class = inspect.isclass(run)
+        if not callable(run) or (is_class and not issubclass(run, Trainable)):
+            raise TuneError(
+                "a trainable is a function of the configuration, a class that inherits from ray.tune.Trainable, or a trainer of "
+                f"ray.train; not {type(run).__name__}: {run!r:.80}"
+            )
+        if not is_class:
+            takes_config(run)
+        return run
+
+    def _check_checkpoints(self) -> None:
+        config = self.checkpoint_config
+        if inspect.isclass(self.trainable):
+            return
+        asked = [name for name in ("checkpoint_frequency", "checkpoint_at_end") if getattr(config, name)]
+        if asked:
+            raise ValueError(
+                f"{asked[0]} is for class trainables; {self.trainable_name} is a function, which saves when it reports: "
+                "tune.report(metrics, checkpoint=...)"
+            )
+
+    @property
+    def folder(self) -> RunFolder:
+        """The folder of the search."""
+        if self._folder is None:
+            self._folder = RunFolder(
+                self.storage_path or default_storage(), self.name, self.storage_filesystem
+            )
+        return self._folder
+
+    @property
+    def path(self) -> str:
+        """The path of the search's folder."""
+        return self.folder.path
+
+    local_path = path
+    local_dir = path
+    remote_path = path
+    checkpoint_dir = path
+
+    @property
+    def run_identifier(self) -> str:
+        """The name of the trainable."""
+        return self.trainable_name
+
+    @property
+    def public_spec(self) -> dict[str, Any]:
+        """What searchers may know of it."""
+        return {
+            "stop": self.stopping_criterion,
+            "num_samples": self.num_samples,
+            "time_budget_s": self.time_budget_s,
+        }
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What trials are made of."""
+        return {"run": self.trainable_name, "config": self.config, **self.public_spec}
+
+    def trial(self, config: dict[str, Any], trial_id: str, tag: str, evaluated: dict[str, Any]) -> Trial:
+        """A trial of this search.
+
+        Raises:
+            ValueError: its resources are said in no way that is known.
+        """
+        own = resources_of(self.trainable, config)
+        asked = (
+            own
+            if own is not None and self.resources_per_trial is None
+            else request_of(self.resources_per_trial, config)
+        )
+        found = Trial(
+            self.trainable_name,
+            config=config,
+            trial_id=trial_id,
+            evaluated_params=evaluated,
+            experiment_tag=tag,
+            placement_group_factory=asked,
+            stopping_criterion=self.stopping_criterion,
+            checkpoint_config=self.checkpoint_config,
+            max_failures=self.max_failures,
+            experiment=self,
+        )
+        found.experiment_folder = self.folder
+        return found
+
+    @classmethod
+    def from_json(cls, name: str, spec: dict[str, Any]) -> Experiment:
+        """From a dict such as `run_experiments` takes: {"run": ..., "config": {...}, ...}.
+
+        Raises:
+            ValueError: there is no "run".
+        """
+        given = dict(spec)
+        if "run" not in given:
+            raise ValueError(
+                f"experiment {name!r} has no 'run': the trainable, or the name of a registered one"
+            )
+        return cls(name, given.pop("run"), **given)
+
+    @classmethod
+    def get_trainable_name(cls, run_object: Any) -> str:
+        """What trials of a trainable are called."""
+        return run_object if isinstance(run_object, str) else name_of(run_object)
+
+    @classmethod
+    def register_if_needed(cls, run_object: Any) -> str:
+        """Register a trainable under its own name; the name."""
+        name = cls.get_trainable_name(run_object)
+        if not isinstance(run_object, str):
+            register_trainable(name, run_object)
+        return name
+
+
+def experiments_of(given: Any) -> list[Experiment]:
+    """A list of experiments for one, a list, or a dict of them.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if isinstance(given, Experiment):
+        return [given]
+    if isinstance(given, Mapping):
+        return [
+            each if isinstance(each, Experiment) else Experiment.from_json(name, each)
+            for name, each in given.items()
+        ]
+    if isinstance(given, (list, tuple)) and all(isinstance(each, Experiment) for each in given):
+        return list(given)
+    raise ValueError(f"experiments are an Experiment, a list of them, or a dict by name; not {given!r:.80}")

@@ -1,0 +1,281 @@
+"""One trial: its configuration, how far it has come, and what it has reported."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from skate.train.checkpoint import Checkpoint
+from skate.train.storage.keeping import Kept, best_first
+from skate.train.storage.run_folder import RunFolder
+from skate.tune.configs import CheckpointConfig
+from skate.tune.error import TuneError
+from skate.tune.metrics import Histories, flat
+from skate.tune.placement import PlacementGroupFactory, request_of
+
+
+class Trial:
+    """One trial of a search.
+
+    Attributes:
+        trial_id: unique within its search.
+        config: the configuration; `evaluated_params` are the parts of it that were drawn.
+        status: PENDING, RUNNING, PAUSED, TERMINATED or ERROR.
+        last_result: the last result, an empty dict before the first.
+    """
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    TERMINATED = "TERMINATED"
+    ERROR = "ERROR"
+
+    def __init__(
+        self,
+        trainable_name: str,
+        *,
+        config: dict[str, Any] | None = None,
+        trial_id: str | None = None,
+        evaluated_params: dict[str, Any] | None = None,
+        experiment_tag: str = "",
+        placement_group_factory: PlacementGroupFactory | None = None,
+        stopping_criterion: Mapping[str, float] | None = None,
+        checkpoint_config: CheckpointConfig | None = None,
+        max_failures: int = 0,
+        experiment: Any = None,
+    ) -> None:
+        self.trainable_name = trainable_name
+        self.trial_id = trial_id or Trial.generate_id()
+        self.config = config or {}
+        self.evaluated_params = evaluated_params or {}
+        self.experiment_tag = experiment_tag
+        self.placement_group_factory = placement_group_factory or PlacementGroupFactory([{"CPU": 1}])
+        self.stopping_criterion = dict(stopping_criterion or {})
+        self.checkpoint_config = checkpoint_config or CheckpointConfig()
+        self.max_failures = max_failures
+        self.experiment = experiment
+        self.status = Trial.PENDING
+        self.custom_trial_name: str | None = None
+        self.relative_logdir = ""
+        self.experiment_folder: RunFolder | None = None
+        self.last_result: dict[str, Any] = {}
+        self.histories = Histories()
+        self.results = 0
+        self.num_failures = 0
+        self.error_text: str | None = None
+        self.pickled_error: Exception | None = None
+        self.start_time: float | None = None
+        #: Its checkpoints that are there, oldest first.
+        self.kept: list[Kept] = []
+        self.next_checkpoint = 0
+        #: Where it goes on from next: a checkpoint with how far that had come.
+        self.source: Source | None = None
+        #: Whether a save is under way whose name is not known yet.
+        self.saving = 0
+
+    # -- names
+
+    @classmethod
+    def generate_id(cls) -> str:
+        """An id that no other trial has."""
+        return uuid.uuid4().hex[:8]
+
+    def __str__(self) -> str:
+        return self.custom_trial_name or f"{self.trainable_name}_{self.trial_id}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def name_with(
+        self,
+        name_creator: Callable[[Any], str] | None,
+        dirname_creator: Callable[[Any], str] | None,
+        stamp: str,
+    ) -> None:
+        """Give the trial its name and the name of its folder.
+
+        Raises:
+            ValueError: the user's function gave no name, or one that no folder can have.
+        """
+        if name_creator is not None:
+            self.custom_trial_name = str(name_creator(self))
+        if dirname_creator is not None:
+            found = str(dirname_creator(self))
+            if not found or "/" in found:
+                raise ValueError(
+                    f"trial_dirname_creator gives the name of a folder, without a slash; it gave {found!r}"
+                )
+            self.relative_logdir = found
+            return
+        tag = self.experiment_tag
+        full = f"{self}_{tag}"[: 250 - len(stamp)].rstrip("_")
+        self.relative_logdir = f"{full}_{stamp}".replace("/", "_")
+
+    # -- where its files are
+
+    @property
+    def folder(self) -> RunFolder:
+        """The folder of the trial."""
+        top = self.experiment_folder
+        assert top is not None
+        found = RunFolder.__new__(RunFolder)  # resolved once, for the whole search
+        found.name, found.filesystem, found.root = self.relative_logdir, top.filesystem, top.path
+        found.path = f"{top.path}/{self.relative_logdir}"
+        return found
+
+    @property
+    def path(self) -> str | None:
+        """The path of the trial's folder."""
+        return self.folder.path if self.experiment_folder is not None and self.relative_logdir else None
+
+    local_path = path
+    logdir = path
+    local_dir = path
+
+    @property
+    def experiment_dir_name(self) -> str:
+        """The name of the search."""
+        return self.experiment_folder.name if self.experiment_folder else ""
+
+    # -- how far it has come
+
+    def is_finished(self) -> bool:
+        """Whether the trial has ended, well or not."""
+        return self.status in (Trial.TERMINATED, Trial.ERROR)
+
+    def set_status(self, status: str) -> None:
+        """Set the status."""
+        self.status = status
+
+    def set_config(self, config: dict[str, Any]) -> None:
+        """Give the trial another configuration."""
+        self.config = config
+
+    def set_experiment_tag(self, experiment_tag: str) -> None:
+        """Give the trial another tag."""
+        self.experiment_tag = experiment_tag
+
+    def update_resources(self, resources: Any) -> None:
+        """Have the trial ask for other resources when it starts next.
+
+        Raises:
+            ValueError: the trial runs.
+        """
+        if self.status == Trial.RUNNING:
+            raise ValueError(f"{self} runs, so its resources cannot be changed now; pause it first")
+        self.placement_group_factory = request_of(resources, self.config)
+
+    def should_stop(self, result: Mapping[str, Any]) -> bool:
+        """Whether a flat result meets what ends the trial.
+
+        Raises:
+            TuneError: the result has no such metric; those that it has are named.
+        """
+        if result.get("done"):
+            return True
+        for name, bound in self.stopping_criterion.items():
+            if name not in result:
+                known = ", ".join(
+                    sorted(each for each in result if each != "config" and not each.startswith("config/"))
+                )
+                raise TuneError(
+                    f"stop={{{name!r}: {bound}}} asks for a metric that {self} does not report; it reports: {known}"
+                )
+            if result[name] >= bound:
+                return True
+        return False
+
+    def update_last_result(self, result: dict[str, Any]) -> None:
+        """Take in a result."""
+        self.last_result = result
+        self.results += 1
+        self.histories.add(flat(result))
+
+    @property
+    def metric_analysis(self) -> dict[str, dict[str, float]]:
+        """Last, least, most and averages of each metric."""
+        return {name: history.as_dict() for name, history in self.histories.by_name.items()}
+
+    @property
+    def metric_n_steps(self) -> dict[str, dict[str, list[float]]]:
+        """The last five values and the last ten of each metric."""
+        return {
+            name: {"5": list(history.recent)[-5:], "10": list(history.recent)}
+            for name, history in self.histories.by_name.items()
+        }
+
+    @property
+    def has_reported_at_least_once(self) -> bool:
+        """Whether there is a result."""
+        return self.results > 0
+
+    # -- checkpoints
+
+    @property
+    def latest(self) -> Kept | None:
+        """The newest checkpoint."""
+        return max(self.kept, key=lambda each: each.index) if self.kept else None
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """The newest checkpoint."""
+        found = self.latest
+        return None if found is None else self.folder.checkpoint(found.name)
+
+    def has_checkpoint(self) -> bool:
+        """Whether there is a checkpoint."""
+        return bool(self.kept)
+
+    def ranked(self) -> list[Kept]:
+        """All checkpoints in the order of their age, or worst to best if they are ranked."""
+        config = self.checkpoint_config
+        if config.checkpoint_score_attribute is None:
+            return sorted(self.kept, key=lambda each: each.index)
+        return best_first(self.kept, config.checkpoint_score_attribute, config.checkpoint_score_order)[::-1]
+
+    @property
+    def checkpoint_freq(self) -> int:
+        """Iterations between checkpoints of a class trainable."""
+        return int(self.checkpoint_config.checkpoint_frequency or 0)
+
+    @property
+    def checkpoint_at_end(self) -> bool:
+        """Whether a class trainable saves a checkpoint at its end."""
+        return bool(self.checkpoint_config.checkpoint_at_end)
+
+    # -- errors
+
+    @property
+    def error_file(self) -> str | None:
+        """The path of the text of its errors, None if it had none."""
+        return f"{self.path}/error.txt" if self.error_text is not None else None
+
+    def get_error(self) -> Exception | None:
+        """The exception that ended the trial."""
+        return self.pickled_error or (TuneError(self.error_text) if self.error_text else None)
+
+    get_pickled_error = get_error
+
+
+class Source:
+    """A checkpoint that a trial starts from, of its own or of another trial's."""
+
+    __slots__ = ("iteration", "name", "time_total", "trial_id")
+
+    def __init__(self, trial_id: str, name: str, iteration: int, time_total: float) -> None:
+        self.trial_id, self.name, self.iteration, self.time_total = trial_id, name, iteration, time_total
+
+    def __repr__(self) -> str:
+        return f"Source({self.name} of {self.trial_id}, iteration {self.iteration})"
+
+
+def source_of(trial: Trial, kept: Kept) -> Source:
+    """The start from one of a trial's checkpoints."""
+    metrics = kept.metrics
+    return Source(
+        trial.trial_id,
+        kept.name,
+        int(metrics.get("training_iteration") or 0),
+        float(metrics.get("time_total_s") or 0.0),
+    )

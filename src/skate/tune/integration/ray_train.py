@@ -1,0 +1,31 @@
+"""What a run of Train reports, handed on to the trial that it runs in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.train.callback import UserCallback
+from skate.tune.trainable import session
+
+CHECKPOINT_PATH_KEY = "checkpoint_path"
+
+
+class TuneReportCallback(UserCallback):
+    """Give it to a trainer's `RunConfig(callbacks=[...])` when the trainer runs within a trial.
+
+    Raises:
+        RuntimeError: this is no trial.
+    """
+
+    def __init__(self) -> None:
+        if session.spec() is None:
+            raise RuntimeError(
+                "TuneReportCallback is for a trainer that runs within a trial of Tune; this process is none"
+            )
+
+    def after_report(self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Any) -> None:
+        """Report what rank 0 has reported, with the checkpoint."""
+        told = dict(metrics[0])
+        if checkpoint is not None:
+            told[CHECKPOINT_PATH_KEY] = checkpoint.path
+        session.report(told, checkpoint=checkpoint)

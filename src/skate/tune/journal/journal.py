@@ -1,0 +1,152 @@
+"""The journal of a search, and its snapshots.
+
+Entries are appended, so that a result costs the same however many there were. After many of them a snapshot of everything is
+written and the journal goes on in a new file, so that a search is restored from the last snapshot and what came after it.
+A snapshot is named last: a crash before leaves the one before and its whole journal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from skate.train.storage import filesystem as files
+from skate.train.storage.journal import Journal
+from skate.train.storage.run_folder import RunFolder
+from skate.tune.journal.encoding import as_json, plain
+
+#: A snapshot follows after so many entries at least.
+ENTRIES = 2000
+_STATE = re.compile(r"experiment_state-(\d+)\.json$")
+
+
+class _Lines(Journal):
+    """A journal that takes what JSON cannot hold in its own way."""
+
+    def append(self, entry: dict[str, Any], durable: bool = False) -> None:
+        """Enter something."""
+        if self._file is None or not self.folder.local:
+            super().append(json.loads(as_json(entry)), durable)
+            return
+        self._file.write(json.dumps(entry, default=plain).encode() + b"\n")
+        if durable:
+            os.fdatasync(self._file.fileno())
+
+
+class ExperimentJournal:
+    """What is written of a search.
+
+    Args:
+        folder: the folder of the search.
+        snapshot: gives everything as it is now, and how many parts that has.
+    """
+
+    def __init__(self, folder: RunFolder, snapshot: Callable[[], tuple[dict[str, Any], int]]) -> None:
+        self.folder = folder
+        self._snapshot = snapshot
+        self.generation = newest(folder)
+        self._lines: _Lines | None = None
+        self._entries = 0
+        self._enough = ENTRIES
+
+    def begin(self) -> None:
+        """Write the first snapshot of this session, and open a journal after it."""
+        self.take_snapshot()
+
+    def append(self, entry: dict[str, Any], durable: bool = False) -> None:
+        """Enter something; with `durable` it survives a crash of the machine, else one of the process."""
+        assert self._lines is not None
+        self._lines.append(entry, durable)
+        self._entries += 1
+
+    @property
+    def due(self) -> bool:
+        """Whether a snapshot should be taken."""
+        return self._entries >= self._enough
+
+    def take_snapshot(self) -> None:
+        """Write everything, and go on in a new journal."""
+        if self._lines is not None:
+            self._lines.close()
+        state, parts = self._snapshot()
+        self.generation += 1
+        written = {"version": 1, "time": time.time(), "generation": self.generation, **state}
+        files.write_bytes(
+            self.folder.filesystem, self.folder.at(state_name(self.generation)), as_json(written)
+        )
+        self._lines = _Lines(_folder_of(self.folder, self.generation))
+        if self.folder.local:
+            os.makedirs(self._lines.folder.path, exist_ok=True)
+        self._entries = 0
+        self._enough = max(ENTRIES, 3 * parts)  # so that snapshots stay a part of what entries cost
+        self._forget(self.generation - 1)
+
+    def _forget(self, before: int) -> None:
+        """Snapshots of before the last but one are of no use; their journals stay, they are the history."""
+        if self.folder.local:
+            for name in os.listdir(self.folder.path):
+                found = _STATE.match(name)
+                if found and int(found[1]) < before:
+                    os.unlink(self.folder.at(name))
+
+    def close(self) -> None:
+        """The session ends: one more snapshot, and nothing is open any more."""
+        self.take_snapshot()
+        assert self._lines is not None
+        self._lines.close()
+        self._lines = None
+
+    def abandon(self) -> None:
+        """Close the file, and write nothing more."""
+        if self._lines is not None:
+            self._lines.close()
+            self._lines = None
+
+
+def state_name(generation: int) -> str:
+    """The file name of a snapshot."""
+    return f"experiment_state-{generation:06d}.json"
+
+
+def _folder_of(folder: RunFolder, generation: int) -> RunFolder:
+    found = RunFolder.__new__(RunFolder)  # beside the search's folder, on the same filesystem
+    found.name, found.filesystem, found.root = f"journal-{generation:06d}", folder.filesystem, folder.path
+    found.path = f"{folder.path}/{found.name}"
+    return found
+
+
+def _names(folder: RunFolder) -> list[str]:
+    if folder.local:
+        try:
+            return os.listdir(folder.path)
+        except FileNotFoundError:
+            return []
+    from pyarrow import fs  # searches on local disks never pay for it
+
+    selector = fs.FileSelector(folder.path, allow_not_found=True)
+    return [info.base_name for info in folder.filesystem.get_file_info(selector)]
+
+
+def newest(folder: RunFolder) -> int:
+    """The number of the newest snapshot, 0 if there is none."""
+    return max((int(found[1]) for name in _names(folder) if (found := _STATE.match(name))), default=0)
+
+
+def read(folder: RunFolder) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+    """The newest snapshot and what was entered since; None if there is no search in the folder."""
+    generation = newest(folder)
+    if not generation:
+        return None
+    contents = files.read_bytes(folder.filesystem, folder.at(state_name(generation)))
+    return json.loads(contents or b"{}"), list(Journal(_folder_of(folder, generation)).entries())
+
+
+def all_entries(folder: RunFolder) -> Iterator[dict[str, Any]]:
+    """All that was ever entered, oldest first."""
+    numbers = sorted(int(name.rpartition("-")[2]) for name in _names(folder) if name.startswith("journal-"))
+    for number in numbers:
+        yield from Journal(_folder_of(folder, number)).entries()

@@ -1,0 +1,148 @@
+"""What a trial asks for: one bundle of resources, or several on a placement group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
+_LOWER = {"cpu": "CPU", "gpu": "GPU"}
+
+
+class PlacementGroupFactory:
+    """The bundles of a trial: the first is the trainable's own, the others are for what it starts.
+
+    Args:
+        bundles: such as `[{"CPU": 1}, {"CPU": 2, "GPU": 1}]`; with an empty first one the trainable itself asks for nothing.
+        strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
+
+    Raises:
+        ValueError: there is no bundle, an amount is negative or no number, or the strategy is another.
+    """
+
+    #: Whether a placement group holds the bundles; else they only count when it is decided what finds room.
+    reserves = True
+
+    def __init__(
+        self, bundles: list[dict[str, float]], strategy: str = "PACK", *args: Any, **kwargs: Any
+    ) -> None:
+        if not bundles:
+            raise ValueError(
+                "a trial has at least one bundle of resources, such as [{'CPU': 1}]; an empty list was given"
+            )
+        if strategy not in _STRATEGIES:
+            raise ValueError(f"strategy is one of {', '.join(_STRATEGIES)}, not {strategy!r}")
+        found = [_checked(bundle) for bundle in bundles]
+        self.head_bundle_is_empty = not found[0]
+        self._bundles = found[1:] if self.head_bundle_is_empty and len(found) > 1 else found
+        self._strategy = strategy
+        self._args, self._kwargs = args, kwargs
+
+    @property
+    def bundles(self) -> list[dict[str, float]]:
+        """The bundles that ask for something."""
+        return [dict(bundle) for bundle in self._bundles]
+
+    @property
+    def strategy(self) -> str:
+        """How the bundles are placed."""
+        return self._strategy
+
+    @property
+    def head(self) -> dict[str, float]:
+        """What the trainable itself asks for."""
+        return {} if self.head_bundle_is_empty else dict(self._bundles[0])
+
+    @property
+    def head_cpus(self) -> float:
+        """CPUs of the trainable itself."""
+        return self.head.get("CPU", 0.0)
+
+    @property
+    def required_resources(self) -> dict[str, float]:
+        """The sum over all bundles."""
+        found: dict[str, float] = {}
+        for bundle in self._bundles:
+            for name, amount in bundle.items():
+                found[name] = found.get(name, 0.0) + amount
+        return found
+
+    def __call__(self) -> Any:
+        """A placement group of the bundles."""
+        from skate.util.placement_group import placement_group  # few trials have one
+
+        return placement_group(self.bundles, self._strategy, *self._args, **self._kwargs)
+
+    to_placement_group = __call__
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, PlacementGroupFactory)
+            and self._bundles == other._bundles
+            and self._strategy == other._strategy
+            and self.head_bundle_is_empty == other.head_bundle_is_empty
+        )
+
+    def __hash__(self) -> int:
+        return hash((repr(self._bundles), self._strategy, self.head_bundle_is_empty))
+
+    def __repr__(self) -> str:
+        head = ", head_bundle_is_empty=True" if self.head_bundle_is_empty else ""
+        return f"PlacementGroupFactory(bundles={self._bundles}, strategy={self._strategy!r}{head})"
+
+
+class Counted(PlacementGroupFactory):
+    """Bundles that the trial gets for itself: a trainer starts its workers on a placement group of its own."""
+
+    reserves = False
+
+
+def _checked(bundle: Mapping[str, Any]) -> dict[str, float]:
+    if not isinstance(bundle, Mapping):
+        raise ValueError(f"a bundle is a dict of resources such as {{'CPU': 1}}, not {bundle!r:.80}")
+    found = {}
+    for name, amount in bundle.items():
+        if isinstance(amount, bool) or not isinstance(amount, (int, float)) or amount < 0:
+            raise ValueError(f"the amount of {name} in a bundle is a number of 0 or more, not {amount!r}")
+        if amount:
+            found[_LOWER.get(name, name)] = float(amount)
+    return found
+
+
+def resource_dict_to_pg_factory(spec: Mapping[str, Any] | None = None) -> PlacementGroupFactory:
+    """What `resources_per_trial={"cpu": 2, "gpu": 1}` and the like stand for; one CPU if nothing is asked for.
+
+    Raises:
+        ValueError: an amount is negative or no number.
+    """
+    given = dict(spec or {"cpu": 1})
+    extra = given.pop("custom_resources", None) or {}
+    both = sorted(name for name in _LOWER if name in given and _LOWER[name] in given)
+    if both:
+        raise ValueError(f"{both[0]!r} and {_LOWER[both[0]]!r} are the same resource; give it once")
+    given.update(extra)
+    return PlacementGroupFactory([given or {"CPU": 0}])
+
+
+Resources = PlacementGroupFactory | Mapping[str, Any] | Callable[[dict[str, Any]], Any] | None
+
+
+def request_of(resources: Resources, config: dict[str, Any]) -> PlacementGroupFactory:
+    """What a trial with a configuration asks for.
+
+    Raises:
+        ValueError: the resources are said in no way that is known.
+    """
+    if callable(resources) and not isinstance(resources, PlacementGroupFactory):
+        resources = resources(config)
+    if isinstance(resources, PlacementGroupFactory):
+        return resources
+    if resources is None or isinstance(resources, Mapping):
+        return resource_dict_to_pg_factory(resources)
+    scaling = getattr(resources, "total_resources", None)
+    if isinstance(scaling, dict):  # a ScalingConfig
+        return Counted([{}, dict(scaling)])
+    raise ValueError(
+        "resources are a dict such as {'cpu': 2, 'gpu': 1}, a PlacementGroupFactory, or a function of the configuration that "
+        f"returns one; not {type(resources).__name__}: {resources!r:.80}"
+    )

@@ -1,0 +1,314 @@
+"""Reporters: how a search goes, as a table."""
+
+from __future__ import annotations
+
+import html
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from skate.tune.experiment.trial import Trial
+from skate.tune.metrics import flat, number, users
+
+_BY_STATUS = (Trial.RUNNING, Trial.ERROR, Trial.PAUSED, Trial.PENDING, Trial.TERMINATED)
+
+
+class ProgressReporter:
+    """Subclass it and give an instance to `RunConfig(progress_reporter=...)`."""
+
+    def setup(
+        self,
+        start_time: float | None = None,
+        total_samples: int | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Called once, before anything else."""
+
+    def should_report(self, trials: list[Trial], done: bool = False) -> bool:
+        """Whether now is a time to report."""
+        return True
+
+    def report(self, trials: list[Trial], done: bool, *sys_info: str) -> None:
+        """Report."""
+        raise NotImplementedError(f"{type(self).__name__} has to define report()")
+
+
+class TuneReporterBase(ProgressReporter):
+    """What reporters that show a table have in common.
+
+    Args:
+        metric_columns, parameter_columns: names to show, or a dict of names to headings; found out by default.
+        total_samples: how many trials there will be.
+        max_progress_rows, max_error_rows: rows at most.
+        max_column_length: characters of a value at most.
+        max_report_frequency: seconds between two reports at least.
+        infer_limit: how many metrics are shown when none are named.
+        print_intermediate_tables: whether tables are shown before the end; by default in a terminal and in a notebook.
+        metric, mode: which trial is best.
+        sort_by_metric: best trials first.
+    """
+
+    def __init__(
+        self,
+        *,
+        metric_columns: Any = None,
+        parameter_columns: Any = None,
+        total_samples: int | None = None,
+        max_progress_rows: int = 20,
+        max_error_rows: int = 20,
+        max_column_length: int = 20,
+        max_report_frequency: int = 5,
+        infer_limit: int = 3,
+        print_intermediate_tables: bool | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        sort_by_metric: bool = False,
+    ) -> None:
+        self._metric_columns = _headings(metric_columns)
+        self._parameter_columns = _headings(parameter_columns)
+        self._total = total_samples
+        self._rows, self._error_rows, self._width = max_progress_rows, max_error_rows, max_column_length
+        self._every, self._infer = max_report_frequency, infer_limit
+        self._intermediate = print_intermediate_tables
+        self._metric, self._mode, self._sort = metric, mode, sort_by_metric
+        self._started = time.time()
+        self._last = 0.0
+
+    def setup(
+        self,
+        start_time: float | None = None,
+        total_samples: int | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Take what the search knows, where nothing was given."""
+        self._started = start_time or time.time()
+        self._total = self._total or total_samples
+        self._metric = self._metric or metric
+        self._mode = self._mode or mode
+
+    def set_search_properties(self, metric: str | None, mode: str | None) -> bool:
+        """Take metric and mode; False if there are some already."""
+        if self._metric and metric or self._mode and mode:
+            return False
+        self._metric, self._mode = metric or self._metric, mode or self._mode
+        return True
+
+    def set_total_samples(self, total_samples: int) -> None:
+        """How many trials there will be."""
+        self._total = total_samples
+
+    def set_start_time(self, timestamp: float | None = None) -> None:
+        """When the search began."""
+        self._started = timestamp or time.time()
+
+    def add_metric_column(self, metric: str, representation: str | None = None) -> None:
+        """Show a metric."""
+        self._metric_columns = {**(self._metric_columns or {}), metric: representation or metric}
+
+    def add_parameter_column(self, parameter: str, representation: str | None = None) -> None:
+        """Show a part of the configuration."""
+        self._parameter_columns = {**(self._parameter_columns or {}), parameter: representation or parameter}
+
+    def should_report(self, trials: list[Trial], done: bool = False) -> bool:
+        """At the end, and from time to time if tables are shown before."""
+        if done:
+            return True
+        return not (self._intermediate is False or time.time() - self._last < self._every)
+
+    # -- the table
+
+    def table(self, trials: Sequence[Trial]) -> tuple[list[str], list[list[str]]]:
+        """Headings and rows."""
+        metrics = self._metric_columns or {name: name for name in self._inferred(trials)}
+        parameters = self._parameter_columns or {name: name for name in _parameters(trials)}
+        headings = ["trial", "status", *parameters.values(), "iter", "time (s)", *metrics.values()]
+        rows = []
+        for trial in self._ordered(trials)[: self._rows]:
+            result, config = flat(trial.last_result), flat(trial.config)
+            values: list[Any] = [str(trial), trial.status]
+            values += [config.get(name) for name in parameters]
+            values += [result.get("training_iteration"), result.get("time_total_s")]
+            values += [result.get(name) for name in metrics]
+            rows.append([self._shown(value) for value in values])
+        return headings, rows
+
+    def _shown(self, value: Any) -> str:
+        if value is None:
+            return ""
+        text = f"{value:.5g}" if isinstance(value, float) else str(value)
+        return text if len(text) <= self._width + 12 else "..." + text[-self._width :]
+
+    def _ordered(self, trials: Sequence[Trial]) -> list[Trial]:
+        metric = self._metric
+        if self._sort and metric:
+            sign = -1.0 if self._mode == "max" else 1.0
+
+            def key(trial: Trial) -> tuple[bool, float]:
+                value = number(flat(trial.last_result).get(metric))
+                return (value is None, sign * (value or 0.0))
+
+            return sorted(trials, key=key)
+        return sorted(trials, key=lambda trial: _BY_STATUS.index(trial.status))
+
+    def _inferred(self, trials: Sequence[Trial]) -> list[str]:
+        found: Counter[str] = Counter()
+        for trial in trials:
+            found.update(
+                name for name, value in flat(users(trial.last_result)).items() if number(value) is not None
+            )
+        names = [name for name, _ in found.most_common() if name != self._metric][: self._infer]
+        return ([self._metric] if self._metric else []) + names
+
+    def summary(self, trials: Sequence[Trial]) -> str:
+        """How many trials there are of each status, and the best so far, in a line or two."""
+        counts = Counter(trial.status for trial in trials)
+        of = f" of {self._total}" if self._total and self._total < 2**31 else ""
+        parts = ", ".join(f"{counts[status]} {status.lower()}" for status in _BY_STATUS if counts[status])
+        line = f"{len(trials)}{of} trials: {parts or 'none'}; {time.time() - self._started:.0f} s"
+        best = self._best(trials)
+        return line if best is None else f"{line}\n{best}"
+
+    def _best(self, trials: Sequence[Trial]) -> str | None:
+        if not self._metric or not self._mode:
+            return None
+        known = [
+            (h.last, t)
+            for t in trials
+            if (h := t.histories.by_name.get(self._metric)) is not None and h.last == h.last
+        ]
+        if not known:
+            return None
+        value, trial = (max if self._mode == "max" else min)(known, key=lambda each: each[0])
+        return f"best: {trial} with {self._metric}={value:.5g} and {flat(trial.evaluated_params or trial.config)}"
+
+    def errors(self, trials: Sequence[Trial]) -> str:
+        """Which trials have failed, and where their errors are."""
+        failed = [trial for trial in trials if trial.error_text]
+        lines = [
+            f"  {trial}: {trial.num_failures} failures, {trial.error_file}"
+            for trial in failed[: self._error_rows]
+        ]
+        return "\n".join([f"{len(failed)} trials with errors:", *lines]) if failed else ""
+
+    def as_text(self, trials: Sequence[Trial]) -> str:
+        """Everything as plain text."""
+        headings, rows = self.table(trials)
+        widths = [max(len(row[at]) for row in [headings, *rows]) for at in range(len(headings))]
+        lines = [self.summary(trials)]
+        for row in [headings, ["-" * width for width in widths], *rows]:
+            lines.append(
+                "  ".join(value.ljust(width) for value, width in zip(row, widths, strict=True)).rstrip()
+            )
+        if len(trials) > self._rows:
+            lines.append(f"... and {len(trials) - self._rows} more")
+        return "\n".join([*lines, *filter(None, [self.errors(trials)])])
+
+    def as_rich(self, trials: Sequence[Trial]) -> Any:
+        """Everything for rich to show.
+
+        Raises:
+            ImportError: rich is not installed.
+        """
+        from rich.console import Group  # searches that show nothing do without
+        from rich.table import Table
+        from rich.text import Text
+
+        headings, rows = self.table(trials)
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for heading in headings:
+            table.add_column(heading)
+        for row in rows:
+            table.add_row(*(Text(value) for value in row))
+        return Group(
+            *(Text(part) for part in [self.summary(trials)]), table, *filter(None, [self.errors(trials)])
+        )
+
+    def look(self, trials: list[Trial], done: bool) -> None:
+        """Report if it is time to."""
+        if self.should_report(trials, done):
+            self._last = time.time()
+            self.report(trials, done)
+
+
+class CLIReporter(TuneReporterBase):
+    """Prints tables."""
+
+    def report(self, trials: list[Trial], done: bool, *sys_info: str) -> None:
+        """Print the table."""
+        print("\n".join([self.as_text(trials), *sys_info]) + "\n", flush=True)
+
+
+class JupyterNotebookReporter(TuneReporterBase):
+    """Shows the table in a notebook; with `overwrite` it takes the place of the one before."""
+
+    def __init__(self, *, overwrite: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._overwrite = overwrite
+        self._handle: Any = None
+
+    def report(self, trials: list[Trial], done: bool, *sys_info: str) -> None:
+        """Show the table."""
+        self.display("\n".join([self.as_text(trials), *sys_info]))
+
+    def display(self, string: str) -> None:
+        """Show a text."""
+        try:
+            from IPython.display import HTML, display  # a notebook has it
+        except ImportError:
+            print(string)
+            return
+        shown = HTML(f"<pre>{html.escape(string)}</pre>")
+        if self._overwrite and self._handle is not None:
+            self._handle.update(shown)
+        else:
+            self._handle = display(shown, display_id=True)
+
+
+class LiveReporter(TuneReporterBase):
+    """A table that stays in its place in a terminal, by rich."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(max_report_frequency=1, **kwargs)
+        self._live: Any = None
+
+    def report(self, trials: list[Trial], done: bool, *sys_info: str) -> None:
+        """Show the table as it is now."""
+        from rich.live import Live  # searches that show nothing do without
+
+        if self._live is None:
+            self._live = Live(auto_refresh=False, transient=False)
+            self._live.start()
+        self._live.update(self.as_rich(trials), refresh=True)
+        if done:
+            self._live.stop()
+
+
+def _headings(given: Any) -> dict[str, str] | None:
+    if given is None:
+        return None
+    return dict(given) if isinstance(given, dict) else {name: name for name in given}
+
+
+def _parameters(trials: Sequence[Trial]) -> list[str]:
+    found: dict[str, None] = {}
+    for trial in list(trials)[:50]:
+        found.update(dict.fromkeys(flat(trial.evaluated_params)))
+    return list(found)[:6]
+
+
+def in_terminal() -> bool:
+    """Whether what is printed goes to a person's terminal."""
+    return bool(getattr(sys.stdout, "isatty", lambda: False)())
+
+
+def in_notebook() -> bool:
+    """Whether this is a notebook."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return type(shell).__name__ == "ZMQInteractiveShell"

@@ -1,0 +1,77 @@
+"""Trainables and environments by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from skate.tune.error import TuneError
+
+_TRAINABLES: dict[str, Any] = {}
+_ENVIRONMENTS: dict[str, Callable[..., Any]] = {}
+
+
+def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
+    """Give a trainable a name that `Tuner` and `tune.run` know it by.
+
+    Args:
+        name: the name.
+        trainable: a function of the configuration, or a class that inherits from `Trainable`.
+        warn: taken for compatibility.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    from skate.tune.trainable.trainable import Trainable  # it asks this module for names
+
+    is_class = inspect.isclass(trainable)
+    if not isinstance(name, str):
+        raise TypeError(f"a trainable is registered by a name, not {type(name).__name__}: {name!r:.80}")
+    if not callable(trainable) or (is_class and not issubclass(trainable, Trainable)):
+        raise TypeError(
+            "a trainable is a function of the configuration or a class that inherits from ray.tune.Trainable, "
+            f"not {trainable!r:.80}"
+        )
+    _TRAINABLES[name] = trainable
+
+
+def get_trainable(name: str) -> Any:
+    """The trainable of a name.
+
+    Raises:
+        TuneError: there is none; those that there are are named.
+    """
+    if name not in _TRAINABLES:
+        known = ", ".join(sorted(_TRAINABLES)) or "none"
+        raise TuneError(
+            f"no trainable is registered as {name!r}; registered are: {known}. Use tune.register_trainable"
+        )
+    return _TRAINABLES[name]
+
+
+def trainable_exists(name: str) -> bool:
+    """Whether a trainable has the name."""
+    return name in _TRAINABLES
+
+
+def register_env(name: str, env_creator: Callable[..., Any]) -> None:
+    """Give a function that makes environments a name.
+
+    Raises:
+        TypeError: it is no function.
+    """
+    if not callable(env_creator):
+        raise TypeError(
+            f"an environment is registered with a function that makes it, not {env_creator!r:.80}"
+        )
+    _ENVIRONMENTS[name] = env_creator
+
+
+def get_env(name: str) -> Callable[..., Any]:
+    """The function that was registered for an environment.
+
+    Raises:
+        KeyError: there is none of that name.
+    """
+    return _ENVIRONMENTS[name]

@@ -1,0 +1,1 @@
+"""How a search goes, shown while it runs."""

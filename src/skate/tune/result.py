@@ -1,0 +1,121 @@
+"""What a trial has come to, and the names of what every result has."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+from skate.train import result as train_results
+from skate.train.storage import filesystem as files
+from skate.train.storage.run_folder import RunFolder
+from skate.tune.metrics import flat, users
+
+TRAINING_ITERATION = "training_iteration"
+TIME_TOTAL_S = "time_total_s"
+TIME_THIS_ITER_S = "time_this_iter_s"
+TIMESTEPS_TOTAL = "timesteps_total"
+TIMESTEPS_THIS_ITER = "timesteps_this_iter"
+DONE = "done"
+CONFIG_PREFIX = "config"
+DEFAULT_METRIC = "_metric"
+TRIAL_ID = "trial_id"
+PID = "pid"
+HOSTNAME = "hostname"
+NODE_IP = "node_ip"
+EXPERIMENT_TAG = "experiment_tag"
+SHOULD_CHECKPOINT = "should_checkpoint"
+
+
+@dataclass
+class Result(train_results.Result):
+    """The end of a trial.
+
+    Attributes:
+        metrics: its last result, with what is added to all; an empty dict if it reported nothing.
+        checkpoint: its last checkpoint, None if it has none.
+        error: why it failed, None if it did not.
+        path: its folder.
+        metrics_dataframe: all its results, one a row; read when asked for.
+        best_checkpoints: (checkpoint, metrics) of those that are kept.
+    """
+
+    @property
+    def config(self) -> Any:
+        """The configuration of the trial."""
+        return (self.metrics or {}).get("config")
+
+    @classmethod
+    def from_path(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> Result:
+        """The result of a trial from its folder.
+
+        Raises:
+            RuntimeError: there is no folder of a trial at that path.
+        """
+        given = os.fspath(path).rstrip("/")
+        parent, _, name = given.rpartition("/")
+        folder = RunFolder(parent or ".", name, storage_filesystem)
+        rows = rows_of(folder)
+        error = files.read_bytes(folder.filesystem, folder.at("error.pkl"))
+        if (
+            not rows
+            and error is None
+            and files.read_bytes(folder.filesystem, folder.at("params.json")) is None
+        ):
+            raise RuntimeError(f"there is no trial at {given!r}: the folder has no result.json")
+        kept = {row["checkpoint_dir_name"]: row for row in rows if row.get("checkpoint_dir_name")}
+        there = [
+            (folder.checkpoint(each), row) for each, row in sorted(kept.items()) if folder.is_whole(each)
+        ]
+        return cls(
+            metrics=rows[-1] if rows else {},
+            checkpoint=there[-1][0] if there else None,
+            error=pickle.loads(error) if error is not None else None,
+            path=folder.path,
+            metrics_dataframe=rows,
+            best_checkpoints=there,
+            _storage_filesystem=folder.filesystem,
+        )
+
+    def __repr__(self) -> str:
+        where = "local" if self._storage_filesystem is None else self._storage_filesystem.type_name
+        shown = [f"metrics={users(self.metrics or {})!r}", f"path={self.path!r}", f"filesystem={where!r}"]
+        shown.append(f"checkpoint={self.checkpoint!r}")
+        if self.error is not None:
+            shown.insert(0, f"error={type(self.error).__name__!r}")
+        return "Result(\n  " + ",\n  ".join(shown) + "\n)"
+
+
+def rows_of(folder: RunFolder) -> list[dict[str, Any]]:
+    """All results of a trial from its folder, oldest first."""
+    found = []
+    for line in (files.read_bytes(folder.filesystem, folder.at("result.json")) or b"").splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:  # cut by a crash
+            continue
+    return found
+
+
+class _Rows:
+    """Reads the table of results when somebody looks: pandas takes 300 ms to load."""
+
+    def __get__(self, result: Any, owner: Any) -> Any:
+        if result is None:
+            return None
+        found = result.__dict__.get("_frame")
+        if isinstance(found, RunFolder):
+            found = rows_of(found)
+        if isinstance(found, list):
+            import pandas as pd  # see above
+
+            found = result.__dict__["_frame"] = pd.DataFrame([flat(row) for row in found])
+        return found
+
+    def __set__(self, result: Any, value: Any) -> None:
+        result.__dict__["_frame"] = value
+
+
+Result.metrics_dataframe = _Rows()

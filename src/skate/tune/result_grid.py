@@ -1,0 +1,131 @@
+"""The results of a search, one a trial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from skate.train.checkpoint import Checkpoint
+from skate.train.storage import filesystem as files
+from skate.tune.analysis import ExperimentAnalysis
+from skate.tune.experiment.trial import Trial
+from skate.tune.result import Result
+
+
+class ResultGrid:
+    """A sequence of `Result`s, with the best among them."""
+
+    def __init__(self, experiment_analysis: ExperimentAnalysis) -> None:
+        self._experiment_analysis = experiment_analysis
+        self._made: dict[int, Result] = {}
+
+    @property
+    def experiment_path(self) -> str:
+        """The folder of the search."""
+        return self._experiment_analysis.experiment_path
+
+    @property
+    def filesystem(self) -> Any:
+        """The pyarrow filesystem that the folder is on."""
+        return Checkpoint(self.experiment_path, self._experiment_analysis._folder.filesystem).filesystem
+
+    def get_best_result(
+        self,
+        metric: str | None = None,
+        mode: str | None = None,
+        scope: str = "last",
+        filter_nan_and_inf: bool = True,
+    ) -> Result:
+        """The result of the trial whose metric is the largest ("max") or smallest ("min").
+
+        Args:
+            metric, mode: those of TuneConfig by default.
+            scope: "last", "avg", "last-5-avg", "last-10-avg", or "all" for the best that a trial has ever reported.
+            filter_nan_and_inf: leave out trials whose value is no finite number.
+
+        Raises:
+            ValueError: no trial reports the metric; those that are reported are named.
+            RuntimeError: no trial has a finite number for it.
+        """
+        best = self._experiment_analysis.get_best_trial(metric, mode, scope, filter_nan_and_inf)
+        if best is None:
+            asked = metric or self._experiment_analysis.default_metric
+            failed = f"; {self.num_errors} of {len(self)} trials failed" if self.num_errors else ""
+            raise RuntimeError(
+                f"no trial has reported a finite number for {asked!r}{failed}. See ResultGrid.errors"
+            )
+        return self._result(best)
+
+    def get_dataframe(self, filter_metric: str | None = None, filter_mode: str | None = None) -> Any:
+        """One row a trial: its last result, or the one in which a metric was best."""
+        return self._experiment_analysis.dataframe(filter_metric, filter_mode)
+
+    def __len__(self) -> int:
+        return len(self._experiment_analysis.trials)
+
+    def __getitem__(self, i: int) -> Result:
+        trials = self._experiment_analysis.trials
+        if not -len(trials) <= i < len(trials):
+            raise IndexError(f"there are {len(trials)} results; {i} is none of them")
+        return self._result(trials[i])
+
+    def __iter__(self) -> Iterator[Result]:
+        for trial in self._experiment_analysis.trials:
+            yield self._result(trial)
+
+    @property
+    def errors(self) -> list[Exception]:
+        """The errors of the trials that have failed."""
+        return [result.error for result in self if result.error is not None]
+
+    @property
+    def num_errors(self) -> int:
+        """How many trials have failed."""
+        return sum(trial.status == Trial.ERROR for trial in self._experiment_analysis.trials)
+
+    @property
+    def num_terminated(self) -> int:
+        """How many trials have ended well."""
+        return sum(trial.status == Trial.TERMINATED for trial in self._experiment_analysis.trials)
+
+    def _result(self, trial: Trial) -> Result:
+        found = self._made.get(id(trial))
+        if found is None:
+            found = self._made[id(trial)] = result_of(trial)
+        return found
+
+    def __repr__(self) -> str:
+        inner = ",\n".join("  " + repr(result).replace("\n", "\n  ") for result in self)
+        return f"ResultGrid<[\n{inner}\n]>" if inner else "ResultGrid<[]>"
+
+
+def result_of(trial: Trial) -> Result:
+    """The result of a trial."""
+    folder = trial.folder
+    kept = trial.ranked()
+    error = trial.get_error() if trial.status == Trial.ERROR else None
+    if trial.status == Trial.ERROR and trial.pickled_error is None:
+        error = _pickled(trial) or error
+    latest = trial.checkpoint
+    return Result(
+        metrics=trial.last_result,
+        checkpoint=latest,
+        error=error,  # type: ignore[arg-type]  # whatever the trial raised
+        path=folder.path,
+        metrics_dataframe=folder,
+        best_checkpoints=[(folder.checkpoint(each.name), each.metrics) for each in kept],
+        _storage_filesystem=folder.filesystem,
+    )
+
+
+def _pickled(trial: Trial) -> Exception | None:
+    import pickle  # trials of earlier sessions only
+
+    contents = files.read_bytes(trial.folder.filesystem, trial.folder.at("error.pkl"))
+    if contents is None:
+        return None
+    try:
+        found: Exception = pickle.loads(contents)
+        return found
+    except Exception:  # a class of the program that wrote it may not be there
+        return None

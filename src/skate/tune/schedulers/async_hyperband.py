@@ -1,0 +1,136 @@
+"""ASHA: trials are ended at rungs unless they are among the best there so far (Li et al., "A System for Massively Parallel
+Hyperparameter Tuning", MLSys 2020)."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+from skate.tune.experiment.trial import Trial
+from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
+
+
+class AsyncHyperBandScheduler(FIFOScheduler):
+    """Ends a trial at a rung unless it is within the best 1/`reduction_factor` of those that have come to the rung.
+
+    Args:
+        time_attr: the metric that says how far a trial is.
+        metric, mode: by which trials are compared; those of TuneConfig by default.
+        max_t: trials end here in any case, unless `stop_last_trials` is False.
+        grace_period: the first rung.
+        reduction_factor: rungs are this factor apart.
+        brackets: how many sequences of rungs, each beginning one rung later; a trial is put into one at random.
+        stop_last_trials: whether trials end at `max_t`.
+
+    Raises:
+        ValueError: an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        time_attr: str = "training_iteration",
+        metric: str | None = None,
+        mode: str | None = None,
+        max_t: int = 100,
+        grace_period: int = 1,
+        reduction_factor: float = 4,
+        brackets: int = 1,
+        stop_last_trials: bool = True,
+    ) -> None:
+        self._check_mode(mode)
+        if not max_t > 0:
+            raise ValueError(f"max_t is more than 0, not {max_t!r}")
+        if not 0 < grace_period <= max_t:
+            raise ValueError(f"grace_period is more than 0 and at most max_t={max_t}, not {grace_period!r}")
+        if not reduction_factor > 1:
+            raise ValueError(f"reduction_factor is more than 1, not {reduction_factor!r}")
+        if isinstance(brackets, bool) or not isinstance(brackets, int) or brackets < 1:
+            raise ValueError(f"brackets is at least 1, not {brackets!r}")
+        self._metric, self._mode = metric, mode
+        self._time_attr, self._max_t = time_attr, max_t
+        self._reduction_factor = reduction_factor
+        self._stop_last_trials = stop_last_trials
+        self._brackets = [
+            Bracket(grace_period, max_t, reduction_factor, each, stop_last_trials) for each in range(brackets)
+        ]
+        self._bracket_of: dict[str, Bracket] = {}
+        self._num_stopped = 0
+        self._random = random.Random(0)
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        """Put a trial into a bracket; smaller ones take more."""
+        weights = [math.exp(len(bracket.rungs)) for bracket in self._brackets]
+        self._bracket_of[trial.trial_id] = self._random.choices(self._brackets, weights)[0]
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """End a trial that is at a rung and not among the best there."""
+        if self._time_attr not in result or (self._metric or "_metric") not in result:
+            return TrialScheduler.CONTINUE
+        if self._stop_last_trials and result[self._time_attr] >= self._max_t:
+            self._num_stopped += 1
+            return TrialScheduler.STOP
+        bracket = self._bracket_of[trial.trial_id]
+        if bracket.passes(trial.trial_id, result[self._time_attr], self._goodness(result)):
+            return TrialScheduler.CONTINUE
+        self._num_stopped += 1
+        return TrialScheduler.STOP
+
+    def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+        """The last result counts at its rung as well."""
+        bracket = self._bracket_of.pop(trial.trial_id, None)
+        if bracket is not None and self._time_attr in result and (self._metric or "_metric") in result:
+            bracket.passes(trial.trial_id, result[self._time_attr], self._goodness(result))
+
+    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
+        """A trial is gone."""
+        self._bracket_of.pop(trial.trial_id, None)
+
+    def debug_string(self) -> str:
+        """How many trials were ended, and what the rungs ask for."""
+        lines = [f"Using {type(self).__name__}: {self._num_stopped} trials ended"]
+        return "\n".join([*lines, *(bracket.debug_string() for bracket in self._brackets)])
+
+
+class Bracket:
+    """A sequence of rungs, the highest first, with what was recorded at each."""
+
+    def __init__(self, first: int, last: int, factor: float, skipped: int, stop_last: bool) -> None:
+        self.factor = factor
+        count = int(math.log(last / first) / math.log(factor) - skipped + 1 + 1e-9)
+        self.rungs: list[tuple[float, dict[str, float]]] = [
+            (first * factor ** (each + skipped), {}) for each in reversed(range(max(0, count)))
+        ]
+
+    def cutoff(self, recorded: dict[str, float]) -> float | None:
+        """What a trial has to have at a rung; None while nobody was there."""
+        if not recorded:
+            return None
+        return _percentile(sorted(recorded.values()), 1 - 1 / self.factor)
+
+    def passes(self, trial_id: str, at: float, value: float) -> bool:
+        """Whether a trial goes on from where it is; it is recorded at the highest rung that it has come to."""
+        for milestone, recorded in self.rungs:
+            if at < milestone or trial_id in recorded:
+                continue
+            cutoff = self.cutoff(recorded)
+            recorded[trial_id] = value
+            return cutoff is None or value >= cutoff
+        return True
+
+    def debug_string(self) -> str:
+        """What each rung asks for."""
+        return "Bracket: " + " | ".join(
+            f"iteration {at:g}: {self.cutoff(recorded)}" for at, recorded in self.rungs
+        )
+
+
+def _percentile(values: list[float], fraction: float) -> float:
+    """Linear between neighbours."""
+    at = fraction * (len(values) - 1)
+    low = math.floor(at)
+    high = min(low + 1, len(values) - 1)
+    return values[low] + (values[high] - values[low]) * (at - low)
+
+
+ASHAScheduler = AsyncHyperBandScheduler

@@ -1,0 +1,91 @@
+"""Changing a configuration a little, as population based training does. Draws from the module `random`, so
+that it can be seeded."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from skate.tune.space.domain import Domain
+
+
+def drawn(distribution: Any) -> Any:
+    """A value from what may be given for one: a domain, a list, a function."""
+    if isinstance(distribution, Domain):
+        return distribution.sample()
+    if isinstance(distribution, Mapping):
+        return {name: drawn(each) for name, each in distribution.items()}
+    if isinstance(distribution, Sequence):
+        return random.choice(list(distribution))
+    return distribution()
+
+
+def explored(
+    config: Mapping[str, Any],
+    mutations: Mapping[str, Any],
+    resample_probability: float,
+    factors: tuple[float, float],
+    custom: Callable[[dict[str, Any]], dict[str, Any]] | None,
+) -> dict[str, Any]:
+    """A configuration with each part either drawn anew, or moved: numbers by a factor, members of a list to a neighbour.
+
+    Raises:
+        TypeError: the user's function returned no configuration.
+    """
+    found = dict(config)
+    for name, distribution in mutations.items():
+        if isinstance(distribution, Mapping):
+            found[name] = explored(config[name], distribution, resample_probability, factors, None)
+        else:
+            found[name] = _moved(config[name], distribution, resample_probability, factors)
+    if custom is not None:
+        found = custom(found)
+        if not isinstance(found, dict):
+            raise TypeError(f"custom_explore_fn returns the new configuration, a dict, not {found!r:.80}")
+    return found
+
+
+def _moved(value: Any, distribution: Any, resample_probability: float, factors: tuple[float, float]) -> Any:
+    again = random.random() < resample_probability
+    if isinstance(distribution, Sequence):
+        values = list(distribution)
+        if again or value not in values:
+            return random.choice(values)
+        at = values.index(value) + random.choice((-1, 1))
+        return values[min(max(at, 0), len(values) - 1)]
+    if again or isinstance(value, (bool, str)) or not isinstance(value, (int, float)):
+        return drawn(distribution)
+    moved = value * random.choice(factors)
+    return int(moved) if isinstance(value, int) else moved
+
+
+def filled(config: dict[str, Any], mutations: Mapping[str, Any]) -> None:
+    """Draw what a configuration lacks."""
+    for name, distribution in mutations.items():
+        if isinstance(distribution, Mapping):
+            filled(config.setdefault(name, {}), distribution)
+        elif name not in config:
+            config[name] = drawn(distribution)
+
+
+def check_mutations(mutations: Mapping[str, Any]) -> None:
+    """Whether all can be drawn from.
+
+    Raises:
+        TypeError: one cannot.
+    """
+    for name, distribution in mutations.items():
+        if isinstance(distribution, Mapping):
+            check_mutations(distribution)
+        elif isinstance(distribution, str) or not (
+            isinstance(distribution, (Domain, Sequence)) or callable(distribution)
+        ):
+            raise TypeError(
+                f"hyperparam_mutations[{name!r}] is a list, a nested dict, a domain such as tune.uniform(0, 1) or a function "
+                f"without arguments, not {distribution!r:.80}"
+            )
+        elif isinstance(distribution, Sequence) and not distribution:
+            raise ValueError(
+                f"hyperparam_mutations[{name!r}] is an empty list; there is nothing to choose from"
+            )

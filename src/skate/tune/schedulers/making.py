@@ -1,0 +1,37 @@
+"""Schedulers by name."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from skate.tune.search.making import taken_by
+
+_BY_NAME = {
+    "fifo": ("trial_scheduler", "FIFOScheduler"),
+    "async_hyperband": ("async_hyperband", "AsyncHyperBandScheduler"),
+    "asynchyperband": ("async_hyperband", "AsyncHyperBandScheduler"),
+    "asha": ("async_hyperband", "ASHAScheduler"),
+    "median_stopping_rule": ("median_stopping_rule", "MedianStoppingRule"),
+    "medianstopping": ("median_stopping_rule", "MedianStoppingRule"),
+    "hyperband": ("hyperband", "HyperBandScheduler"),
+    "hb_bohb": ("hb_bohb", "HyperBandForBOHB"),
+    "pbt": ("pbt", "PopulationBasedTraining"),
+    "pbt_replay": ("pbt_replay", "PopulationBasedTrainingReplay"),
+    "pb2": ("pb2", "PB2"),
+    "resource_changing": ("resource_changing_scheduler", "ResourceChangingScheduler"),
+}
+
+
+def create_scheduler(scheduler: str, **kwargs: Any) -> Any:
+    """A scheduler of a name such as "async_hyperband"; keywords that it does not take are left out.
+
+    Raises:
+        ValueError: there is none of that name; those that there are are listed.
+    """
+    name = str(scheduler).lower()
+    if name not in _BY_NAME:
+        raise ValueError(f"scheduler is one of {', '.join(_BY_NAME)}, not {scheduler!r}")
+    module, kind = _BY_NAME[name]
+    found = getattr(importlib.import_module(f"skate.tune.schedulers.{module}"), kind)
+    return found(**taken_by(found, kwargs))

@@ -1,0 +1,279 @@
+"""Population based training: the worst go on from where the best are, a little changed (Jaderberg et al., 2017)."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from skate.tune.error import TuneError
+from skate.tune.experiment.trial import Trial
+from skate.tune.journal.encoding import plain
+from skate.tune.schedulers.exploring import check_mutations, explored, filled
+from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
+
+
+@dataclass
+class State:
+    """What is known of a member of the population."""
+
+    tag: str
+    score: float | None = None
+    perturbed_at: float = 0.0
+    trained_until: float = 0.0
+    changes: int = 0
+
+
+class PopulationBasedTraining(FIFOScheduler):
+    """Every `perturbation_interval`, trials of the lowest quantile go on from checkpoints of the highest,
+    with changed configurations.
+
+    Args:
+        time_attr: the metric that says how far a trial is.
+        metric, mode: by which trials are compared; those of TuneConfig by default.
+        perturbation_interval: how much further a trial comes between two looks at it.
+        burn_in_period: before this nothing is changed.
+        hyperparam_mutations: what is changed: by name, a domain, a list, a function without arguments, or a nested dict of these.
+        quantile_fraction: the part of the population that is lowest, and that is highest; at most a half.
+        resample_probability: how often a part is drawn anew rather than moved.
+        perturbation_factors: by which numbers are moved.
+        custom_explore_fn: changes a configuration further.
+        log_config: write what was changed to pbt_global.txt and pbt_policy_<trial id>.txt in the folder of the search.
+        require_attrs: whether `time_attr` and `metric` have to be in every result.
+        synch: all trials are looked at together, once all have come so far.
+
+    Raises:
+        TuneError: there is nothing to change.
+        TypeError, ValueError: an argument is not what it should be.
+    """
+
+    replays = False
+
+    def __init__(
+        self,
+        time_attr: str = "time_total_s",
+        metric: str | None = None,
+        mode: str | None = None,
+        perturbation_interval: float = 60.0,
+        burn_in_period: float = 0.0,
+        hyperparam_mutations: dict[str, Any] | None = None,
+        quantile_fraction: float = 0.25,
+        resample_probability: float = 0.25,
+        perturbation_factors: tuple[float, float] = (1.2, 0.8),
+        custom_explore_fn: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        log_config: bool = True,
+        require_attrs: bool = True,
+        synch: bool = False,
+    ) -> None:
+        self._check_mode(mode)
+        mutations = hyperparam_mutations or {}
+        if not mutations and custom_explore_fn is None:
+            raise TuneError(
+                "population based training needs hyperparam_mutations or custom_explore_fn: what it is to change"
+            )
+        check_mutations(mutations)
+        if not 0 <= quantile_fraction <= 0.5:
+            raise ValueError(f"quantile_fraction is between 0 and 0.5, not {quantile_fraction!r}")
+        if not perturbation_interval > 0:
+            raise ValueError(f"perturbation_interval is more than 0, not {perturbation_interval!r}")
+        if not 0 <= resample_probability <= 1:
+            raise ValueError(f"resample_probability is between 0 and 1, not {resample_probability!r}")
+        self._metric, self._mode, self._time_attr = metric, mode, time_attr
+        self._interval, self._burn_in = perturbation_interval, burn_in_period
+        self._hyperparam_mutations = mutations
+        self._quantile_fraction = quantile_fraction
+        self._resample_probability = resample_probability
+        self._factors = perturbation_factors
+        self._custom_explore_fn = custom_explore_fn
+        self._log_config, self._require_attrs, self._synch = log_config, require_attrs, synch
+        self._next_sync = max(perturbation_interval, burn_in_period)
+        self._states: dict[str, State] = {}
+        self._num_perturbations = 0
+        self._num_checkpoints = 0
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        """A member of the population; what its configuration lacks is drawn."""
+        self._states[trial.trial_id] = State(trial.experiment_tag)
+        filled(trial.config, self._hyperparam_mutations)
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """Look at a trial that has come far enough since it was looked at last.
+
+        Raises:
+            RuntimeError: the result lacks `time_attr` or the metric.
+        """
+        for name in (self._time_attr, self._metric or "_metric"):
+            if name not in result:
+                if self._require_attrs:
+                    known = ", ".join(sorted(result))
+                    raise RuntimeError(
+                        f"{type(self).__name__} needs {name!r} in every result of {trial}; there is: {known}"
+                    )
+                return TrialScheduler.CONTINUE
+        time = float(result[self._time_attr])
+        state = self._states[trial.trial_id]
+        if time < self._burn_in or time - state.perturbed_at < self._interval:
+            return TrialScheduler.CONTINUE
+        state.score, state.trained_until = self._goodness(result), time
+        self._note_score(trial, state, result)
+        return (
+            self._together(tune_controller, trial, time)
+            if self._synch
+            else self._alone(tune_controller, trial, time)
+        )
+
+    def _note_score(self, trial: Trial, state: State, result: dict[str, Any]) -> None:
+        """For those that learn from scores."""
+
+    # -- one at a time
+
+    def _alone(self, controller: Any, trial: Trial, time: float) -> str:
+        self._states[trial.trial_id].perturbed_at = time
+        lower, upper = self._quantiles(controller.get_live_trials())
+        others_wait = any(
+            each.status in (Trial.PENDING, Trial.PAUSED) for each in controller.get_live_trials()
+        )
+        self._save_or_change(controller, trial, lower, upper)
+        if trial.status == Trial.PAUSED:
+            return TrialScheduler.NOOP
+        return TrialScheduler.PAUSE if others_wait else TrialScheduler.CONTINUE
+
+    def _quantiles(self, trials: list[Trial]) -> tuple[list[Trial], list[Trial]]:
+        """The lowest and the highest."""
+        known = [trial for trial in trials if self._score(trial) is not None]
+        known.sort(key=lambda trial: self._score(trial) or 0.0)
+        if len(known) <= 1:
+            return [], []
+        count = math.ceil(len(known) * self._quantile_fraction)
+        if count > len(known) / 2:
+            count = len(known) // 2
+        return (known[:count], known[-count:]) if count else ([], [])
+
+    def _score(self, trial: Trial) -> float | None:
+        state = self._states.get(trial.trial_id)
+        return None if state is None else state.score
+
+    def _save_or_change(self, controller: Any, trial: Trial, lower: list[Trial], upper: list[Trial]) -> None:
+        if trial in upper:
+            if trial.status == Trial.RUNNING:
+                controller.save_trial(trial)
+            self._num_checkpoints += 1
+        if trial in lower:
+            self._change(controller, trial, random.choice(upper))
+
+    def _change(self, controller: Any, trial: Trial, donor: Trial) -> None:
+        """Have a trial go on from another's checkpoint, with a configuration like the other's."""
+        config = self._explored(donor, trial)
+        state, theirs = self._states[trial.trial_id], self._states[donor.trial_id]
+        before = dict(trial.config)
+        changed = ",".join(f"{name}={_short(config.get(name))}" for name in self._hyperparam_mutations)
+        tag = f"{state.tag}@perturbed[{changed}]"
+        if not controller.exploit(trial, donor, config, tag):
+            return  # the other has no checkpoint yet
+        state.changes += 1
+        self._num_perturbations += 1
+        if self._log_config:
+            self._log(controller, trial, donor, before, config)
+        state.perturbed_at = theirs.perturbed_at
+        state.trained_until = theirs.trained_until
+
+    def _explored(self, donor: Trial, trial: Trial) -> dict[str, Any]:
+        return explored(
+            donor.config,
+            self._hyperparam_mutations,
+            self._resample_probability,
+            self._factors,
+            self._custom_explore_fn,
+        )
+
+    def _log(
+        self, controller: Any, trial: Trial, donor: Trial, before: dict[str, Any], after: dict[str, Any]
+    ) -> None:
+        step = trial.last_result.get("training_iteration", 0)
+        theirs = donor.last_result.get("training_iteration", 0)
+        mine, others = self._states[trial.trial_id].tag, self._states[donor.trial_id].tag
+        line = json.dumps([mine, others, step, theirs, dict(donor.config), after], default=plain)
+        controller.write_line("pbt_global.txt", line)
+        controller.write_line(f"pbt_policy_{trial.trial_id}.txt", line)
+
+    # -- all together
+
+    def _together(self, controller: Any, trial: Trial, time: float) -> str:
+        if any(
+            self._states[each.trial_id].trained_until < self._next_sync
+            for each in controller.get_live_trials()
+            if each is not trial
+        ):
+            return TrialScheduler.PAUSE
+        live = controller.get_live_trials()
+        lower, upper = self._quantiles(live)
+        for each in upper:
+            if each.status == Trial.RUNNING:
+                controller.save_trial(each)
+        for each in lower:
+            self._change(controller, each, random.choice(upper))
+        latest = max(self._states[each.trial_id].trained_until for each in live)
+        for each in live:
+            self._states[each.trial_id].perturbed_at = time
+        self._next_sync = max(self._next_sync, latest) + self._interval
+        return TrialScheduler.NOOP if trial.status == Trial.PAUSED else TrialScheduler.CONTINUE
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        """The one that is least far."""
+        candidates = [
+            trial
+            for trial in tune_controller.get_live_trials()
+            if trial.status in (Trial.PENDING, Trial.PAUSED)
+            and tune_controller.has_resources_for_trial(trial)
+            and (not self._synch or self._states[trial.trial_id].trained_until < self._next_sync)
+        ]
+        return min(candidates, key=lambda trial: self._states[trial.trial_id].trained_until, default=None)
+
+    def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+        """A member has left the population."""
+        self._states.pop(trial.trial_id, None)
+        self._look_again(tune_controller)
+
+    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
+        """A member has left the population."""
+        self._states.pop(trial.trial_id, None)
+
+    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+        """A member has left the population."""
+        self._states.pop(trial.trial_id, None)
+        self._look_again(tune_controller)
+
+    def _look_again(self, controller: Any) -> None:
+        """The others may have waited for one that is gone."""
+        live = [each for each in controller.get_live_trials() if each.trial_id in self._states]
+        if (
+            self._synch
+            and live
+            and all(self._states[each.trial_id].trained_until >= self._next_sync for each in live)
+        ):
+            self._next_sync = max(self._states[each.trial_id].trained_until for each in live) + self._interval
+
+    def unblock(self, tune_controller: Any) -> None:
+        """Nothing runs: no one waits for another any more."""
+        self._next_sync = math.inf
+
+    def last_scores(self, trials: list[Trial]) -> list[float]:
+        """What trials had when they were last looked at."""
+        return [
+            score for trial in trials if (score := self._score(trial)) is not None and not trial.is_finished()
+        ]
+
+    def reset_stats(self) -> None:
+        """Count anew."""
+        self._num_perturbations = self._num_checkpoints = 0
+
+    def debug_string(self) -> str:
+        """How often anything was saved and changed."""
+        return f"Using {type(self).__name__}: {self._num_checkpoints} checkpoints, {self._num_perturbations} changes"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,225 @@
+"""Gives trials more resources while the search goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from skate.tune.experiment.trial import Trial
+from skate.tune.placement import PlacementGroupFactory, request_of
+from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
+
+
+class DistributeResources:
+    """Spreads what the cluster has evenly over the trials that have not ended.
+
+    Args:
+        add_bundles: give whole bundles more, not larger ones.
+        increase_by: what is given at a time, such as {"CPU": 1}; by default everything that is in a trial's bundle.
+        increase_by_times: how often at most; -1 for any number.
+        reserve_resources: what is left for others.
+    """
+
+    def __init__(
+        self,
+        add_bundles: bool = False,
+        increase_by: dict[str, float] | None = None,
+        increase_by_times: int = -1,
+        reserve_resources: dict[str, float] | None = None,
+    ) -> None:
+        self.add_bundles = add_bundles
+        self.increase_by = {name: amount for name, amount in (increase_by or {}).items() if amount}
+        self.increase_by_times = increase_by_times
+        self.reserve_resources = reserve_resources or {}
+
+    def _shares(self, controller: Any, trial: Trial) -> int:
+        return max(1, len(controller.get_live_trials()))
+
+    def __call__(
+        self, tune_controller: Any, trial: Trial, result: dict[str, Any], scheduler: ResourceChangingScheduler
+    ) -> PlacementGroupFactory | None:
+        base = scheduler.base_trial_resources or trial.placement_group_factory
+        step = self.increase_by or {
+            name: amount for name, amount in base.required_resources.items() if amount
+        }
+        if not step:
+            return None
+        total = tune_controller.total_resources()
+        shares = self._shares(tune_controller, trial)
+        times = []
+        for name, amount in step.items():
+            usable = total.get(name, 0.0) - self.reserve_resources.get(name, 0.0)
+            spare = usable / shares - base.required_resources.get(name, 0.0)
+            times.append(int(spare / amount + 1e-6))
+        count = max(0, min(times))
+        if self.increase_by_times >= 0:
+            count = min(count, self.increase_by_times)
+        return self._grown(base, step, count)
+
+    def _grown(
+        self, base: PlacementGroupFactory, step: dict[str, float], count: int
+    ) -> PlacementGroupFactory:
+        bundles = base.bundles
+        if self.add_bundles:
+            bundles += [dict(step) for _ in range(count)]
+        else:
+            for name, amount in step.items():
+                bundles[0][name] = bundles[0].get(name, 0.0) + amount * count
+        head: list[dict[str, float]] = [{}] if base.head_bundle_is_empty else []
+        return PlacementGroupFactory([*head, *bundles], base.strategy)
+
+
+class DistributeResourcesToTopJob(DistributeResources):
+    """Gives all that is spare to the best trial.
+
+    Args:
+        metric, mode: by which trials are compared; those of the scheduler by default.
+        add_bundles, increase_by, increase_by_times, reserve_resources: as in `DistributeResources`.
+    """
+
+    def __init__(
+        self,
+        add_bundles: bool = False,
+        increase_by: dict[str, float] | None = None,
+        increase_by_times: int = -1,
+        reserve_resources: dict[str, float] | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+    ) -> None:
+        super().__init__(add_bundles, increase_by, increase_by_times, reserve_resources)
+        self.metric, self.mode = metric, mode
+
+    def __call__(
+        self, tune_controller: Any, trial: Trial, result: dict[str, Any], scheduler: ResourceChangingScheduler
+    ) -> PlacementGroupFactory | None:
+        metric = self.metric or scheduler.metric or "_metric"
+        mode = self.mode or scheduler._base._mode
+        known = [
+            (history.last, each)
+            for each in tune_controller.get_live_trials()
+            if (history := each.histories.by_name.get(metric)) is not None
+        ]
+        base = scheduler.base_trial_resources or trial.placement_group_factory
+        if not known:
+            return None
+        best = (min if mode == "min" else max)(known, key=lambda each: each[0])[1]
+        if best is not trial:
+            return base
+        step = self.increase_by or dict(base.required_resources)
+        total = tune_controller.total_resources()
+        held: dict[str, float] = {}
+        for each in tune_controller.get_live_trials():
+            if each is not trial:
+                for name, amount in each.placement_group_factory.required_resources.items():
+                    held[name] = held.get(name, 0.0) + amount
+        times = [
+            int((total.get(name, 0.0) - held.get(name, 0.0) - self.reserve_resources.get(name, 0.0)
+                 - base.required_resources.get(name, 0.0)) / amount + 1e-6)
+            for name, amount in step.items()
+        ]  # fmt: skip
+        count = max(0, min(times, default=0))
+        if self.increase_by_times >= 0:
+            count = min(count, self.increase_by_times)
+        return self._grown(base, step, count)
+
+
+Allocation = Callable[[Any, Trial, dict[str, Any], "ResourceChangingScheduler"], Any]
+
+
+class ResourceChangingScheduler(TrialScheduler):
+    """Another scheduler, whose trials are given other resources between two results; they go on from a checkpoint.
+
+    Args:
+        base_scheduler: decides which trials go on; all by default.
+        resources_allocation_function: of the search, a trial, its result and this: what the trial is to have; None to leave it.
+
+    Raises:
+        TypeError: the base is no scheduler, or is one of these.
+    """
+
+    def __init__(
+        self,
+        base_scheduler: TrialScheduler | None = None,
+        resources_allocation_function: Allocation | None = DistributeResources(),
+    ) -> None:
+        self._base = base_scheduler or FIFOScheduler()
+        if not isinstance(self._base, TrialScheduler) or isinstance(self._base, ResourceChangingScheduler):
+            raise TypeError(
+                f"base_scheduler is another kind of TrialScheduler, not {type(base_scheduler).__name__}"
+            )
+        self._allocate = resources_allocation_function
+        self._base_trial_resources: PlacementGroupFactory | None = None
+
+    @property
+    def metric(self) -> str | None:
+        """The metric of the base."""
+        return self._base.metric
+
+    @property
+    def base_trial_resources(self) -> PlacementGroupFactory | None:
+        """What trials ask for before anything is changed."""
+        return self._base_trial_resources
+
+    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
+        """As the base."""
+        return self._base.set_search_properties(metric, mode, **spec)
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial, **kwargs: Any) -> None:
+        """A trial was added."""
+        if self._base_trial_resources is None:
+            self._base_trial_resources = trial.placement_group_factory
+        self._base.on_trial_add(tune_controller, trial)
+
+    def on_trial_error(self, tune_controller: Any, trial: Trial, **kwargs: Any) -> None:
+        """A trial has failed."""
+        self._base.on_trial_error(tune_controller, trial)
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """As the base; a trial that goes on, and is to have other resources, is paused to get them."""
+        decision = self._base.on_trial_result(tune_controller, trial, result)
+        if decision != TrialScheduler.CONTINUE:
+            return decision
+        wanted = self.reallocate_trial_resources_if_needed(tune_controller, trial, result)
+        if wanted is None:
+            return decision
+        tune_controller.pause_trial(trial)
+        self.set_trial_resources(trial, wanted)
+        return TrialScheduler.NOOP
+
+    def on_trial_complete(
+        self, tune_controller: Any, trial: Trial, result: dict[str, Any], **kwargs: Any
+    ) -> None:
+        """A trial has ended."""
+        self._base.on_trial_complete(tune_controller, trial, result)
+
+    def on_trial_remove(self, tune_controller: Any, trial: Trial, **kwargs: Any) -> None:
+        """A trial is gone."""
+        self._base.on_trial_remove(tune_controller, trial)
+
+    def choose_trial_to_run(self, tune_controller: Any, **kwargs: Any) -> Trial | None:
+        """As the base."""
+        return self._base.choose_trial_to_run(tune_controller)
+
+    def set_trial_resources(self, trial: Trial, new_resources: Any) -> bool:
+        """Have a trial ask for something else; whether it is something else."""
+        wanted = request_of(new_resources, trial.config)
+        if wanted == trial.placement_group_factory:
+            return False
+        trial.placement_group_factory = wanted
+        return True
+
+    def reallocate_trial_resources_if_needed(
+        self, tune_controller: Any, trial: Trial, result: dict[str, Any]
+    ) -> Any:
+        """What a trial is to have from now on; None if nothing changes."""
+        if self._allocate is None:
+            return None
+        wanted = self._allocate(tune_controller, trial, result, self)
+        if wanted is None:
+            return None
+        wanted = request_of(wanted, trial.config)
+        return None if wanted == trial.placement_group_factory else wanted
+
+    def debug_string(self) -> str:
+        """As the base."""
+        return f"(ResourceChangingScheduler) {self._base.debug_string()}"

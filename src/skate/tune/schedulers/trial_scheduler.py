@@ -1,0 +1,100 @@
+"""The contract of a scheduler, and the simplest: every trial runs to its end, in order."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from skate.tune.configs import checked_mode
+from skate.tune.experiment.trial import Trial
+
+
+class TrialScheduler:
+    """Decides after each result what its trial does, and which trial starts next."""
+
+    CONTINUE = "CONTINUE"
+    PAUSE = "PAUSE"
+    STOP = "STOP"
+    NOOP = "NOOP"
+
+    _metric: str | None = None
+    _mode: str | None = None
+    #: Whether feeding it the results of a journal brings it to where it was.
+    replays = False
+
+    @property
+    def metric(self) -> str | None:
+        """The metric it goes by, None if it goes by none."""
+        return self._metric
+
+    @property
+    def supports_buffered_results(self) -> bool:
+        """Whether results may come several at a time."""
+        return True
+
+    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
+        """Take metric and mode from the search; False if it has its own and another is given."""
+        if self._metric and metric and self._metric != metric:
+            return False
+        if self._mode and mode and self._mode != mode:
+            return False
+        self._metric = self._metric or metric
+        self._mode = self._mode or mode
+        return True
+
+    def _check_mode(self, mode: Any) -> None:
+        checked_mode(mode)
+
+    def _goodness(self, result: dict[str, Any]) -> float:
+        """The metric of a result, larger is better."""
+        value = float(result[self._metric or "_metric"])
+        return -value if self._mode == "min" else value
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        """A trial was added."""
+
+    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+        """A trial has failed for good."""
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """What a trial does after a result: CONTINUE, PAUSE, STOP, or NOOP if that was seen to."""
+        return self.CONTINUE
+
+    def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+        """A trial has ended by itself."""
+
+    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
+        """A trial was ended that was not running."""
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        """The trial that starts next, None if none should."""
+        raise NotImplementedError
+
+    def debug_string(self) -> str:
+        """How it stands, in a line."""
+        return f"Using {type(self).__name__}."
+
+    def save(self, checkpoint_path: str) -> None:
+        """Save the state in a file."""
+        with open(checkpoint_path, "wb") as file:
+            pickle.dump(self.__dict__, file)
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Take the state from a file."""
+        with open(checkpoint_path, "rb") as file:
+            self.__dict__.update(pickle.load(file))
+
+
+class FIFOScheduler(TrialScheduler):
+    """Runs every trial to its end, in the order in which they come."""
+
+    replays = True
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        """The first that has not started, else the first that was paused."""
+        for status in (Trial.PENDING, Trial.PAUSED):
+            for trial in tune_controller.get_live_trials():
+                if trial.status == status and tune_controller.has_resources_for_trial(trial):
+                    found: Trial = trial
+                    return found
+        return None

@@ -1,0 +1,218 @@
+"""Random draws and grids."""
+
+from __future__ import annotations
+
+import base64
+import glob
+import json
+import os
+import pickle
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from skate.tune.experiment.experiment import experiments_of
+from skate.tune.search.search_algorithm import SearchAlgorithm
+from skate.tune.space import variants
+from skate.tune.space.variants import Path, assigned, copied, format_vars, generate_variants
+
+
+class BasicVariantGenerator(SearchAlgorithm):
+    """Goes through the grids of a space `num_samples` times and draws everything else anew each time.
+
+    Args:
+        points_to_evaluate: configurations, or parts of them, that come first.
+        max_concurrent: how many trials run at a time at most; 0 for as many as find room.
+        constant_grid_search: draw once for all points of the grids.
+        random_state: a seed, or a generator of numpy; by default one that starts from numpy's global one.
+    """
+
+    CKPT_FILE_TMPL = "basic-variant-state-{}.json"
+
+    def __init__(
+        self,
+        points_to_evaluate: list[dict[str, Any]] | None = None,
+        max_concurrent: int = 0,
+        constant_grid_search: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.points_to_evaluate = list(points_to_evaluate or [])
+        for point in self.points_to_evaluate:
+            if not isinstance(point, dict):
+                raise ValueError(
+                    f"points_to_evaluate is a list of configurations, each a dict; {point!r:.80} is none"
+                )
+        self.max_concurrent = max_concurrent
+        self.constant_grid_search = constant_grid_search
+        self._random_state = random_state
+        self._made = 0
+        self._total = 0
+        self._live: set[str] = set()
+        self._prefix = uuid.uuid4().hex[:5]
+        self._seed: Any = None
+        self._variants: Iterator[tuple[Any, dict[Path, Any], dict[str, Any]]] | None = None
+        self._experiments: list[Any] = []
+
+    @property
+    def total_samples(self) -> int:
+        """How many trials there will be."""
+        return self._total
+
+    def add_configurations(self, experiments: Any) -> None:
+        """What trials are made of.
+
+        Raises:
+            ValueError: grids are to be gone through without end.
+        """
+        for experiment in experiments_of(experiments):
+            self._experiments.append(experiment)
+            space = experiment.config
+            grid = variants.count(space)
+            points = [_with_point(space, point) for point in self.points_to_evaluate]
+            samples = experiment.num_samples
+            if samples < 0:
+                self._total = 2**31
+                continue
+            rest = max(0, samples - len(points))
+            self._total += sum(variants.count(point) for point in points[:samples]) + rest * grid
+        if self._variants is None:
+            self._variants = self._all()
+
+    def _generator(self) -> Any:
+        """The source of what is drawn; made when it is first needed, since numpy takes time to load."""
+        if self._seed is None:
+            import numpy as np  # as above
+
+            given = self._random_state
+            if given is None:
+                given = int(np.random.randint(2**31))
+            self._seed = np.random.default_rng(given) if isinstance(given, int) else given
+        return self._seed
+
+    def _all(self) -> Iterator[tuple[Any, dict[Path, Any], dict[str, Any]]]:
+        for experiment in list(self._experiments):
+            space = experiment.config
+            source = self._generator() if _draws(space) else None
+            count = experiment.num_samples
+            for number in range(count) if count >= 0 else iter(int, 1):
+                if number < len(self.points_to_evaluate) and count >= 0:
+                    given = _with_point(space, self.points_to_evaluate[number])
+                else:
+                    given = space
+                for found, config in generate_variants(given, self.constant_grid_search, source):
+                    yield experiment, found, config
+
+    def next_trial(self) -> Any:
+        """The next trial; None if there is none now."""
+        if self.max_concurrent and len(self._live) >= self.max_concurrent:
+            return None
+        made = self._next()
+        if made is None:
+            return None
+        experiment, found, config = made
+        number = self._made - 1
+        trial_id = f"{self._prefix}_{number:05d}"
+        tag = f"{number}_{format_vars(found)}".rstrip("_")
+        self._live.add(trial_id)
+        return experiment.trial(config, trial_id, tag, variants.resolved_names(found))
+
+    def _next(self) -> Any:
+        if self._finished or self._variants is None:
+            return None
+        made = next(self._variants, None)
+        if made is None:
+            self._finished = True
+            return None
+        self._made += 1
+        return made
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        """A trial has ended, and another may start."""
+        self._live.discard(trial_id)
+
+    def replay(self, trial_id: str, number: int) -> None:
+        """Be as after that many trials were made, this the last of them."""
+        self._prefix = trial_id.rpartition("_")[0] or self._prefix
+        while self._made <= number and self._next() is not None:
+            pass
+        self._live.add(trial_id)
+
+    # -- save and restore
+
+    def get_state(self) -> dict[str, Any]:
+        """How many trials were made, and what their ids begin with."""
+        return {"made": self._made, "prefix": self._prefix, "live": sorted(self._live)}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Be as when the state was taken: what was drawn since the start is drawn again."""
+        self._prefix = state["prefix"]
+        while self._made < state["made"] and self._next() is not None:
+            pass
+        self._live = set(state["live"])
+
+    def begin_state(self) -> str | None:
+        """What the first draw starts from, so that a restored search draws the same; None if nothing is drawn."""
+        if not any(_draws(experiment.config) for experiment in self._experiments):
+            return None
+        return base64.b64encode(pickle.dumps(self._generator())).decode()
+
+    def set_begin_state(self, state: str | None) -> None:
+        """Start from what another has started from."""
+        if state is not None:
+            self._seed = pickle.loads(base64.b64decode(state))
+
+    def save_to_dir(self, dirpath: str, session_str: str = "default", **kwargs: Any) -> None:
+        """Save the state in a folder."""
+        path = os.path.join(dirpath, self.CKPT_FILE_TMPL.format(session_str))
+        with open(path + ".writing", "w") as file:
+            json.dump(self.get_state(), file)
+        os.replace(path + ".writing", path)
+
+    def has_checkpoint(self, dirpath: str) -> bool:
+        """Whether a folder has a saved state."""
+        return bool(self._states(dirpath))
+
+    def _states(self, dirpath: str) -> list[str]:
+        found = glob.glob(os.path.join(dirpath, self.CKPT_FILE_TMPL.format("*")))
+        return sorted(found, key=os.path.getmtime)
+
+    def restore_from_dir(self, dirpath: str) -> None:
+        """Take the newest state from a folder.
+
+        Raises:
+            RuntimeError: there is none.
+        """
+        found = self._states(dirpath)
+        if not found:
+            raise RuntimeError(f"there is no saved state of a BasicVariantGenerator in {dirpath!r}")
+        with open(found[-1]) as file:
+            self.set_state(json.load(file))
+
+
+def _draws(space: Any) -> bool:
+    return any(not isinstance(leaf, dict) for _, leaf in variants.open_leaves(space)) or any(
+        _draws(value)
+        for _, leaf in variants.open_leaves(space)
+        if isinstance(leaf, dict)
+        for value in leaf["grid_search"]
+    )
+
+
+def _with_point(space: dict[str, Any], point: dict[str, Any]) -> dict[str, Any]:
+    found = copied(space)
+    for name, value in point.items():
+        path: Path = (name,) if name in space or "/" not in name else tuple(name.split("/"))
+        nested = (
+            isinstance(value, dict)
+            and isinstance(found.get(name), dict)
+            and not variants.is_grid(found[name])
+        )
+        if nested:
+            found[name] = _with_point(found[name], value)
+        elif len(path) == 1:
+            found[name] = value
+        else:
+            found = assigned(found, path, value)
+    return dict(found)

@@ -1,0 +1,110 @@
+"""A searcher that waits for results before it suggests more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.tune.search.searcher import Searcher
+
+
+class ConcurrencyLimiter(Searcher):
+    """Lets a searcher have at most `max_concurrent` trials under way.
+
+    Args:
+        searcher: the searcher.
+        max_concurrent: how many trials.
+        batch: tell the searcher of results, and ask for more, only once all of a batch have ended.
+
+    Raises:
+        TypeError: it is no searcher.
+        ValueError: `max_concurrent` is not at least 1.
+    """
+
+    def __init__(self, searcher: Any, max_concurrent: int, batch: bool = False) -> None:
+        if not isinstance(searcher, Searcher):
+            hint = "; it has max_concurrent of its own" if hasattr(searcher, "max_concurrent") else ""
+            raise TypeError(f"ConcurrencyLimiter takes a Searcher, not {type(searcher).__name__}{hint}")
+        if isinstance(max_concurrent, bool) or not isinstance(max_concurrent, int) or max_concurrent < 1:
+            raise ValueError(f"max_concurrent is at least 1 trial, not {max_concurrent!r}")
+        super().__init__(searcher.metric, searcher.mode)
+        self.searcher = searcher
+        self.max_concurrent = max_concurrent
+        self.batch = batch
+        self.live_trials: set[str] = set()
+        self.num_unfinished_live_trials = 0
+        self.cached_results: dict[str, tuple[dict[str, Any] | None, bool]] = {}
+        self._limit_concurrency = not searcher.set_max_concurrency(max_concurrent)
+
+    def set_max_concurrency(self, max_concurrent: int) -> bool:
+        """The limit is this one's; no other can be set."""
+        return False
+
+    def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
+        """As the searcher says."""
+        taken = self.searcher.set_search_properties(metric, mode, config, **spec)
+        self._metric, self._mode = self.searcher.metric, self.searcher.mode
+        return taken
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        """What the searcher suggests, None while enough trials are under way."""
+        if self._limit_concurrency and len(self.live_trials) >= self.max_concurrent:
+            return None
+        found = self.searcher.suggest(trial_id)
+        if found not in (None, Searcher.FINISHED):
+            self.live_trials.add(trial_id)
+            self.num_unfinished_live_trials += 1
+        return found
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """A trial has reported."""
+        self.searcher.on_trial_result(trial_id, result)
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        """A trial has ended; with `batch` the searcher is told once all have."""
+        if trial_id not in self.live_trials:
+            return
+        if not self.batch:
+            self.searcher.on_trial_complete(trial_id, result=result, error=error)
+            self.live_trials.remove(trial_id)
+            self.num_unfinished_live_trials -= 1
+            return
+        self.cached_results[trial_id] = (result, error)
+        self.num_unfinished_live_trials -= 1
+        if self.num_unfinished_live_trials <= 0:
+            for each, (kept, failed) in self.cached_results.items():
+                self.searcher.on_trial_complete(each, result=kept, error=failed)
+                self.live_trials.discard(each)
+            self.cached_results = {}
+            self.num_unfinished_live_trials = 0
+
+    def add_evaluated_point(
+        self,
+        parameters: dict[str, Any],
+        value: float,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """As the searcher does."""
+        return self.searcher.add_evaluated_point(parameters, value, error, pruned, intermediate_values)
+
+    def on_pause(self, trial_id: str) -> None:
+        """A trial is paused."""
+        self.searcher.on_pause(trial_id)
+
+    def on_unpause(self, trial_id: str) -> None:
+        """A paused trial goes on."""
+        self.searcher.on_unpause(trial_id)
+
+    def get_state(self) -> dict[str, Any]:
+        """All but the searcher, which has a state of its own."""
+        found = self.__dict__.copy()
+        del found["searcher"]
+        return {"limiter": found, "searcher": self.searcher.get_state()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take what was saved."""
+        self.__dict__.update(state["limiter"])
+        self.searcher.set_state(state["searcher"])

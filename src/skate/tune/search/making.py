@@ -1,0 +1,43 @@
+"""Searchers by name."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_BY_NAME = {
+    "variant_generator": ("basic_variant", "BasicVariantGenerator"),
+    "random": ("basic_variant", "BasicVariantGenerator"),
+    "ax": ("ax", "AxSearch"),
+    "hyperopt": ("hyperopt", "HyperOptSearch"),
+    "bayesopt": ("bayesopt", "BayesOptSearch"),
+    "bohb": ("bohb", "TuneBOHB"),
+    "nevergrad": ("nevergrad", "NevergradSearch"),
+    "optuna": ("optuna", "OptunaSearch"),
+    "zoopt": ("zoopt", "ZOOptSearch"),
+    "hebo": ("hebo", "HEBOSearch"),
+}
+
+
+def create_searcher(search_alg: str, **kwargs: Any) -> Any:
+    """A searcher of a name such as "optuna"; keywords that it does not take are left out.
+
+    Raises:
+        ValueError: there is none of that name; those that there are are listed.
+    """
+    name = str(search_alg).lower()
+    if name not in _BY_NAME:
+        raise ValueError(f"search_alg is one of {', '.join(_BY_NAME)}, not {search_alg!r}")
+    module, kind = _BY_NAME[name]
+    found = getattr(importlib.import_module(f"skate.tune.search.{module}"), kind)
+    return found(**taken_by(found, kwargs))
+
+
+def taken_by(kind: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Those keywords that a class takes."""
+    import inspect  # few programs make things by name
+
+    parameters = inspect.signature(kind).parameters
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return dict(kwargs)
+    return {name: value for name, value in kwargs.items() if name in parameters}

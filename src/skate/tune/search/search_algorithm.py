@@ -1,0 +1,63 @@
+"""What the search asks for trials: the contract between it and whatever makes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class SearchAlgorithm:
+    """Makes trials, and is told what becomes of them."""
+
+    _finished = False
+    _metric: Any = None
+
+    @property
+    def metric(self) -> Any:
+        """The metric that is searched by, None if there is none."""
+        return self._metric
+
+    def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
+        """Take metric, mode and space from the search; False if they are set already and cannot be."""
+        return True
+
+    @property
+    def total_samples(self) -> int:
+        """How many trials there will be; 0 if that is not known."""
+        return 0
+
+    def add_configurations(self, experiments: Any) -> None:
+        """What trials are made of."""
+        raise NotImplementedError
+
+    def next_trial(self) -> Any:
+        """The next trial; None if there is none now."""
+        raise NotImplementedError
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """A trial has reported."""
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        """A trial has ended."""
+
+    def is_finished(self) -> bool:
+        """Whether there will be no more trials."""
+        return self._finished
+
+    def set_finished(self) -> None:
+        """Make no more trials."""
+        self._finished = True
+
+    def has_checkpoint(self, dirpath: str) -> bool:
+        """Whether a folder has a saved state of this."""
+        return False
+
+    def save_to_dir(self, dirpath: str, **kwargs: Any) -> None:
+        """Save the state in a folder."""
+
+    def restore_from_dir(self, dirpath: str) -> None:
+        """Take the state from a folder."""
+
+    def replay(self, trial_id: str, number: int) -> None:
+        """A trial that this made before it was saved is known from the journal: be as after it was made."""

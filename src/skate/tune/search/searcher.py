@@ -1,0 +1,142 @@
+"""What libraries are adapted to: suggest a configuration, be told what came of it."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pickle
+from typing import Any
+
+from skate.tune.configs import checked_mode
+
+
+class Searcher:
+    """Suggests configurations.
+
+    Args:
+        metric: the reported metric to go by, or a list of them.
+        mode: "min" or "max", or a list with one for each metric.
+
+    Raises:
+        ValueError: the mode is another, or there are more of one than of the other.
+    """
+
+    FINISHED = "FINISHED"
+    CKPT_FILE_TMPL = "searcher-state-{}.pkl"
+
+    def __init__(self, metric: Any = None, mode: Any = None) -> None:
+        checked_mode(mode, several=True)
+        if (
+            isinstance(metric, (list, tuple)) != isinstance(mode, (list, tuple))
+            and metric is not None
+            and mode is not None
+        ):
+            raise ValueError(
+                f"metric and mode are both one, or both a list; not metric={metric!r}, mode={mode!r}"
+            )
+        if isinstance(metric, (list, tuple)) and isinstance(mode, (list, tuple)) and len(metric) != len(mode):
+            raise ValueError(
+                f"each metric has a mode: {len(metric)} metrics were given, and {len(mode)} modes"
+            )
+        self._metric, self._mode = metric, mode
+
+    @property
+    def metric(self) -> Any:
+        """The metric, or several."""
+        return self._metric
+
+    @property
+    def mode(self) -> Any:
+        """The mode, or several."""
+        return self._mode
+
+    def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
+        """Take metric, mode and space from the search; False if they are set already and cannot be."""
+        return False
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        """The configuration of a new trial; None if there is none now, FINISHED if there will be none."""
+        raise NotImplementedError
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """A trial has reported."""
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        """A trial has ended."""
+        raise NotImplementedError
+
+    def on_pause(self, trial_id: str) -> None:
+        """A trial is paused."""
+
+    def on_unpause(self, trial_id: str) -> None:
+        """A paused trial goes on."""
+
+    def add_evaluated_point(
+        self,
+        parameters: dict[str, Any],
+        value: float,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """Learn from a point that was evaluated elsewhere."""
+        raise NotImplementedError(
+            f"{type(self).__name__} cannot learn from points that were evaluated elsewhere"
+        )
+
+    def add_evaluated_trials(self, trials_or_analysis: Any, metric: str) -> None:
+        """Learn from the finished trials of another search."""
+        trials = getattr(trials_or_analysis, "trials", trials_or_analysis)
+        for trial in trials if isinstance(trials, (list, tuple)) else [trials]:
+            history = trial.histories.by_name.get(metric)
+            if trial.status == "TERMINATED" and history is not None:
+                self.add_evaluated_point(trial.config, history.last)
+            elif trial.status == "ERROR":
+                self.add_evaluated_point(trial.config, float("nan"), error=True)
+
+    def set_max_concurrency(self, max_concurrent: int) -> bool:
+        """Limit how many trials run at a time; False if something else has to."""
+        return False
+
+    # -- save and restore
+
+    def get_state(self) -> dict[str, Any]:
+        """All that is to be saved."""
+        return self.__dict__.copy()
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take what was saved."""
+        self.__dict__.update(state)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Save the state in a file."""
+        import cloudpickle  # states may hold functions of the user's program
+
+        with open(checkpoint_path, "wb") as file:
+            file.write(cloudpickle.dumps(self.get_state()))
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Take the state from a file."""
+        with open(checkpoint_path, "rb") as file:
+            self.set_state(pickle.load(file))
+
+    def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
+        """Save the state in a folder."""
+        path = os.path.join(checkpoint_dir, self.CKPT_FILE_TMPL.format(session_str))
+        self.save(path + ".writing")
+        os.replace(path + ".writing", path)
+
+    def restore_from_dir(self, checkpoint_dir: str) -> None:
+        """Take the newest state from a folder.
+
+        Raises:
+            RuntimeError: there is none.
+        """
+        found = sorted(
+            glob.glob(os.path.join(checkpoint_dir, self.CKPT_FILE_TMPL.format("*"))), key=os.path.getmtime
+        )
+        if not found:
+            raise RuntimeError(f"there is no saved searcher in {checkpoint_dir!r}")
+        self.restore(found[-1])

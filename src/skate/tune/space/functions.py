@@ -1,0 +1,88 @@
+"""The functions that say a search space: `uniform(0, 1)`, `choice([...])`, `grid_search([...])`, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from skate.tune.space.domain import Categorical, Float, Function, Integer
+from skate.tune.space.sampler import LOG_BASE
+
+
+def uniform(lower: float, upper: float) -> Float:
+    """A real number between the bounds."""
+    return Float(lower, upper).uniform()
+
+
+def quniform(lower: float, upper: float, q: float) -> Float:
+    """A real number between the bounds, rounded to a multiple of `q`."""
+    return Float(lower, upper).uniform().quantized(q)
+
+
+def loguniform(lower: float, upper: float, base: Any = LOG_BASE) -> Float:
+    """A real number between the bounds, every order of magnitude alike.
+
+    Raises:
+        ValueError: a bound is not more than 0.
+    """
+    return Float(lower, upper).loguniform(base)
+
+
+def qloguniform(lower: float, upper: float, q: float, base: Any = LOG_BASE) -> Float:
+    """As `loguniform`, rounded to a multiple of `q`."""
+    return Float(lower, upper).loguniform(base).quantized(q)
+
+
+def randn(mean: float = 0.0, sd: float = 1.0) -> Float:
+    """A normally distributed number."""
+    return Float(None, None).normal(mean, sd)
+
+
+def qrandn(mean: float, sd: float, q: float) -> Float:
+    """A normally distributed number, rounded to a multiple of `q`."""
+    return Float(None, None).normal(mean, sd).quantized(q)
+
+
+def randint(lower: int, upper: int) -> Integer:
+    """A whole number from `lower` up to, but without, `upper`."""
+    return Integer(lower, upper).uniform()
+
+
+def qrandint(lower: int, upper: int, q: int = 1) -> Integer:
+    """A multiple of `q` from `lower` up to and with `upper`."""
+    return Integer(lower, upper).uniform().quantized(q)
+
+
+def lograndint(lower: int, upper: int, base: Any = LOG_BASE) -> Integer:
+    """A whole number from `lower` up to, but without, `upper`, every order of magnitude alike.
+
+    Raises:
+        ValueError: a bound is not more than 0.
+    """
+    return Integer(lower, upper).loguniform(base)
+
+
+def qlograndint(lower: int, upper: int, q: int, base: Any = LOG_BASE) -> Integer:
+    """As `lograndint`, rounded to a multiple of `q`; `upper` belongs to it."""
+    return Integer(lower, upper).loguniform(base).quantized(q)
+
+
+def choice(categories: Sequence[Any]) -> Categorical:
+    """One of several things; they may be or hold domains themselves."""
+    return Categorical(categories).uniform()
+
+
+def sample_from(func: Callable[..., Any]) -> Function:
+    """What a function gives: of the configuration drawn so far (`config["lr"]`, or `spec.config.lr`), or of nothing."""
+    return Function(func)
+
+
+def grid_search(values: Iterable[Any]) -> dict[str, list[Any]]:
+    """All of several values, one trial each; grids are crossed with each other.
+
+    Raises:
+        TypeError: `values` cannot be gone through.
+    """
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise TypeError(f"grid_search takes a list of values, not {type(values).__name__}: {values!r:.80}")
+    return {"grid_search": list(values)}

@@ -1,0 +1,44 @@
+"""Ends trials when a function says so."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from skate.tune.stopper.stopper import Stopper
+
+
+class FunctionStopper(Stopper):
+    """Ends a trial when a function of its id and result returns something true.
+
+    Raises:
+        ValueError: it is no function of two arguments.
+    """
+
+    def __init__(self, function: Callable[[str, dict[str, Any]], bool]) -> None:
+        if not self.is_valid_function(function):
+            raise ValueError(
+                f"a stopping function takes a trial's id and a result; {function!r:.80} does not"
+            )
+        self._function = function
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return bool(self._function(trial_id, result))
+
+    def stop_all(self) -> bool:
+        """Never: the function is asked of single trials."""
+        return False
+
+    @classmethod
+    def is_valid_function(cls, fn: Any) -> bool:
+        """Whether something can be called with an id and a result."""
+        if not callable(fn) or isinstance(fn, (type, Stopper)):
+            return False
+        try:
+            inspect.signature(fn).bind("", {})
+        except TypeError:
+            return False
+        except ValueError:  # built in, and says nothing of itself
+            return True
+        return True

@@ -1,0 +1,7 @@
+"""`SyncConfig`, by the name that programs know from `ray.tune.syncer`."""
+
+from __future__ import annotations
+
+from skate.tune.configs import SyncConfig
+
+__all__ = ["SyncConfig"]

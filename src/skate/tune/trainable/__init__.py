@@ -1,0 +1,21 @@
+"""What runs in the process of a trial, by the names that programs know from `ray.tune.trainable`."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_HOMES = {
+    "FunctionTrainable": "skate.tune.trainable.function",
+    "Trainable": "skate.tune.trainable.trainable",
+    "with_parameters": "skate.tune.trainable.binding",
+    "wrap_function": "skate.tune.trainable.function",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'skate.tune.trainable' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

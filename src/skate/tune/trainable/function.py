@@ -1,0 +1,200 @@
+"""Functions as trainables: the function runs in a thread, and each of its reports is one step.
+
+A report hands its metrics over and waits: so the decision whether the trial goes on is made before the function does.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from skate.train.checkpoint import Checkpoint
+from skate.tune.error import TrialEnded
+from skate.tune.trainable import session
+from skate.tune.trainable.trainable import Trainable
+
+#: So long a function may take to end when it is told to, in seconds.
+_END_SECONDS = 10.0
+
+
+class FunctionTrainable(Trainable):
+    """A trainable made of a function; `wrap_function` makes one."""
+
+    function: Callable[..., Any]
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Nothing is begun before the first step."""
+        self._clear()
+
+    def _clear(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._come = threading.Lock()  # held until the function has something to tell
+        self._go = threading.Lock()  # held until it may go on
+        self._come.acquire()
+        self._go.acquire()
+        self._told: dict[str, Any] | None = None
+        self._error: BaseException | None = None
+        self._over = False
+        self._ending = False
+        self._last: dict[str, Any] = {}
+        spec = session.spec()
+        self._next_checkpoint = spec.next_checkpoint if spec else 0
+
+    def step(self) -> dict[str, Any]:
+        """Let the function run to its next report; once it has ended, its last report again with "done".
+
+        Raises:
+            Exception: what the function raises, as it is.
+        """
+        if self._thread is None:
+            context = contextvars.copy_context()
+            self._thread = threading.Thread(target=context.run, args=(self._run,), name="trial", daemon=True)
+            self._thread.start()
+        elif not self._over:
+            self._go.release()
+        if not self._over:
+            self._come.acquire()
+        if self._told is not None:
+            found, self._told = self._told, None
+            return found
+        if self._error is not None:
+            raise self._error
+        return {**self._last, "done": True, "__duplicate__": True}
+
+    def train(self) -> dict[str, Any]:
+        """As for all trainables; the end of the function is no iteration of its own."""
+        started = time.monotonic()
+        result = self.step()
+        if result.pop("__duplicate__", False):
+            if not self._iteration:
+                self._auto_fill(result, 0.0)
+                for name in ("training_iteration", "time_this_iter_s", "time_total_s", "time_since_restore"):
+                    result.pop(name, None)
+                result.pop("iterations_since_restore", None)
+            result["done"] = True
+            result["__duplicate__"] = True
+            return result
+        took = result.get("time_this_iter_s") or time.monotonic() - started
+        self._iteration += 1
+        self._since_restore += 1
+        self._time_total += took
+        self._time_since_restore += took
+        self._auto_fill(result, took)
+        self._last = result
+        return result
+
+    # -- in the function's thread
+
+    def _run(self) -> None:
+        try:
+            value = self.function(self.config)
+            for each in value if inspect.isgenerator(value) else [value]:
+                if each is not None:
+                    self.reported(_metrics(each), None)
+        except TrialEnded:
+            pass
+        except BaseException as error:  # the user's function may raise anything; it is the trial's error
+            self._error = error
+        finally:
+            self._over = True
+            self._come.release()
+
+    def reported(self, metrics: dict[str, Any], checkpoint: Checkpoint | None) -> None:
+        """Hand a report over, and wait until the trial may go on.
+
+        Raises:
+            TrialEnded: the trial has been stopped.
+        """
+        if self._ending:
+            raise TrialEnded
+        told = dict(metrics)
+        told["checkpoint_dir_name"] = None
+        spec = session.spec()
+        if checkpoint is not None and spec is not None:
+            name = f"checkpoint_{self._next_checkpoint:06d}"
+            self._next_checkpoint += 1
+            spec.folder.upload(checkpoint, name)
+            told["checkpoint_dir_name"] = name
+            told["should_checkpoint"] = True
+            self.latest_checkpoint = spec.folder.checkpoint(name)
+        self._told = told
+        self._come.release()
+        self._go.acquire()
+        if self._ending:
+            raise TrialEnded
+
+    # -- the end, and another beginning
+
+    def end(self) -> bool:
+        """Have the function unwound, wherever it is when it next reports; whether it has ended."""
+        thread = self._thread
+        if thread is None or self._over:
+            return True
+        self._ending = True
+        self._go.release()
+        thread.join(_END_SECONDS)
+        return not thread.is_alive()
+
+    def cleanup(self) -> None:
+        """Ends the function."""
+        self.end()
+
+    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any] | None:
+        """Refused: functions report their checkpoints."""
+        raise NotImplementedError("a function reports its checkpoints: tune.report(metrics, checkpoint=...)")
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        """A function asks for its checkpoint itself."""
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Another configuration for the same function, once it has ended."""
+        if not self.end():
+            return False
+        self._clear()
+        return True
+
+
+def _metrics(value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (int, float)) or hasattr(value, "__float__"):
+        return {"_metric": value}
+    raise TypeError(
+        f"a trainable function returns or yields a dict of metrics, or one number; it gave {type(value).__name__}: {value!r:.80}"
+    )
+
+
+def takes_config(function: Callable[..., Any]) -> bool:
+    """Whether a function can be called with the configuration alone.
+
+    Raises:
+        ValueError: it cannot; what it takes is named.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # built in: it will say itself what it takes
+        return True
+    try:
+        signature.bind({})
+    except TypeError:
+        name = getattr(function, "__qualname__", repr(function))
+        raise ValueError(
+            f"a trainable function takes one argument, the configuration; {name}{signature} cannot be called with that: put "
+            "values into param_space, or bind them with tune.with_parameters"
+        ) from None
+    return True
+
+
+def wrap_function(train_func: Callable[..., Any], name: str | None = None) -> type[FunctionTrainable]:
+    """A class trainable of a function of the configuration.
+
+    Raises:
+        ValueError: the function takes something else.
+    """
+    takes_config(train_func)
+    called = str(name or getattr(train_func, "__name__", "func"))
+    return type(called, (FunctionTrainable,), {"function": staticmethod(train_func)})

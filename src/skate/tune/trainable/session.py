@@ -1,0 +1,166 @@
+"""The trial as its own process sees it: who it is, where it starts from, and what the trainable may ask of it."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+from skate.train.checkpoint import Checkpoint
+from skate.train.storage.run_folder import RunFolder
+
+
+@dataclass
+class TrialSpec:
+    """What the process of a trial is told when it starts."""
+
+    trial_id: str
+    trial_name: str
+    experiment_name: str
+    folder: RunFolder
+    config: dict[str, Any] = field(default_factory=dict)
+    resources: Any = None
+    #: Where it goes on from, and how far that had come.
+    checkpoint: Checkpoint | None = None
+    iteration: int = 0
+    time_total: float = 0.0
+    next_checkpoint: int = 0
+    checkpoint_frequency: int = 0
+    log_to_file: Any = False
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def local_path(self) -> str:
+        """The folder of the trial, if it is on a disk; else the working folder."""
+        return self.folder.path if self.folder.local else "."
+
+
+_current: list[Any] = [None, None]
+
+
+def begin(spec: TrialSpec, trainable: Any = None) -> None:
+    """From now on this process is that trial."""
+    _current[:] = [spec, trainable]
+
+
+def leave() -> None:
+    """This process is no trial any more."""
+    _current[:] = [None, None]
+
+
+def spec() -> TrialSpec | None:
+    """What this process was told, None if it is no trial."""
+    found: TrialSpec | None = _current[0]
+    return found
+
+
+def report(metrics: dict[str, Any], *, checkpoint: Checkpoint | None = None) -> None:
+    """Tell how a trial goes, with a checkpoint if there is one; returns once it is decided that the trial goes on.
+
+    Args:
+        metrics: by name; nested dicts are named with slashes, such as "eval/loss".
+        checkpoint: a folder of files to go on from; copied to the storage before this returns.
+
+    Raises:
+        TypeError: metrics is no dict, or checkpoint no Checkpoint.
+    """
+    if not isinstance(metrics, dict):
+        raise TypeError(
+            f"metrics is a dict of names to values, such as {{'loss': 0.5}}, not {type(metrics).__name__}"
+        )
+    if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+        raise TypeError(
+            f"checkpoint is a ray.tune.Checkpoint, not {type(checkpoint).__name__}; make one of a folder: "
+            "Checkpoint.from_directory(folder)"
+        )
+    trainable = _current[1]
+    if trainable is None:
+        warnings.warn(
+            "tune.report was called outside of a trial; it has no effect", UserWarning, stacklevel=2
+        )
+        return
+    trainable.reported(metrics, checkpoint)
+
+
+def get_checkpoint() -> Checkpoint | None:
+    """The checkpoint that the trial goes on from: the last one it reported, or that was handed to it; None at a first start."""
+    trainable = _current[1]
+    if trainable is None:
+        warnings.warn(
+            "tune.get_checkpoint was called outside of a trial; there is none", UserWarning, stacklevel=2
+        )
+        return None
+    found: Checkpoint | None = trainable.latest_checkpoint
+    return found
+
+
+class TuneContext:
+    """Who this trial is; outside of a trial everything is None."""
+
+    def get_experiment_name(self) -> Any:
+        """The name of the search."""
+        return _get("experiment_name")
+
+    def get_trial_name(self) -> Any:
+        """The name of the trial."""
+        return _get("trial_name")
+
+    def get_trial_id(self) -> Any:
+        """The id of the trial."""
+        return _get("trial_id")
+
+    def get_trial_resources(self) -> Any:
+        """What the trial asks for, as a `PlacementGroupFactory`."""
+        return _get("resources")
+
+    def get_trial_dir(self) -> str | None:
+        """The folder of the trial."""
+        found = spec()
+        return None if found is None else found.folder.path
+
+    def get_storage(self) -> Any:
+        """The folder of the trial with its filesystem."""
+        return _get("folder")
+
+    def get_metadata(self) -> dict[str, Any]:
+        """Refused: a trial has no metadata."""
+        raise DeprecationWarning("get_metadata is no longer there; pass values in the configuration")
+
+    def get_world_size(self) -> int:
+        """Refused: a trial is one process."""
+        raise _no_ranks("get_world_size")
+
+    def get_world_rank(self) -> int:
+        """Refused: a trial is one process."""
+        raise _no_ranks("get_world_rank")
+
+    def get_local_rank(self) -> int:
+        """Refused: a trial is one process."""
+        raise _no_ranks("get_local_rank")
+
+    def get_local_world_size(self) -> int:
+        """Refused: a trial is one process."""
+        raise _no_ranks("get_local_world_size")
+
+    def get_node_rank(self) -> int:
+        """Refused: a trial is one process."""
+        raise _no_ranks("get_node_rank")
+
+    def __repr__(self) -> str:
+        return f"<TuneContext of {_get('trial_name') or 'no trial'}>"
+
+
+def _get(name: str) -> Any:
+    found = spec()
+    return None if found is None else getattr(found, name)
+
+
+def _no_ranks(name: str) -> DeprecationWarning:
+    return DeprecationWarning(
+        f"{name} is not there in a trial, which is one process; ranks are a matter of ray.train"
+    )
+
+
+def get_context() -> TuneContext:
+    """Who this trial is."""
+    return TuneContext()

@@ -1,0 +1,7 @@
+"""Configs, by the names that programs know from `ray.tune.tune_config`."""
+
+from __future__ import annotations
+
+from skate.tune.configs import ResumeConfig, TuneConfig
+
+__all__ = ["ResumeConfig", "TuneConfig"]

@@ -1,0 +1,252 @@
+"""`Tuner`: a trainable, a space, and `fit`."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+from skate.train.storage import filesystem as files
+from skate.train.storage.run_folder import RunFolder
+from skate.tune.analysis import ExperimentAnalysis
+from skate.tune.configs import ResumeConfig, ResumeType, RunConfig, TuneConfig, run_config_of
+from skate.tune.error import TuneError
+from skate.tune.execution.launch import Launch, new_name
+from skate.tune.experiment.experiment import Experiment
+from skate.tune.journal.encoding import dumped
+from skate.tune.result_grid import ResultGrid
+from skate.tune.trainable.binding import name_of
+from skate.tune.trainable.trainer import is_trainer, trainable_of_trainer, trainer_run_config
+
+_SAVED = "tuner.pkl"
+
+
+class Tuner:
+    """Searches for the configuration of a trainable that is best.
+
+    Args:
+        trainable: a function of the configuration, a class that inherits from `Trainable`, the name of a registered one, or a
+            trainer of ray.train.
+        param_space: the space, a nested dict; of a trainer, {"train_loop_config": {...}}.
+        tune_config: how many trials, in what order, which go on.
+        run_config: name, storage, failures, checkpoints, callbacks.
+
+    Raises:
+        TuneError, TypeError, ValueError: an argument is not what it should be; it says which and what is wanted.
+    """
+
+    def __init__(
+        self,
+        trainable: Any = None,
+        *,
+        param_space: dict[str, Any] | None = None,
+        tune_config: TuneConfig | None = None,
+        run_config: RunConfig | None = None,
+        _tuner_kwargs: Any = None,
+        _tuner_internal: Any = None,
+        _entrypoint: Any = None,
+    ) -> None:
+        if trainable is None:
+            raise TuneError(
+                "Tuner needs a trainable: a function of the configuration, a class that inherits from "
+                "ray.tune.Trainable, or a trainer"
+            )
+        if param_space is not None and not isinstance(param_space, Mapping):
+            raise TypeError(f"param_space is a dict, not {type(param_space).__name__}: {param_space!r:.80}")
+        if tune_config is not None and not isinstance(tune_config, TuneConfig):
+            raise TypeError(
+                f"tune_config is a ray.tune.TuneConfig, not {type(tune_config).__name__}: {tune_config!r:.80}"
+            )
+        self._trainable = trainable
+        self._param_space = dict(param_space or {})
+        self._tune_config = tune_config or TuneConfig()
+        if run_config is None and is_trainer(trainable):
+            run_config = trainer_run_config(trainable)
+        self._run_config = run_config_of(run_config)
+        self._resume: ResumeConfig | None = None
+        self._folder: RunFolder | None = None
+        self._results: ResultGrid | None = None
+
+    # -- run
+
+    def fit(self) -> ResultGrid:
+        """Run the search to its end. Trials that fail do not raise; see `ResultGrid.errors`.
+
+        Returns:
+            The results, one a trial.
+
+        Raises:
+            TuneError: a trial asks for more than the cluster has, or a metric that nobody reports was gone by.
+            TypeError: the space cannot be serialized; what in it cannot is named.
+            ValueError: options contradict each other.
+        """
+        experiment = self._experiment()
+        if self._resume is None:
+            self._save(experiment)
+        launch = Launch(experiment, self._tune_config, self._run_config, self._resume)
+        analysis = launch.run()
+        self._resume = None
+        self._folder = experiment.folder
+        self._results = ResultGrid(analysis)
+        if launch.interrupted:
+            print(  # Ctrl-C was pressed at a terminal
+                f"The search was interrupted. It goes on with Tuner.restore({experiment.path!r}, trainable=...).fit()"
+            )
+        return self._results
+
+    def get_results(self) -> ResultGrid:
+        """The results of a search that has ended, or of one that was restored.
+
+        Raises:
+            RuntimeError: it has not run.
+        """
+        if self._results is not None:
+            return self._results
+        if self._folder is None:
+            raise RuntimeError(
+                "this search has not run; call fit() first, or restore one that has with Tuner.restore"
+            )
+        config = self._tune_config
+        metric = config.metric if isinstance(config.metric, str) else None
+        analysis = ExperimentAnalysis(
+            self._folder.path,
+            storage_filesystem=self._folder.filesystem,
+            default_metric=metric,
+            default_mode=config.mode if isinstance(config.mode, str) else None,
+        )
+        return ResultGrid(analysis)
+
+    def _experiment(self) -> Experiment:
+        run, config = self._run_config, self._tune_config
+        trainable = self._trainable
+        if is_trainer(trainable):
+            trainable = trainable_of_trainer(trainable)
+        name = run.name or new_name(trainable if isinstance(trainable, str) else name_of(trainable))
+        storage, filesystem = run.storage_path, run.storage_filesystem
+        if self._folder is not None:
+            name, storage, filesystem = self._folder.name, self._folder.root, self._folder.filesystem
+        assert run.failure_config is not None
+        return Experiment(
+            name,
+            trainable,
+            stop=run.stop,
+            time_budget_s=config.time_budget_s,
+            config=self._param_space,
+            num_samples=config.num_samples,
+            storage_path=storage,
+            storage_filesystem=filesystem,
+            checkpoint_config=run.checkpoint_config,
+            log_to_file=run.log_to_file,
+            max_failures=run.failure_config.max_failures,
+        )
+
+    # -- save and restore
+
+    def _save(self, experiment: Experiment) -> None:
+        """Write what `restore` needs beside the journal."""
+        space = dumped(self._param_space, "param_space")
+        rest = {}
+        for name in ("_tune_config", "_run_config"):
+            rest[name] = _without_what_cannot_be_saved(getattr(self, name))
+        experiment.folder.create()
+        contents = {"version": 1, "trainable": experiment.trainable_name, "space": space, **rest}
+        files.write_bytes(
+            experiment.folder.filesystem, experiment.folder.at(_SAVED), dumped(contents, "the search")
+        )
+
+    @classmethod
+    def restore(
+        cls,
+        path: str,
+        trainable: Any = None,
+        resume_unfinished: bool = True,
+        resume_errored: bool = False,
+        restart_errored: bool = False,
+        param_space: dict[str, Any] | None = None,
+        storage_filesystem: Any = None,
+        _resume_config: ResumeConfig | None = None,
+    ) -> Tuner:
+        """A search that was ended before its end, or that had trials that failed; `fit()` goes on with it.
+
+        Args:
+            path: its folder: its storage_path and its name.
+            trainable: the same as it had.
+            resume_unfinished: whether trials that had not ended go on, from their last checkpoints.
+            resume_errored: whether trials that failed go on from their last checkpoints.
+            restart_errored: whether trials that failed start anew.
+            param_space: the same as it had; only needed if that holds what cannot be read back.
+            storage_filesystem: a pyarrow filesystem in which `path` is a path.
+
+        Raises:
+            FileNotFoundError: there is no search at that path.
+            ValueError: the trainable has another name, or a failed trial is both to go on and to start anew.
+        """
+        if resume_errored and restart_errored:
+            raise ValueError(
+                "resume_errored and restart_errored contradict each other: failed trials go on, or start anew"
+            )
+        folder, saved = _saved_at(path, storage_filesystem)
+        if trainable is None:
+            raise TuneError(f"Tuner.restore needs the trainable that the search had, {saved['trainable']!r}")
+        found = cls(
+            trainable,
+            param_space=pickle.loads(saved["space"]) if param_space is None else param_space,
+            tune_config=saved["_tune_config"],
+            run_config=saved["_run_config"],
+        )
+        found._folder = folder
+        name = found._experiment().trainable_name
+        if name != saved["trainable"]:
+            raise ValueError(
+                f"the search at {folder.path!r} was of the trainable {saved['trainable']!r}, not of {name!r}; give the same one"
+            )
+        errored = (
+            ResumeType.RESTART
+            if restart_errored
+            else ResumeType.RESUME
+            if resume_errored
+            else ResumeType.SKIP
+        )
+        unfinished = ResumeType.RESUME if resume_unfinished else ResumeType.SKIP
+        found._resume = _resume_config or ResumeConfig(unfinished=unfinished, errored=errored)
+        return found
+
+    @classmethod
+    def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> bool:
+        """Whether there is a search at a path."""
+        folder = folder_of(path, storage_filesystem)
+        return files.read_bytes(folder.filesystem, folder.at(_SAVED)) is not None
+
+    def __repr__(self) -> str:
+        trainable = self._trainable
+        return f"<Tuner of {trainable if isinstance(trainable, str) else name_of(trainable)}>"
+
+
+def _saved_at(path: str, filesystem: Any) -> tuple[RunFolder, dict[str, Any]]:
+    folder = folder_of(path, filesystem)
+    contents = files.read_bytes(folder.filesystem, folder.at(_SAVED))
+    if contents is None:
+        raise FileNotFoundError(
+            f"there is no search at {folder.path!r}: no {_SAVED} is there. The path of a search is its storage_path and its name"
+        )
+    return folder, pickle.loads(contents)
+
+
+def folder_of(path: str | os.PathLike[str], filesystem: Any = None) -> RunFolder:
+    """The folder at the end of a path."""
+    given = os.fspath(path).rstrip("/")
+    parent, _, name = given.rpartition("/")
+    return RunFolder(parent or ".", name, filesystem)
+
+
+def _without_what_cannot_be_saved(config: Any) -> Any:
+    """A config without callbacks, filesystems and the like that cannot be pickled: they are given anew, or done without."""
+    found = copy.copy(config)
+    for name, value in list(vars(found).items()):
+        try:
+            dumped(value)
+        except TypeError:
+            setattr(found, name, None)
+    return found
