@@ -133,7 +133,13 @@ class Controller:
                     "tune.with_resources, or start with more: init(num_cpus=..., num_gpus=...)"
                 )
             self._checked.add(request)
+        if self.processes.reuse and self._one_leaves(trial):
+            return False  # a process that is about to be free is waited for
         return self.room.fits(request)
+
+    def _one_leaves(self, trial: Trial) -> bool:
+        key = (id(trial.experiment.trainable), trial.placement_group_factory)
+        return any(kind == "end" and extra[0].key == key for kind, _, extra in self._pending.values())
 
     def _wait(self) -> None:
         timeout = _LOOK_SECONDS

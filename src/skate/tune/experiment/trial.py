@@ -11,6 +11,7 @@ from skate.train.storage.keeping import Kept, best_first
 from skate.train.storage.run_folder import RunFolder
 from skate.tune.configs import CheckpointConfig
 from skate.tune.error import TuneError
+from skate.tune.experiment.trial_folder import TrialFolder
 from skate.tune.metrics import Histories, flat
 from skate.tune.placement import PlacementGroupFactory, request_of
 
@@ -119,10 +120,7 @@ class Trial:
         """The folder of the trial."""
         top = self.experiment_folder
         assert top is not None
-        found = RunFolder.__new__(RunFolder)  # resolved once, for the whole search
-        found.name, found.filesystem, found.root = self.relative_logdir, top.filesystem, top.path
-        found.path = f"{top.path}/{self.relative_logdir}"
-        return found
+        return TrialFolder(top, self.relative_logdir)
 
     @property
     def path(self) -> str | None:

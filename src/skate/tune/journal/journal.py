@@ -17,6 +17,7 @@ from typing import Any
 from skate.train.storage import filesystem as files
 from skate.train.storage.journal import Journal
 from skate.train.storage.run_folder import RunFolder
+from skate.tune.experiment.trial_folder import TrialFolder
 from skate.tune.journal.encoding import as_json, plain
 
 #: A snapshot follows after so many entries at least.
@@ -33,8 +34,6 @@ class _Lines(Journal):
             super().append(json.loads(as_json(entry)), durable)
             return
         self._file.write(json.dumps(entry, default=plain).encode() + b"\n")
-        if durable:
-            os.fdatasync(self._file.fileno())
 
 
 class ExperimentJournal:
@@ -58,7 +57,7 @@ class ExperimentJournal:
         self.take_snapshot()
 
     def append(self, entry: dict[str, Any], durable: bool = False) -> None:
-        """Enter something; with `durable` it survives a crash of the machine, else one of the process."""
+        """Enter something. It survives any end of the process; `durable` is for storages that gather lines."""
         assert self._lines is not None
         self._lines.append(entry, durable)
         self._entries += 1
@@ -113,10 +112,7 @@ def state_name(generation: int) -> str:
 
 
 def _folder_of(folder: RunFolder, generation: int) -> RunFolder:
-    found = RunFolder.__new__(RunFolder)  # beside the search's folder, on the same filesystem
-    found.name, found.filesystem, found.root = f"journal-{generation:06d}", folder.filesystem, folder.path
-    found.path = f"{folder.path}/{found.name}"
-    return found
+    return TrialFolder(folder, f"journal-{generation:06d}")
 
 
 def _names(folder: RunFolder) -> list[str]:

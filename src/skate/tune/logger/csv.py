@@ -50,3 +50,9 @@ class CSVLoggerCallback(LoggerCallback):
         table = self._tables.pop(trial.trial_id, None)
         if table is not None:
             table[0].close()
+
+    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
+        """Close what trials that were cut off have left open."""
+        for file, _, _ in self._tables.values():
+            file.close()
+        self._tables.clear()

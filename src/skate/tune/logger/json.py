@@ -41,6 +41,12 @@ class JsonLoggerCallback(LoggerCallback):
         if file is not None:
             file.close()
 
+    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
+        """Close what trials that were cut off have left open."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
     def update_config(self, trial: Any, config: dict[str, Any]) -> None:
         """Write the configuration anew."""
         folder = trial_folder(trial)

@@ -51,3 +51,9 @@ class TBXLoggerCallback(LoggerCallback):
         file = self._open.pop(trial.trial_id, None)
         if file is not None:
             file.close()
+
+    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
+        """Close what trials that were cut off have left open."""
+        for file in self._open.values():
+            file.close()
+        self._open.clear()

@@ -1,0 +1,39 @@
+"""The folder of a trial. Its checkpoints are whole or not there, as those of Train, but are not forced onto the disk one by one:
+a search has hundreds, and what a crash of the machine takes of them is made again."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+from skate.train.checkpoint import Checkpoint
+from skate.train.storage.run_folder import MANIFEST, RunFolder
+
+
+class TrialFolder(RunFolder):
+    """Paths of a trial. Pickled into its process.
+
+    Args:
+        top: the folder of the search.
+        name: of the trial's folder in it.
+    """
+
+    def __init__(self, top: RunFolder, name: str) -> None:
+        # The filesystem was found for the search; it is not looked for again.
+        self.name, self.filesystem, self.root = name, top.filesystem, top.path
+        self.path = f"{top.path}/{name}"
+
+    def commit(self, name: str, manifest: dict[str, Any]) -> Checkpoint:
+        """Make what was gathered a checkpoint."""
+        if not self.local:
+            return super().commit(name, manifest)
+        gathered, target = self._gathering(name), self.at(name)
+        os.makedirs(gathered, exist_ok=True)  # nobody had a file
+        with open(f"{gathered}/{MANIFEST}", "w") as file:
+            json.dump({"version": 1, "time": time.time(), **manifest}, file)
+        if os.path.isdir(target):  # a trial that goes on has written a checkpoint of this name before
+            self._discard(target)
+        os.rename(gathered, target)
+        return self.checkpoint(name)

@@ -1,0 +1,189 @@
+"""The bayesian-optimization package: a Gaussian process over real numbers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from skate.tune.search.flat_space import as_flat, flat_space, has_domains, missing, no_space, undefined
+from skate.tune.search.search_generator import nest
+from skate.tune.search.searcher import Searcher
+from skate.tune.space.domain import Float
+
+
+def _package() -> Any:
+    try:
+        import bayes_opt  # loaded when a searcher is made
+    except ImportError:
+        raise missing("bayesian-optimization", "BayesOptSearch", "bayesian-optimization") from None
+    return bayes_opt
+
+
+class BayesOptSearch(Searcher):
+    """Asks a Gaussian process; all parts of the space are real numbers.
+
+    Args:
+        space: bounds by name, {"x": (0, 1)}, or a space of ray.tune; the `param_space` by default.
+        metric, mode: what is best.
+        points_to_evaluate: configurations that come first.
+        utility_kwargs: of the acquisition function: {"kappa": 2.576} of the upper confidence bound, or {"kind": "ei", "xi": 0.0}.
+        random_state: a seed.
+        random_search_steps: how many are drawn at random before anything is learnt.
+        verbose: taken for compatibility.
+        patience: the search ends once a point was proposed so often.
+        skip_duplicate: whether a point that was proposed before is proposed again.
+        analysis: an earlier search to learn from.
+        repeat_float_precision: digits by which points are told apart.
+
+    Raises:
+        ImportError: bayesian-optimization is not installed.
+        ValueError: the space has something else than real numbers.
+    """
+
+    def __init__(
+        self,
+        space: dict[str, Any] | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        points_to_evaluate: list[dict[str, Any]] | None = None,
+        utility_kwargs: dict[str, Any] | None = None,
+        random_state: int = 42,
+        random_search_steps: int = 10,
+        verbose: int = 0,
+        patience: int = 5,
+        skip_duplicate: bool = True,
+        analysis: Any = None,
+        repeat_float_precision: int = 5,
+    ) -> None:
+        _package()
+        super().__init__(metric, mode)
+        if not isinstance(patience, int) or patience < 1:
+            raise ValueError(f"patience is at least 1, not {patience!r}")
+        self._points = [as_flat(point) for point in points_to_evaluate or []]
+        self._utility = dict(utility_kwargs or {})
+        self._seed = random_state
+        self._random_steps = random_search_steps
+        self._patience, self._skip, self._digits = patience, skip_duplicate, repeat_float_precision
+        self._seen: dict[str, int] = {}
+        self._live: dict[str, dict[str, float]] = {}
+        self._suggested = 0
+        self._analysis = analysis
+        self._space: dict[str, tuple[float, float]] | None = None
+        self.optimizer: Any = None
+        if space:
+            self._set_space(self.convert_search_space(space) if has_domains(space) else space)
+
+    def _set_space(self, space: dict[str, tuple[float, float]]) -> None:
+        package = _package()
+        self._space = space
+        kind = self._utility.pop("kind", "ucb")
+        kwargs = {"ucb": {"kappa": 2.576}, "ei": {"xi": 0.01}, "poi": {"xi": 0.01}}.get(kind)
+        if kwargs is None:
+            raise ValueError(f'utility_kwargs={{"kind": ...}} is "ucb", "ei" or "poi", not {kind!r}')
+        names = {
+            "ucb": "UpperConfidenceBound",
+            "ei": "ExpectedImprovement",
+            "poi": "ProbabilityOfImprovement",
+        }
+        chosen = {**kwargs, **{name: value for name, value in self._utility.items() if name in kwargs}}
+        acquisition = getattr(package.acquisition, names[kind])(**chosen)
+        self.optimizer = package.BayesianOptimization(
+            f=None,
+            pbounds=space,
+            acquisition_function=acquisition,
+            random_state=self._seed,
+            verbose=0,
+            allow_duplicate_points=True,
+        )
+
+    def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
+        """Take metric, mode and space; False if there is a space already."""
+        if self.optimizer is not None and has_domains(config):
+            return False
+        if self.optimizer is None:
+            self._set_space(self.convert_search_space(config))
+        self._metric = self._metric or metric or "_metric"
+        self._mode = self._mode or mode
+        if self._mode is None:
+            raise undefined("BayesOptSearch", self._metric, self._mode)
+        if self._analysis is not None:
+            self.register_analysis(self._analysis)
+            self._analysis = None
+        return True
+
+    def register_analysis(self, analysis: Any) -> None:
+        """Learn from an earlier search."""
+        self.add_evaluated_trials(analysis, self._metric)
+
+    def add_evaluated_point(
+        self,
+        parameters: dict[str, Any],
+        value: float,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """Learn from a point that was evaluated elsewhere."""
+        if error or value != value:
+            return
+        point = {name: each for name, each in as_flat(parameters).items() if name in (self._space or {})}
+        self.optimizer.register(params=point, target=self._target(value))
+
+    def _target(self, value: float) -> float:
+        return -float(value) if self._mode == "min" else float(value)
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        """What the process proposes next; None while the random draws are not back, FINISHED when it repeats itself."""
+        if self.optimizer is None:
+            raise no_space("BayesOptSearch")
+        if not self._metric or not self._mode:
+            raise undefined("BayesOptSearch", self._metric, self._mode)
+        if self._points:
+            point = self._points.pop(0)
+        elif self._suggested < self._random_steps:
+            drawn = (
+                self.optimizer.space.random_sample(1)[0]
+                if hasattr(self.optimizer.space, "random_sample")
+                else None
+            )
+            point = self.optimizer.space.array_to_params(drawn)
+        elif len(self.optimizer.space) == 0:
+            return None
+        else:
+            point = self.optimizer.suggest()
+        point = {name: float(value) for name, value in point.items()}
+        key = json.dumps({name: round(value, self._digits) for name, value in sorted(point.items())})
+        self._seen[key] = self._seen.get(key, 0) + 1
+        if self._seen[key] >= self._patience:
+            return Searcher.FINISHED
+        if self._skip and self._seen[key] > 1 and self._suggested > self._random_steps:
+            return None
+        self._suggested += 1
+        self._live[trial_id] = point
+        return nest(point)
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        """Tell the process what came of it."""
+        point = self._live.pop(trial_id, None)
+        value = (result or {}).get(self._metric)
+        if point is not None and value is not None and not error:
+            self.optimizer.register(params=point, target=self._target(value))
+
+    @staticmethod
+    def convert_search_space(spec: dict[str, Any], join: bool = False) -> dict[str, tuple[float, float]]:
+        """Bounds for a space of ray.tune.
+
+        Raises:
+            ValueError: the space has something else than real numbers.
+        """
+        found = {}
+        for name, flat in flat_space(spec, "BayesOptSearch", choices=False).items():
+            if not isinstance(flat.domain, Float) or flat.q:
+                raise ValueError(
+                    f"BayesOptSearch searches real numbers, and {name!r} is "
+                    f"{flat.domain.domain_str}: use tune.uniform"
+                )
+            found[name] = (float(flat.domain.lower), float(flat.domain.upper))
+        return found

@@ -1,0 +1,104 @@
+"""A nested space as adapters to libraries need it: domains by name, nested names joined with slashes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from skate.tune.space import variants
+from skate.tune.space.domain import Categorical, Domain, Float, Integer
+from skate.tune.space.sampler import LogUniform, Normal, Quantized, Sampler
+
+
+class Flat:
+    """One domain of a space.
+
+    Attributes:
+        domain: the domain; q: the step of rounded values, None if there is none; log: whether orders of magnitude are alike.
+    """
+
+    def __init__(self, name: str, domain: Domain) -> None:
+        self.name, self.domain = name, domain
+        sampler: Sampler = domain.get_sampler()
+        self.q: float | None = None
+        if isinstance(sampler, Quantized):
+            self.q, sampler = sampler.q, sampler.get_sampler()
+        self.log = isinstance(sampler, LogUniform)
+        self.normal = sampler if isinstance(sampler, Normal) else None
+
+    @property
+    def highest(self) -> Any:
+        """The largest value that belongs to the domain."""
+        if isinstance(self.domain, Integer) and (self.q is None or self.q == 1):
+            return self.domain.upper - 1
+        return self.domain.upper
+
+
+def flat_space(space: Mapping[str, Any], searcher: str, choices: bool = True) -> dict[str, Flat]:
+    """The domains of a space by name.
+
+    Raises:
+        ValueError: the space has grids, functions, or domains that the library has no notion of.
+    """
+    found = {}
+    for path, leaf in variants.open_leaves(space):
+        name = "/".join(map(str, path))
+        if not isinstance(leaf, Domain) or leaf.is_grid():
+            raise ValueError(
+                f"{searcher} cannot go through grids, and {name!r} is one: use tune.choice there"
+            )
+        if leaf.is_function():
+            raise ValueError(
+                f"{searcher} cannot call functions, and {name!r} is sample_from: compute it in the trainable"
+            )
+        if not isinstance(leaf, (Float, Integer, Categorical)) or (
+            isinstance(leaf, Categorical) and not choices
+        ):
+            raise ValueError(
+                f"{searcher} has no notion of {type(leaf).__name__} {leaf.domain_str} for {name!r}"
+            )
+        if isinstance(leaf, Categorical) and any(variants.has_open(each) for each in leaf.categories):
+            raise ValueError(
+                f"{searcher} cannot search within the choices of {name!r}; use "
+                "a define-by-run function or draw at random"
+            )
+        flat = Flat(name, leaf)
+        if flat.normal is not None and searcher not in ("HyperOptSearch", "TuneBOHB"):
+            raise ValueError(
+                f"{searcher} has no normal distribution, and {name!r} is one: use tune.uniform there"
+            )
+        found[name] = flat
+    return found
+
+
+def has_domains(space: Any) -> bool:
+    """Whether anything in a space is a domain or a grid of ray.tune."""
+    return isinstance(space, Mapping) and variants.has_open(space)
+
+
+def missing(package: str, searcher: str, install: str) -> ImportError:
+    """What to say when a library is not installed."""
+    return ImportError(f"{searcher} needs {package}, which is not installed: pip install {install}")
+
+
+def undefined(cls: str, metric: Any, mode: Any) -> RuntimeError:
+    """What to say when a searcher does not know what is best."""
+    return RuntimeError(
+        f"{cls} does not know what is best (metric={metric!r}, mode={mode!r}): give it, or TuneConfig, a metric and a mode"
+    )
+
+
+def no_space(cls: str) -> RuntimeError:
+    """What to say when a searcher has no space."""
+    return RuntimeError(f"{cls} has no search space: give it space=..., or Tuner a param_space")
+
+
+def as_flat(point: Mapping[str, Any]) -> dict[str, Any]:
+    """A nested configuration, names joined with slashes."""
+    found: dict[str, Any] = {}
+    for name, value in point.items():
+        if isinstance(value, Mapping):
+            found.update({f"{name}/{inner}": each for inner, each in as_flat(value).items()})
+        else:
+            found[name] = value
+    return found

@@ -1,0 +1,112 @@
+"""Nevergrad's derivative-free optimizers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.tune.search.flat_space import as_flat, flat_space, has_domains, missing, no_space, undefined
+from skate.tune.search.search_generator import nest
+from skate.tune.search.searcher import Searcher
+from skate.tune.space.domain import Categorical, Integer
+
+
+def _package() -> Any:
+    try:
+        import nevergrad  # loaded when a searcher is made
+    except ImportError:
+        raise missing("Nevergrad", "NevergradSearch", "nevergrad") from None
+    return nevergrad
+
+
+class NevergradSearch(Searcher):
+    """Asks an optimizer of Nevergrad.
+
+    Args:
+        optimizer: a class of optimizers, such as nevergrad.optimizers.OnePlusOne, or one that was made.
+        optimizer_kwargs: for the class, such as {"budget": 100}.
+        space: a parametrization of Nevergrad, or a space of ray.tune; the `param_space` by default.
+        metric, mode: what is best.
+        points_to_evaluate: configurations that come first.
+
+    Raises:
+        ImportError: Nevergrad is not installed.
+        ValueError: the space has what Nevergrad cannot draw.
+    """
+
+    def __init__(
+        self,
+        optimizer: Any = None,
+        optimizer_kwargs: dict[str, Any] | None = None,
+        space: Any = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        points_to_evaluate: list[dict[str, Any]] | None = None,
+    ) -> None:
+        package = _package()
+        super().__init__(metric, mode)
+        self._kwargs = dict(optimizer_kwargs or {})
+        self._points = [as_flat(point) for point in points_to_evaluate or []]
+        self._live: dict[str, Any] = {}
+        self._optimizer: Any = None
+        self._class = optimizer or package.optimizers.NGOpt
+        if not isinstance(self._class, type) and hasattr(self._class, "ask"):
+            self._optimizer = optimizer
+        elif space is not None:
+            self._begin(self.convert_search_space(space) if has_domains(space) else space)
+
+    def _begin(self, space: Any) -> None:
+        self._optimizer = self._class(parametrization=space, **self._kwargs)
+        for point in self._points:
+            self._optimizer.suggest(**point)
+
+    def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
+        """Take metric, mode and space; False if there is a space already."""
+        if self._optimizer is not None and has_domains(config):
+            return False
+        if self._optimizer is None:
+            self._begin(self.convert_search_space(config))
+        self._metric = self._metric or metric or "_metric"
+        self._mode = self._mode or mode
+        if self._mode is None:
+            raise undefined("NevergradSearch", self._metric, self._mode)
+        return True
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        """What the optimizer asks for next; FINISHED when its budget is used up."""
+        if self._optimizer is None:
+            raise no_space("NevergradSearch")
+        if self._optimizer.budget is not None and self._optimizer.num_ask >= self._optimizer.budget:
+            return Searcher.FINISHED
+        asked = self._optimizer.ask()
+        self._live[trial_id] = asked
+        return nest(asked.kwargs)
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        """Tell the optimizer what came of it."""
+        asked = self._live.pop(trial_id, None)
+        value = (result or {}).get(self._metric)
+        if asked is not None and value is not None and not error:
+            self._optimizer.tell(asked, -float(value) if self._mode == "max" else float(value))
+
+    @staticmethod
+    def convert_search_space(spec: dict[str, Any]) -> Any:
+        """Nevergrad's parametrization for a space of ray.tune.
+
+        Raises:
+            ValueError: the space has what Nevergrad cannot draw.
+        """
+        of = _package().p
+        found: dict[str, Any] = {}
+        for name, flat in flat_space(spec, "NevergradSearch").items():
+            domain = flat.domain
+            if isinstance(domain, Categorical):
+                found[name] = of.Choice(domain.categories)
+            elif flat.log:
+                scalar = of.Log(lower=domain.lower, upper=flat.highest)
+                found[name] = scalar.set_integer_casting() if isinstance(domain, Integer) else scalar
+            else:
+                scalar = of.Scalar(lower=domain.lower, upper=flat.highest)
+                found[name] = scalar.set_integer_casting() if isinstance(domain, Integer) else scalar
+        return of.Instrumentation(**found)

@@ -1,0 +1,235 @@
+"""Optuna's samplers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from skate.tune.search.flat_space import as_flat, flat_space, has_domains, missing, no_space, undefined
+from skate.tune.search.search_generator import nest
+from skate.tune.search.searcher import Searcher
+from skate.tune.space.domain import Categorical, Integer
+
+
+def _optuna() -> Any:
+    try:
+        import optuna  # loaded when a searcher is made, 200 ms
+    except ImportError:
+        raise missing("Optuna", "OptunaSearch", "optuna") from None
+    optuna.logging.set_verbosity(max(optuna.logging.get_verbosity(), optuna.logging.WARNING))
+    return optuna
+
+
+class OptunaSearch(Searcher):
+    """Asks a study of Optuna.
+
+    Args:
+        space: Optuna's distributions by name, a function of Optuna's trial that calls its suggest methods (and may return
+            constants), or a space of ray.tune; the `param_space` by default.
+        metric, mode: what is best; lists of both for several objectives.
+        points_to_evaluate: configurations that come first.
+        sampler: a sampler of Optuna; TPE by default.
+        study_name: of the study in the storage.
+        storage: a storage of Optuna, or its URL; memory by default.
+        seed: of the default sampler.
+        evaluated_rewards: what `points_to_evaluate` have come to, if that is known: they are then learnt from and not run.
+
+    Raises:
+        ImportError: Optuna is not installed.
+        ValueError: the space has what Optuna cannot draw, or arguments contradict each other.
+    """
+
+    def __init__(
+        self,
+        space: Any = None,
+        metric: Any = None,
+        mode: Any = None,
+        points_to_evaluate: list[dict[str, Any]] | None = None,
+        sampler: Any = None,
+        study_name: str | None = None,
+        storage: Any = None,
+        seed: int | None = None,
+        evaluated_rewards: list[Any] | None = None,
+    ) -> None:
+        optuna = _optuna()
+        super().__init__(metric, mode)
+        if has_domains(space):
+            space = self.convert_search_space(space)
+        if evaluated_rewards and len(evaluated_rewards) != len(points_to_evaluate or []):
+            raise ValueError(
+                f"each of points_to_evaluate has one of evaluated_rewards: {len(points_to_evaluate or [])} and "
+                f"{len(evaluated_rewards)} were given"
+            )
+        if sampler is not None and seed is not None:
+            raise ValueError("seed is for the default sampler; give the sampler that you made its own seed")
+        if sampler is not None and not isinstance(sampler, optuna.samplers.BaseSampler):
+            raise ValueError(
+                f"sampler is a sampler of Optuna, such as optuna.samplers.TPESampler(), not {sampler!r:.80}"
+            )
+        self._space = space
+        self._points = list(points_to_evaluate or [])
+        self._rewards = evaluated_rewards
+        self._sampler = sampler or optuna.samplers.TPESampler(seed=seed)
+        self._study_name, self._storage = study_name or "optuna", storage
+        self._trials: dict[str, Any] = {}
+        self._study: Any = None
+        if space is not None and mode is not None:
+            self._begin(mode)
+
+    def _begin(self, mode: Any) -> None:
+        optuna = _optuna()
+        directions = [
+            "minimize" if each == "min" else "maximize" for each in (mode if _is_list(mode) else [mode])
+        ]
+        self._study = optuna.create_study(
+            storage=self._storage,
+            sampler=self._sampler,
+            pruner=optuna.pruners.NopPruner(),
+            study_name=self._study_name,
+            directions=directions,
+            load_if_exists=True,
+        )
+        for number, point in enumerate(self._points):
+            if self._rewards:
+                self.add_evaluated_point(point, self._rewards[number])
+            else:
+                self._study.enqueue_trial(as_flat(point))
+
+    def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
+        """Take metric, mode and space; False if there is a space already."""
+        if self._space is not None and has_domains(config):
+            return False
+        if metric and self._metric and metric != self._metric or mode and self._mode and mode != self._mode:
+            return False
+        if self._space is None:
+            self._space = self.convert_search_space(config)
+        self._metric = self._metric or metric or "_metric"
+        self._mode = self._mode or mode
+        if self._mode is None:
+            raise undefined("OptunaSearch", self._metric, self._mode)
+        if self._study is None:
+            self._begin(self._mode)
+        return True
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        """What the study asks for next.
+
+        Raises:
+            RuntimeError: there is no space, or neither metric nor mode.
+        """
+        if not self._space:
+            raise no_space("OptunaSearch")
+        if not self._metric or not self._mode:
+            raise undefined("OptunaSearch", self._metric, self._mode)
+        if callable(self._space):
+            asked = self._study.ask()
+            more = self._space(asked)
+            if more is not None and not isinstance(more, Mapping):
+                raise TypeError(
+                    f"a define-by-run function returns a dict of constants or nothing, not {more!r:.80}"
+                )
+            params = {**asked.params, **(more or {})}
+        else:
+            asked = self._study.ask(fixed_distributions=self._space)
+            params = asked.params
+        self._trials[trial_id] = asked
+        return nest(params)
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """An intermediate value, for samplers and pruners that look at those."""
+        if _is_list(self._metric):
+            return
+        step = result.get("training_iteration")
+        value = result.get(self._metric)
+        if step is not None and value is not None and trial_id in self._trials:
+            self._trials[trial_id].report(value, step)
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        """Tell the study what came of it; a trial without a result has failed, or was pruned."""
+        optuna = _optuna()
+        asked = self._trials.get(trial_id)
+        if asked is None:
+            return
+        state = optuna.trial.TrialState.COMPLETE
+        values: Any = None
+        if result is not None:
+            values = (
+                [result.get(name) for name in self._metric]
+                if _is_list(self._metric)
+                else result.get(self._metric)
+            )
+        if values is None or (_is_list(values) and any(each is None for each in values)):
+            values = None
+            state = optuna.trial.TrialState.FAIL if error else optuna.trial.TrialState.PRUNED
+        try:
+            self._study.tell(asked, values, state=state)
+        except ValueError:  # the study is elsewhere, and knows of it already
+            if asked.number >= len(self._study.trials):
+                raise
+
+    def add_evaluated_point(
+        self,
+        parameters: dict[str, Any],
+        value: Any,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """Learn from a point that was evaluated elsewhere.
+
+        Raises:
+            TypeError: the space is a function, which says nothing of its distributions.
+        """
+        optuna = _optuna()
+        if not self._space:
+            raise no_space("OptunaSearch")
+        if callable(self._space):
+            raise TypeError(
+                "evaluated points need distributions: give OptunaSearch a space that is no function"
+            )
+        states = optuna.trial.TrialState
+        state = states.FAIL if error else states.PRUNED if pruned else states.COMPLETE
+        values = None if error else list(value) if _is_list(value) else [value]
+        params = as_flat(parameters)
+        trial = optuna.trial.create_trial(
+            state=state,
+            params=params,
+            distributions={name: each for name, each in self._space.items() if name in params},
+            values=values,
+            intermediate_values=dict(enumerate(intermediate_values or [])),
+        )
+        self._study.add_trial(trial)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Save study, sampler and running trials."""
+        super().save(checkpoint_path)
+
+    @staticmethod
+    def convert_search_space(spec: dict[str, Any]) -> dict[str, Any]:
+        """Optuna's distributions for a space of ray.tune.
+
+        Raises:
+            ValueError: the space has what Optuna cannot draw.
+        """
+        of = _optuna().distributions
+        found: dict[str, Any] = {}
+        for name, flat in flat_space(spec, "OptunaSearch").items():
+            domain = flat.domain
+            if isinstance(domain, Categorical):
+                found[name] = of.CategoricalDistribution(domain.categories)
+            elif flat.log and flat.q not in (None, 1):
+                raise ValueError(
+                    f"Optuna cannot round on a logarithmic scale, and {name!r} asks for it; leave out q"
+                )
+            elif isinstance(domain, Integer):
+                step = 1 if flat.log else int(flat.q or 1)
+                found[name] = of.IntDistribution(domain.lower, flat.highest, log=flat.log, step=step)
+            else:
+                found[name] = of.FloatDistribution(domain.lower, domain.upper, log=flat.log, step=flat.q)
+        return found
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
