@@ -30,8 +30,6 @@ LATER_NOTES = 30
 ANSWER_SECONDS = 2.0
 IDS_MAX = 1000
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-#: How reasons begin of what takes its time, and waits for nothing.
-UNDER_WAY = ("runs on", "its worker is being started")
 LIBRARIES = ("site-packages", "dist-packages")
 
 
@@ -153,7 +151,7 @@ class Patience:
         if ready() or process.closed:
             return
         site = next((site_of(each) for each in self.what if id_of(each) == ids[0]), None)
-        if site is not None and site.startswith(HERE) and reason.startswith(UNDER_WAY):
+        if site is not None and site.startswith(HERE) and _is_under_way(reason):
             return  # the work of a library goes on, which shows how far it has come by itself
         waited = time.monotonic() - self.started
         text = f"skate: waiting since {waited:.0f} s{' at ' + self.where if self.where else ''}"
@@ -166,6 +164,11 @@ class Patience:
         with process.pump.aside():
             sys.stderr.write(f"{text}: {reason or 'nothing is known of it here'}\n")
             sys.stderr.flush()
+
+
+def _is_under_way(reason: str) -> bool:
+    """Whether something takes its time, and waits for nothing."""
+    return reason.startswith("runs on") or reason.endswith("its worker is being started")
 
 
 def id_of(thing: Any) -> bytes:
