@@ -98,11 +98,6 @@ class _Steps:
                 f"{type(optimizer).__name__} with {len(optimizer.param_groups)}; "
                 'name another in the config: "optimizer": {"type": ...}'
             )
-        if self.engine.zero_optimization_stage() == 0:
-            raise ValueError(
-                "without ZeRO, DeepSpeed does not see loss.backward(), and the workers would drift apart: call "
-                'model.backward(loss) and model.step(), or set "zero_optimization": {"stage": 1} in the config'
-            )
         settings = optimizer.param_groups[0]
         for group in self.engine.optimizer.param_groups:
             group.update({name: settings[name] for name in self.SETTINGS if name in group})
