@@ -110,10 +110,15 @@ def test_a_terminal_shows_where_a_run_is(tmp_path: Path) -> None:
     ), lines[-2]
 
 
+def ended_well(started: list[str]) -> subprocess.CompletedProcess[str]:
+    """A program that has run to its end, what it said on stderr being told if that was a bad one."""
+    done = subprocess.run(started, capture_output=True, text=True, timeout=60, env=environment(), check=False)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
 def test_a_log_gets_a_line_at_the_start_and_one_at_the_end(tmp_path: Path) -> None:
-    done = subprocess.run(
-        command(tmp_path, 1.5), capture_output=True, text=True, timeout=60, env=environment(), check=True
-    )
+    done = ended_well(command(tmp_path, 1.5))
     assert done.stdout == "the program's own line\n"
     start, end = done.stderr.splitlines()
     assert start == f"train: run 'digits': 2 workers, results go to {tmp_path}/digits"
@@ -121,14 +126,7 @@ def test_a_log_gets_a_line_at_the_start_and_one_at_the_end(tmp_path: Path) -> No
 
 
 def test_a_start_anew_is_said_and_why(tmp_path: Path) -> None:
-    done = subprocess.run(
-        command(tmp_path, 2.0, breaks="breaks"),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=environment(),
-        check=True,
-    )
+    done = ended_well(command(tmp_path, 2.0, breaks="breaks"))
     again = [line for line in done.stderr.splitlines() if "starts again" in line]
     assert re.fullmatch(
         r"train: run 'digits': attempt 1 failed, and the run starts again: rank [01]: ValueError: a bad batch",
@@ -138,14 +136,7 @@ def test_a_start_anew_is_said_and_why(tmp_path: Path) -> None:
 
 
 def test_log_level_silences(tmp_path: Path) -> None:
-    done = subprocess.run(
-        command(tmp_path, 1.5, "WARNING"),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=environment(),
-        check=True,
-    )
+    done = ended_well(command(tmp_path, 1.5, "WARNING"))
     assert done.stderr == ""
     assert "digits" not in in_a_terminal(command(tmp_path, 1.5, "WARNING"))
 

@@ -41,27 +41,22 @@ def chains(draw: Any) -> list[Step]:
     return found
 
 
+KINDS_OF_ROWS = ("limit", "filter", "expr", "sort", "map", "union", "blocks")
+KINDS_OF_COLUMNS = ("select", "drop", "rename", "with", "replace")
+
+
 def _step(draw: Any, names: list[str]) -> Step:
     numbers = [name for name in names if name not in ("s", "f") and not name.startswith(("s ", "f "))]
-    kind = draw(
-        st.sampled_from(
-            [
-                "limit",
-                "filter",
-                "expr",
-                "select",
-                "drop",
-                "rename",
-                "with",
-                "replace",
-                "sort",
-                "map",
-                "union",
-                "blocks",
-            ]
-        )
-    )
+    kind = draw(st.sampled_from(KINDS_OF_ROWS + KINDS_OF_COLUMNS))
     n = draw(st.integers(0, 15))
+    if kind in ("select", "drop", "rename"):
+        return _step_of_names(draw, names, kind)
+    if kind in ("with", "replace"):
+        return _step_of_values(names, kind, draw(st.sampled_from(numbers)), n)
+    return _step_of_rows(draw, names, numbers, kind, n)
+
+
+def _step_of_rows(draw: Any, names: list[str], numbers: list[str], kind: str, n: int) -> Step:
     if kind == "limit":
         return f"limit {n}", lambda ds: ds.limit(n), lambda rows: rows[:n]
     if kind == "filter":
@@ -77,6 +72,25 @@ def _step(draw: Any, names: list[str]) -> Step:
             lambda ds: ds.filter(expr=col(name) > n),
             lambda rows: [row for row in rows if row[name] is not None and row[name] > n],
         )
+    if kind == "sort":
+        name, down = draw(st.sampled_from(names)), draw(st.booleans())
+        return (
+            f"sort {name} {down}",
+            lambda ds: ds.sort(name, descending=down),
+            lambda rows: _sorted(rows, name, down),
+        )
+    if kind == "map":
+        return (
+            "map",
+            lambda ds: ds.map(lambda row: {**row, "row": row["row"] + 1}),
+            lambda rows: [{**row, "row": row["row"] + 1} for row in rows],
+        )
+    if kind == "union":
+        return "union", lambda ds: ds.union(ds.limit(n)), lambda rows: rows + rows[:n]
+    return "blocks", lambda ds: ds.repartition(n % 4 + 1), lambda rows: rows
+
+
+def _step_of_names(draw: Any, names: list[str], kind: str) -> Step:
     if kind in ("select", "drop"):
         rest = [name for name in names if name != "row"]
         chosen = draw(st.lists(st.sampled_from(rest), unique=True, max_size=len(rest))) if rest else []
@@ -96,46 +110,28 @@ def _step(draw: Any, names: list[str]) -> Step:
             lambda ds: ds.select_columns(kept),
             lambda rows: [{name: row[name] for name in kept} for row in rows],
         )
-    if kind == "rename":
-        old = draw(st.sampled_from(names))
-        if old == "row" or f"{old} x" in names:
-            return "nothing", lambda ds: ds, lambda rows: rows
-        new = f"{old} x"
-        names[:] = [new if name == old else name for name in names]
-        return (
-            f"{old} as {new}",
-            lambda ds: ds.rename_columns({old: new}),
-            lambda rows: [
-                {new if name == old else name: value for name, value in row.items()} for row in rows
-            ],
-        )
-    if kind in ("with", "replace"):
-        name = draw(st.sampled_from(numbers))
-        new = "row" if kind == "replace" else f"n{n}"
-        if new not in names:
-            names.append(new)
-        source = "row" if new == "row" else name
-        return (
-            f"{new} = {source} + {n}",
-            lambda ds: ds.with_column(new, col(source) + n),
-            lambda rows: [{**row, new: None if row[source] is None else row[source] + n} for row in rows],
-        )
-    if kind == "sort":
-        name, down = draw(st.sampled_from(names)), draw(st.booleans())
-        return (
-            f"sort {name} {down}",
-            lambda ds: ds.sort(name, descending=down),
-            lambda rows: _sorted(rows, name, down),
-        )
-    if kind == "map":
-        return (
-            "map",
-            lambda ds: ds.map(lambda row: {**row, "row": row["row"] + 1}),
-            lambda rows: [{**row, "row": row["row"] + 1} for row in rows],
-        )
-    if kind == "union":
-        return "union", lambda ds: ds.union(ds.limit(n)), lambda rows: rows + rows[:n]
-    return "blocks", lambda ds: ds.repartition(n % 4 + 1), lambda rows: rows
+    old = draw(st.sampled_from(names))
+    if old == "row" or f"{old} x" in names:
+        return "nothing", lambda ds: ds, lambda rows: rows
+    new = f"{old} x"
+    names[:] = [new if name == old else name for name in names]
+    return (
+        f"{old} as {new}",
+        lambda ds: ds.rename_columns({old: new}),
+        lambda rows: [{new if name == old else name: value for name, value in row.items()} for row in rows],
+    )
+
+
+def _step_of_values(names: list[str], kind: str, name: str, n: int) -> Step:
+    new = "row" if kind == "replace" else f"n{n}"
+    if new not in names:
+        names.append(new)
+    source = "row" if new == "row" else name
+    return (
+        f"{new} = {source} + {n}",
+        lambda ds: ds.with_column(new, col(source) + n),
+        lambda rows: [{**row, new: None if row[source] is None else row[source] + n} for row in rows],
+    )
 
 
 few = settings(
