@@ -125,7 +125,7 @@ def test_a_partition_that_one_key_makes_large_is_joined_in_pieces() -> None:
     left = [
         pa.table({"id": np.zeros(1000, int), "a": np.arange(at, at + 1000)}) for at in range(0, 20000, 1000)
     ]
-    right = [pa.table({"id": np.arange(1000), "b": np.arange(1000)})]
+    right = [pa.table({"id": [0, 1], "b": [10, 11]})]
     kernel = JoinKernel("inner", Side(("id",), ""), Side(("id",), ""))
     running = running_of(kernel, 32000)
     kinds = finished(running, [left, right])
@@ -229,19 +229,3 @@ def test_states_are_all_that_moves_of_what_is_aggregated(way: str) -> None:
     executor: Any = dataset._last_run
     moved = [each for each in executor.topology.operators if isinstance(each, ExchangeRunning)]
     assert moved[0].tally.rows_in <= 40
-
-
-@pytest.mark.parametrize("kind", ["inner", "left_outer", "left_anti", "right_outer", "right_semi"])
-def test_a_small_input_of_a_join_goes_whole_to_each_piece_of_the_other(kind: str) -> None:
-    many = [pa.table({"id": np.arange(at, at + 1000) % 700}) for at in range(0, 20000, 1000)]
-    few = [pa.table({"id": [3, 5, 900]})]
-    inputs = [few, many] if kind.startswith("right") else [many, few]
-    found = []
-    for size in (32000, 1 << 30):
-        running = running_of(JoinKernel(kind, Side(("id",), "_l"), Side(("id",), "_r")), size)
-        kinds = finished(running, inputs)
-        assert "split" not in kinds
-        assert (kinds.count("merge") > 1) == (size == 32000)
-        made = pa.concat_tables([bundle.table() for bundle in running.outputs.ready])
-        found.append(sorted(made.column("id").to_pylist()))
-    assert found[0] == found[1] != []

@@ -8,7 +8,6 @@ or one partition, at a time.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -23,11 +22,6 @@ _SKEWED = 2
 #: How often a partition is in memory while it is merged: its parts, and what comes of it.
 _PIECES_HELD = 2
 _PARTITION_BYTES_MIN = 1 << 20
-#: There are as many partitions as CPUs, if each has so many bytes.
-_PARTITION_WORTH = 16 << 20
-#: An input of a join up to this part of a partition goes whole to each piece of the other one, which then need not be split.
-_SMALL_SHARE = 4
-_PIECE_WORTH = 4 << 20
 
 
 class ExchangeRunning(Running):
@@ -47,7 +41,6 @@ class ExchangeRunning(Running):
         self.wanted = partitions
         self._context = context
         self._most = 0
-        self._cpus = 1
         self.taken: list[list[Bundle]] = [[] for _ in range(kernel.inputs)]
         self.samples: dict[tuple[int, int], Any] = {}
         self.parts: list[list[list[Any]]] = []  # by input and lot: the parts by partition
@@ -87,8 +80,7 @@ class ExchangeRunning(Running):
 
     def _count(self) -> int:
         """How many partitions what has come in makes; each may be half as large again as is wanted."""
-        count = round(self._bytes / self._partition_bytes())
-        return max(1, count, min(self._cpus, self._bytes // _PARTITION_WORTH))
+        return max(1, round(self._bytes / self._partition_bytes()))
 
     def _partition_bytes(self) -> int:
         """Bytes of a partition: small enough that those being merged, and what comes of them, fit into the budget together."""
@@ -98,7 +90,6 @@ class ExchangeRunning(Running):
             if not skate.is_initialized():
                 return self._context.target_partition_size
             limits = self._context.limits()
-            self._cpus = int(limits.cpus)
             share = limits.budget_bytes // (_PIECES_HELD * limits.slots)
             self._most = min(self._context.target_partition_size, max(_PARTITION_BYTES_MIN, share))
         return self._most
@@ -122,10 +113,6 @@ class ExchangeRunning(Running):
             return
         if self._phase == "taking":
             self._prepare()
-            if self._is_one_sided():
-                self._phase = "merging"
-                self._plan_pieces()
-                return
             if self.partitions > 1 and not self.kernel.cuts:
                 self._phase = "splitting"
                 self._plan_splits()
@@ -149,39 +136,23 @@ class ExchangeRunning(Running):
         else:
             self.plan = self.kernel.prepare([], 1, self._rows)
 
-    def _is_one_sided(self) -> bool:
-        """Whether one input is so small that each piece of the other one may have all of it."""
-        divided = self.kernel.divides
-        if divided is None or self.inputs != 2 or self.partitions < 2:
-            return False
-        small = sum(bundle.bytes for bundle in self.taken[1 - divided])
-        return bool(_SMALL_SHARE * small <= self._partition_bytes())
-
-    def _even(self, bundles: Sequence[Bundle]) -> int:
-        """Bytes of a lot of blocks: as many lots as there are CPUs, with some slack, none larger than a partition."""
-        share = sum(bundle.bytes for bundle in bundles) // self._cpus
-        return min(self._partition_bytes(), share + share // 8)
-
-    def _plan_pieces(self) -> None:
-        """Neighbouring blocks of the input that may be divided, as many bytes for each CPU, each with all of the small input."""
-        divided: int = self.kernel.divides
-        small = self.taken[1 - divided]
-        most = min(self._partition_bytes(), max(_PIECE_WORTH, self._even(self.taken[divided])))
-        for lot in _lots(self.taken[divided], most):
-            self._add_merge(0, [small, lot] if divided else [lot, small])
-        for bundles in self.taken:
-            bundles.clear()
-        self._left = len(self._todo)
-
     def _plan_splits(self) -> None:
         """Neighbouring blocks together until they are worth a task."""
+        most = self._partition_bytes()
         for source, bundles in enumerate(self.taken):
-            lots = _lots(bundles, self._even(bundles))
+            lots: list[tuple[int, list[Bundle]]] = []
+            size = start = 0
+            for bundle in bundles:
+                if lots and size + bundle.bytes <= most:
+                    lots[-1][1].append(bundle)
+                    size += bundle.bytes
+                else:
+                    lots.append((start, [bundle]))
+                    size = bundle.bytes
+                start += bundle.rows
             self.parts.append([[] for _ in lots])
-            first = 0
-            for number, lot in enumerate(lots):
+            for number, (first, lot) in enumerate(lots):
                 self._todo.append(Work(self, "split", -1, lot, (source, first, number)))
-                first += sum(bundle.rows for bundle in lot)
             bundles.clear()
         self._left = len(self._todo)
 
@@ -283,17 +254,3 @@ class ExchangeRunning(Running):
     def finished(self) -> bool:
         over = self._phase == "merging" and not self._left and not self._todo
         return self.stopped or (over and not self.outputs.ready)
-
-
-def _lots(bundles: Sequence[Bundle], most: int) -> list[list[Bundle]]:
-    """Neighbouring blocks together, up to so many bytes."""
-    lots: list[list[Bundle]] = []
-    size = 0
-    for bundle in bundles:
-        if lots and size + bundle.bytes <= most:
-            lots[-1].append(bundle)
-            size += bundle.bytes
-        else:
-            lots.append([bundle])
-            size = bundle.bytes
-    return lots
