@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import inspect
 import os
 import pickle
@@ -186,8 +185,7 @@ def _resumed(trial: Trial, resume: ResumeConfig) -> None:
         if not trial.is_finished():
             trial.status = Trial.TERMINATED
         return
-    with contextlib.suppress(FileNotFoundError):  # a trial that never started has no folder
-        folder.sweep({each.name for each in trial.kept})
+    folder.sweep()
     if kind is ResumeType.RESTART:
         for each in trial.kept:
             folder.delete(each.name)

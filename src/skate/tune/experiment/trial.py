@@ -116,7 +116,7 @@ class Trial:
     # -- where its files are
 
     @property
-    def folder(self) -> RunFolder:
+    def folder(self) -> TrialFolder:
         """The folder of the trial."""
         top = self.experiment_folder
         assert top is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from typing import Any
 
@@ -24,6 +25,7 @@ class TrialFolder(RunFolder):
         # The filesystem was found for the search; it is not looked for again.
         self.name, self.filesystem, self.root = name, top.filesystem, top.path
         self.path = f"{top.path}/{name}"
+        self._token = ""
 
     def commit(self, name: str, manifest: dict[str, Any]) -> Checkpoint:
         """Make what was gathered a checkpoint."""
@@ -37,3 +39,12 @@ class TrialFolder(RunFolder):
             self._discard(target)
         os.rename(gathered, target)
         return self.checkpoint(name)
+
+    def sweep(self) -> None:
+        """Remove what an earlier session has left unfinished."""
+        if not self.local or not os.path.isdir(self.path):
+            return
+        begun = os.path.basename(self._gathering(""))
+        for entry in os.listdir(self.path):
+            if entry.startswith(begun):
+                shutil.rmtree(self.at(entry), ignore_errors=True)
