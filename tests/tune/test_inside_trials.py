@@ -173,3 +173,22 @@ def test_event_files_can_be_read(tmp_path: Path) -> None:
         if value.tag == "ray/tune/loss"
     ]
     assert found == [(1, 0.0), (2, 1.0), (3, 2.0)]
+
+
+def test_the_example_runs(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    for package in ("sklearn", "optuna", "matplotlib"):
+        pytest.importorskip(package)
+    program = Path(__file__).parents[2] / "examples" / "tune" / "digits.py"
+    out = tmp_path / "digits.png"
+    done = subprocess.run(
+        [sys.executable, str(program), "--trials", "6", "--out", str(out)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "best accuracy 0." in done.stdout
+    assert out.stat().st_size > 10_000

@@ -167,6 +167,12 @@ def test_a_function_of_the_configuration():
 
 
 def test_a_function_before_what_it_asks_for():
+    [found] = variants({"b": tune.sample_from(lambda spec: spec.config.a * 2), "a": tune.uniform(0, 1)})
+    assert found["b"] == found["a"] * 2
+
+
+@pytest.mark.chosen_difference("such functions wait for what they ask for as well", id="D-tune-functions")
+def test_a_function_by_the_configuration_before_what_it_asks_for():
     [found] = variants({"b": tune.sample_from(lambda config: config["a"] * 2), "a": tune.uniform(0, 1)})
     assert found["b"] == found["a"] * 2
 
