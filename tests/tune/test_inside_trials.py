@@ -192,3 +192,36 @@ def test_the_example_runs(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "best accuracy 0." in done.stdout
     assert out.stat().st_size > 10_000
+
+
+def test_xgboost_reports_to_its_trial(tmp_path: Path) -> None:
+    pytest.importorskip("xgboost")
+
+    def boosting(config: dict[str, Any]) -> None:
+        import numpy as np
+        import xgboost
+
+        from skate.tune.integration.xgboost import TuneReportCheckpointCallback
+
+        random = np.random.default_rng(0)
+        rows = random.random((200, 3))
+        table = xgboost.DMatrix(rows, label=rows[:, 0] > 0.5)
+        parameters = {"objective": "binary:logistic", "eta": config["eta"], "nthread": 1}
+        xgboost.train(
+            parameters,
+            table,
+            5,
+            evals=[(table, "train")],
+            verbose_eval=False,
+            callbacks=[TuneReportCheckpointCallback()],
+        )
+
+    results = fit(
+        boosting, tmp_path, {"eta": tune.grid_search([0.01, 0.5])}, metric="train-logloss", mode="min"
+    )
+    assert results.errors == []
+    assert results.get_best_result().config["eta"] == 0.5
+    assert results.get_best_result().metrics["training_iteration"] == 6, (
+        "five rounds, and the model at the end"
+    )
+    assert results.get_best_result().checkpoint is not None

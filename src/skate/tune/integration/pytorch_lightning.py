@@ -1,0 +1,78 @@
+"""Lightning's metrics and checkpoints as results of a trial."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lightning.pytorch.callbacks import Callback
+
+from skate.train.checkpoint import Checkpoint
+from skate.tune.trainable.session import report
+
+_HOOKS = (
+    "train_epoch_end",
+    "train_batch_end",
+    "validation_end",
+    "validation_epoch_end",
+    "test_end",
+    "fit_end",
+)
+
+
+class TuneReportCheckpointCallback(Callback):
+    """Reports metrics to the trial, with a checkpoint of Lightning, when one of its hooks is called.
+
+    Args:
+        metrics: names of Lightning's metrics, or a dict of new names to those; all by default.
+        filename: of Lightning's checkpoint in the trial's.
+        save_checkpoints: whether there are checkpoints.
+        on: the hook, or several, such as "validation_end".
+
+    Raises:
+        ValueError: there is no such hook.
+    """
+
+    def __init__(
+        self,
+        metrics: str | Sequence[str] | Mapping[str, str] | None = None,
+        filename: str = "checkpoint",
+        save_checkpoints: bool = True,
+        on: str | Sequence[str] = "validation_end",
+    ) -> None:
+        super().__init__()
+        named = [metrics] if isinstance(metrics, str) else metrics
+        self._metrics = dict(named) if isinstance(named, Mapping) else {name: name for name in named or ()}
+        self._filename, self._save = filename, save_checkpoints
+        for hook in [on] if isinstance(on, str) else on:
+            short = hook.removeprefix("on_")
+            if short not in _HOOKS:
+                raise ValueError(f"on is one of {', '.join(_HOOKS)}, not {hook!r}")
+            setattr(self, f"on_{short}", self._tell)
+
+    def _tell(self, trainer: Any, pl_module: Any, *more: Any) -> None:
+        if trainer.sanity_checking:
+            return
+        there = {name: value.item() for name, value in trainer.callback_metrics.items()}
+        found = (
+            {new: there[name] for new, name in self._metrics.items() if name in there}
+            if self._metrics
+            else there
+        )
+        if not found:
+            return
+        if not self._save:
+            report(found)
+            return
+        with tempfile.TemporaryDirectory(prefix="checkpoint_") as folder:
+            trainer.save_checkpoint(os.path.join(folder, self._filename))
+            report(found, checkpoint=Checkpoint.from_directory(folder))
+
+
+class TuneReportCallback(TuneReportCheckpointCallback):
+    """Reports metrics to the trial, without checkpoints."""
+
+    def __init__(self, metrics: Any = None, on: str | Sequence[str] = "validation_end") -> None:
+        super().__init__(metrics=metrics, save_checkpoints=False, on=on)

@@ -1,0 +1,27 @@
+"""Reports of libraries that train in rounds, to the trial that they run in."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from skate.train.checkpoint import Checkpoint
+from skate.tune.trainable.session import report
+
+
+class TrialReports:
+    """Mixed into a callback of `ray.train`: what that would report to a run goes to the trial."""
+
+    _filename: str
+    _chosen: Callable[[Mapping[str, Any]], dict[str, Any]]
+
+    def _report(self, found: Mapping[str, Any], save: Callable[[str], Any] | None) -> None:
+        metrics = self._chosen(found)
+        if save is None:
+            report(metrics)
+            return
+        with tempfile.TemporaryDirectory(prefix="checkpoint_") as folder:
+            save(os.path.join(folder, self._filename))
+            report(metrics, checkpoint=Checkpoint.from_directory(folder))
