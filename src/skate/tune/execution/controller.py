@@ -39,6 +39,8 @@ class Plan:
     reuse_actors: bool = False
     deadline: float | None = None
     log_to_file: Any = False
+    #: Modules that processes of trials are forked with.
+    preload: Sequence[str] = ()
     #: What a snapshot holds beside the trials.
     state: Callable[[], dict[str, Any]] = dict
 
@@ -52,7 +54,7 @@ class Controller:
         self.machine = machine
         self.plan = plan
         self.journal = ExperimentJournal(plan.folder, snapshot)
-        self.processes = Processes(plan.reuse_actors)
+        self.processes = Processes(plan.reuse_actors, plan.preload)
         self.room = Room([node["Resources"] for node in skate.nodes() if node["Alive"]])
         machine.resources = self.room.total
         self.iteration = 0

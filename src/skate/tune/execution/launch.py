@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import skate
 from skate.train.session_for_runs import ensure_session
 from skate.tune.analysis import ExperimentAnalysis
 from skate.tune.callback import checked_callbacks, hooks_of
@@ -41,6 +42,8 @@ from skate.tune.stopper.stopper import CombinedStopper, NoopStopper
 
 #: What trials load; workers of a session that a search starts have it from the beginning.
 _PRELOAD = ("skate.tune.execution.actor",)
+#: With so many trials it pays to load that once, in a process that theirs are forked from, if the session has not.
+_MANY = 10
 
 
 def new_name(trainable: str) -> str:
@@ -74,6 +77,7 @@ class Launch:
         search = search_of(config, self.experiment)
         scheduler = _scheduler_of(config)
         callbacks = _callbacks_of(self.run_config)
+        loaded = not skate.is_initialized()
         ensure_session(_PRELOAD)
         self.experiment.folder.create()
         settings = self._settings(callbacks)
@@ -91,6 +95,7 @@ class Launch:
             callbacks=callbacks,
             reporter=reporter_for(self.run_config, machine, config),
             reuse_actors=config.reuse_actors,
+            preload=() if loaded or search.total_samples < _MANY else _PRELOAD,
             deadline=None if budget is None else time.monotonic() + budget,
             log_to_file=self.run_config.log_to_file or self.experiment.log_to_file,
         )
@@ -185,7 +190,7 @@ def _resumed(trial: Trial, resume: ResumeConfig) -> None:
         if not trial.is_finished():
             trial.status = Trial.TERMINATED
         return
-    folder.sweep()
+    folder.clear_unfinished()
     if kind is ResumeType.RESTART:
         for each in trial.kept:
             folder.delete(each.name)

@@ -3,9 +3,11 @@ where that is wanted."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import skate
+from skate.train.session_for_runs import with_preload
 from skate.tune.execution.actor import TrialActor
 from skate.tune.experiment.trial import Trial
 from skate.tune.placement import PlacementGroupFactory
@@ -28,10 +30,12 @@ class Processes:
 
     Args:
         reuse: keep the processes of ended trials for others that ask for the same.
+        preload: modules that they are forked with.
     """
 
-    def __init__(self, reuse: bool) -> None:
+    def __init__(self, reuse: bool, preload: Sequence[str] = ()) -> None:
         self.reuse = reuse
+        self._environment = with_preload(None, preload)
         self._idle: dict[Any, list[Process]] = {}
         self._refs: dict[int, tuple[Any, Any]] = {}
         self._class: Any = None
@@ -63,6 +67,8 @@ class Processes:
             self._class = skate.remote(TrialActor)
         own = request.head if group is not None or not request.head_bundle_is_empty else {}
         options: dict[str, Any] = {"num_cpus": own.pop("CPU", 0), "num_gpus": own.pop("GPU", 0)}
+        if self._environment is not None:
+            options["runtime_env"] = self._environment
         memory = own.pop("memory", None)
         if memory:
             options["memory"] = memory

@@ -40,7 +40,7 @@ class TrialFolder(RunFolder):
         os.rename(gathered, target)
         return self.checkpoint(name)
 
-    def sweep(self) -> None:
+    def clear_unfinished(self) -> None:
         """Remove what an earlier session has left unfinished."""
         if not self.local or not os.path.isdir(self.path):
             return
