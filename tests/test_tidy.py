@@ -72,9 +72,10 @@ ALLOWED_NAMES = {"src/skate/util", "src/skate/util/state/common", "tests/util"}
 # Imported inside functions: packages that an extra brings, and standard modules too slow for `import skate`.
 # fmt: off
 OPTIONAL = {
-    "ConfigSpace", "IPython", "ax", "bayes_opt", "click", "cloudpickle", "dask", "deepspeed", "distributed", "fsspec",
-    "hpbandster", "hyperopt", "jax", "joblib", "msgpack", "nevergrad", "numpy", "optuna", "pandas", "prometheus_client",
-    "psutil", "pyarrow", "rich", "tensorflow", "torch", "tqdm", "transformers", "uvloop", "xgboost",
+    "ConfigSpace", "IPython", "ax", "bayes_opt", "click", "cloudpickle", "dask", "deepspeed", "distributed", "fastapi",
+    "fsspec", "grpc", "hpbandster", "hyperopt", "jax", "joblib", "msgpack", "nevergrad", "numpy", "opentelemetry", "optuna",
+    "pandas", "prometheus_client", "psutil", "pyarrow", "rich", "starlette", "tensorflow", "torch", "tqdm", "transformers", "uvloop", "xgboost",
+    "yaml",
 }
 SLOW_TO_IMPORT = {
     "ast", "asyncio", "concurrent", "ctypes", "dataclasses", "difflib", "dis", "email", "fcntl", "hashlib",

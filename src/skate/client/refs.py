@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -192,7 +193,9 @@ class ObjectRef(Generic[T]):
 
         def wake() -> None:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(settle)
+                # In the loop's own thread, which is where an asyncio actor reads, no other need be woken.
+                own = getattr(loop, "_thread_id", None) == threading.get_ident()
+                (loop.call_soon if own else loop.call_soon_threadsafe)(settle)
 
         with process.lock:
             process._check_open()
@@ -204,6 +207,10 @@ class ObjectRef(Generic[T]):
         else:
             process.when_ready(self, wake)
         return future
+
+    def _on_ready(self, call: Callable[[], None]) -> None:
+        """Call back when the value is there, in whichever thread it comes, under the engine's lock: be short."""
+        _process_of(self).when_ready(self, call)
 
     def __await__(self) -> Generator[Any, None, T]:
         return self.as_future().__await__()  # type: ignore[no-any-return]

@@ -246,8 +246,10 @@ class NodeHost:
             return
         if self.monitor.asleep:
             self.monitor.wake()
-        later = set()
-        for cid in dirty:
+        # In place: `apply`, which may be at work further up (a callback of a result may wait), adds to the same set.
+        waiting = tuple(dirty)
+        dirty.clear()
+        for cid in waiting:
             worker = self.workers.get(cid)
             if worker is None:
                 if cid in self.guests:
@@ -264,11 +266,10 @@ class NodeHost:
                     and len(known.outstanding) > len(channel.queued)
                     and self._in_order(known)
                 ):
-                    later.add(cid)
+                    dirty.add(cid)
                     continue
             if not channel.flush():
                 self.pump.want_write(channel.fd, True)
-        self.dirty = later
 
     @staticmethod
     def _in_order(worker: Any) -> bool:

@@ -1,0 +1,54 @@
+"""Serve: deployments of Python code that answer requests by handles and by HTTP."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+# Modules have these names too; importing those later does not change what the names mean here.
+from skate.serve.deployment import Application, Deployment, deployment
+from skate.serve.ingress.views import ingress
+
+#: Public names by the module that has them; loaded when asked for.
+_HOMES = {
+    "skate.serve.api": (
+        "RunTarget",
+        "delete",
+        "get_app_handle",
+        "get_deployment_actor",
+        "get_deployment_actor_context",
+        "get_deployment_handle",
+        "run",
+        "run_many",
+        "shutdown",
+        "shutdown_async",
+        "start",
+        "status",
+    ),
+    "skate.serve.batching": ("batch",),
+    "skate.serve.config.http": ("ControllerOptions", "HTTPOptions"),
+    "skate.serve.context": ("get_multiplexed_model_id", "get_replica_context", "get_trace_context"),
+    "skate.serve.multiplex": ("multiplexed",),
+    "skate.serve.schema.tracing": ("TracingConfig",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_PARTS = (
+    "api", "autoscaling_policy", "batching", "config", "context", "exceptions", "grpc_util", "handle",
+    "metrics", "multiplex", "request_router", "schema",
+)  # fmt: skip
+
+__all__ = ["Application", "Deployment", "deployment", "ingress", *sorted(_HOME_OF)]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is not None:
+        found = globals()[name] = getattr(importlib.import_module(home), name)
+        return found
+    if name in _PARTS:
+        return importlib.import_module(f"skate.serve.{name}")
+    raise AttributeError(f"module 'skate.serve' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

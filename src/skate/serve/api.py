@@ -1,0 +1,333 @@
+"""serve.run and what goes with it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import skate
+from skate.serve.config.http import ControllerOptions, HTTPOptions, ProxyLocation, gRPCOptions
+from skate.serve.deployment import Application
+from skate.serve.exceptions import RayServeException
+from skate.serve.graph import Built, build, checked_prefix
+from skate.serve.handle.handle import DeploymentHandle
+from skate.serve.identity import CONTROLLER_NAME, NAMESPACE
+from skate.serve.routing import watch
+
+#: What replicas and the controller need, loaded once for all of them if the session begins here.
+PRELOAD = ("skate.serve.controller.actor", "skate.serve.replica.preload")
+_SHUTDOWN_SECONDS = 60.0
+
+
+@dataclass
+class RunTarget:
+    """An application for `serve.run_many`."""
+
+    target: Application
+    name: str = "default"
+    route_prefix: str | None = "/"
+    logging_config: Any = None
+    external_scaler_enabled: bool = False
+
+
+def start(
+    proxy_location: Any = None,
+    http_options: Any = None,
+    grpc_options: Any = None,
+    logging_config: Any = None,
+    tracing_config: Any = None,
+    controller_options: Any = None,
+    **kwargs: Any,
+) -> None:
+    """Start Serve, which `serve.run` does too; options of a Serve that runs already stay as they are.
+
+    Raises RuntimeError if the port is taken, TypeError or ValueError for options that cannot be.
+    """
+    if kwargs:
+        named = {key: value for key, value in kwargs.items() if key in ("host", "port")}
+        if len(named) != len(kwargs):
+            raise TypeError(
+                f"serve.start has no argument {next(key for key in kwargs if key not in named)!r}"
+            )
+        http_options = {**(_dumped(http_options) or {}), **named}
+    options = None if http_options is None else HTTPOptions.model_validate(http_options)
+    grpc = None if grpc_options is None else gRPCOptions.model_validate(grpc_options)
+    if proxy_location is not None and not isinstance(proxy_location, ProxyLocation):
+        proxy_location = ProxyLocation(proxy_location)
+    if controller_options is not None:
+        ControllerOptions.model_validate(controller_options)
+    skate.get(_started(controller_options).begin.remote(options, grpc, proxy_location))
+
+
+def _dumped(options: Any) -> Any:
+    return options.model_dump(exclude_unset=True) if isinstance(options, HTTPOptions) else options
+
+
+def _started(controller_options: Any = None) -> Any:
+    """The controller; started, with a session, if there is none."""
+    if not skate.is_initialized():
+        skate.init(preload=list(PRELOAD))
+    try:
+        found = watch.controller()
+    except ValueError:
+        from skate.serve.controller.actor import Controller  # with all of the machine behind it
+
+        said = (
+            {}
+            if controller_options is None
+            else ControllerOptions.model_validate(controller_options).model_dump()
+        )
+        extra = {"runtime_env": said["runtime_env"]} if said.get("runtime_env") else {}
+        made: Any = skate.remote(Controller)
+        found = made.options(
+            name=CONTROLLER_NAME,
+            namespace=NAMESPACE,
+            lifetime="detached",
+            get_if_exists=True,
+            num_cpus=0,
+            max_restarts=-1,
+            max_task_retries=-1,
+            max_concurrency=10_000,
+            **extra,
+        ).remote()
+    watch.adopt(found)
+    return found
+
+
+def run(
+    target: Application,
+    blocking: bool = False,
+    name: str = "default",
+    route_prefix: str | None = "/",
+    logging_config: Any = None,
+    _local_testing_mode: bool = False,
+    external_scaler_enabled: bool = False,
+    controller_options: Any = None,
+    *,
+    host: str | None = None,
+    port: int | None = None,
+) -> DeploymentHandle:
+    """Serve an application and return a handle to its ingress, when it is ready to take requests.
+
+    `host` and `port` (ours) say where to listen, if Serve does not run yet. With `blocking` it returns at Ctrl-C.
+
+    Raises RuntimeError, with the cause, if a replica cannot be made or the cluster is too small for it; TypeError for what is
+    no application; ValueError for a route prefix that cannot be.
+    """
+    if _local_testing_mode:
+        from skate.serve.local_testing import run_locally  # runs in this very process
+
+        return run_locally(target, name)
+    one = RunTarget(target, name, route_prefix, logging_config, external_scaler_enabled)
+    options = None
+    if host is not None or port is not None:
+        address = {"host": host, "port": port}
+        options = HTTPOptions.model_validate(
+            {key: value for key, value in address.items() if value is not None}
+        )
+    return _run_many([one], blocking, True, controller_options, options)[0]
+
+
+def run_many(
+    targets: Sequence[RunTarget],
+    blocking: bool = False,
+    wait_for_ingress_deployment_creation: bool = True,
+    wait_for_applications_running: bool = True,
+    _local_testing_mode: bool = False,
+    controller_options: Any = None,
+) -> list[DeploymentHandle]:
+    """Serve several applications at once; handles to their ingresses, in the same order."""
+    if not targets:
+        raise ValueError("run_many was given no applications")
+    if _local_testing_mode:
+        from skate.serve.local_testing import run_locally  # as above
+
+        return [run_locally(each.target, each.name) for each in targets]
+    names = [each.name for each in targets]
+    if len(set(names)) < len(names):
+        raise RayServeException(f"two applications have the same name: {names}; give each a name of its own")
+    return _run_many(list(targets), blocking, wait_for_applications_running, controller_options, None)
+
+
+def _run_many(
+    targets: list[RunTarget], blocking: bool, wait: bool, controller_options: Any, options: HTTPOptions | None
+) -> list[DeploymentHandle]:
+    for each in targets:
+        checked_prefix(each.route_prefix)
+    built = [build(each.target, each.name, each.route_prefix) for each in targets]
+    for app, each in zip(built, targets, strict=True):
+        _with_logging(app, each.logging_config)
+    controller = _started(controller_options)
+    began = controller.begin.remote(options, None, None)
+    deployed = controller.deploy.remote(built, wait)
+    listening = skate.get(began)
+    _say_if_elsewhere(options, listening)
+    try:
+        outcomes = skate.get(deployed)
+    # An error of our own comes wrapped in where it was raised; it is the caller's to see bare.
+    except Exception as error:
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, RuntimeError) and type(cause) is RuntimeError:
+            raise cause from None
+        raise
+    for name, wrong, why in outcomes:
+        if wrong:
+            cause = getattr(why, "error", why)
+            raise RuntimeError(f"deploying application {name!r} failed: {wrong}") from (
+                cause if isinstance(cause, BaseException) else None
+            )
+    handles = [DeploymentHandle(app.ingress, app.name) for app in built]
+    if blocking:
+        _block()
+    return handles
+
+
+def _with_logging(app: Built, logging_config: Any) -> None:
+    if logging_config is None:
+        return
+    for part in app.parts:
+        if part.config.logging_config is None:
+            part.config = part.config.model_copy(update={"logging_config": logging_config})
+
+
+def _say_if_elsewhere(options: HTTPOptions | None, listening: dict[str, Any]) -> None:
+    if options is None or listening["port"] is None:
+        return
+    if options.port not in (0, listening["port"]) or options.host != listening["host"]:
+        warnings.warn(
+            f"Serve listens on {listening['host']}:{listening['port']} already and stays there; call serve.shutdown() first to "
+            f"have it on {options.host}:{options.port}",
+            stacklevel=4,
+        )
+
+
+def _block() -> None:
+    try:
+        while True:
+            time.sleep(3600)
+    except KeyboardInterrupt:
+        shutdown()
+
+
+def delete(name: str, _blocking: bool = True) -> None:
+    """End an application; requests that it has begun are finished. Harmless if there is none of that name."""
+    try:
+        controller = watch.controller()
+    except ValueError:
+        raise RayServeException(_not_running("no application can be deleted")) from None
+    skate.get(controller.delete.remote([name], _blocking))
+
+
+def _not_running(what: str) -> str:
+    return f"Serve does not run, so {what}; serve.run(app) or serve.start() starts it"
+
+
+def shutdown() -> None:
+    """End all applications and Serve itself. Harmless if it does not run."""
+    if not skate.is_initialized():
+        return
+    try:
+        controller = watch.controller()
+    except ValueError:
+        watch.drop()
+        return
+    try:
+        skate.get(controller.shutdown.remote(), timeout=_SHUTDOWN_SECONDS)
+    except Exception:  # what could not end by itself ends with its controller
+        pass
+    watch.drop()
+    skate.kill(controller)
+    _until_gone()
+
+
+def _until_gone() -> None:
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            watch.controller()
+        except ValueError:
+            return
+        time.sleep(0.002)
+
+
+async def shutdown_async() -> None:
+    """The same without blocking the event loop."""
+    await asyncio.get_running_loop().run_in_executor(None, shutdown)
+
+
+def status() -> Any:
+    """How all applications are: a ServeStatus. Empty if Serve does not run."""
+    from skate.serve.schema.status import ServeStatus  # needed by few
+
+    if not skate.is_initialized():
+        skate.init()
+    try:
+        controller = watch.controller()
+    except ValueError:
+        return ServeStatus()
+    return skate.get(controller.status.remote())
+
+
+def get_app_handle(name: str) -> DeploymentHandle:
+    """A handle to the ingress of an application. Raises RayServeException if there is none of that name."""
+    try:
+        controller = watch.controller()
+    except ValueError:
+        raise RayServeException(_not_running("there is no application")) from None
+    ingress = skate.get(controller.ingress_of.remote(name))
+    if ingress is None:
+        known = ", ".join(sorted(status().applications)) or "none"
+        raise RayServeException(f"there is no application {name!r}; there are: {known}")
+    return DeploymentHandle(ingress, name)
+
+
+def get_deployment_handle(
+    deployment_name: str,
+    app_name: str | None = None,
+    _check_exists: bool = True,
+    _record_telemetry: bool = True,
+) -> DeploymentHandle:
+    """A handle to a deployment, of the same application if called inside one.
+
+    Raises RayServeException if there is none of that name.
+    """
+    if app_name is None:
+        from skate.serve.context import current_replica  # known only inside replicas
+
+        here = current_replica()
+        if here is None:
+            raise RayServeException("outside of a replica, get_deployment_handle needs app_name")
+        app_name = here.app_name
+    try:
+        controller = watch.controller()
+    except ValueError:
+        raise RayServeException(_not_running("there is no deployment")) from None
+    if _check_exists and watch.current().table.lines.get((app_name, deployment_name)) is None:
+        known = skate.get(controller.status.remote()).applications.get(app_name)
+        if known is None or deployment_name not in known.deployments:
+            have = "no such application" if known is None else "it has: " + ", ".join(known.deployments)
+            raise RayServeException(
+                f"there is no deployment {deployment_name!r} in application {app_name!r}; {have}"
+            )
+    return DeploymentHandle(deployment_name, app_name)
+
+
+def get_deployment_actor(actor_name: str) -> Any:
+    """An actor that all replicas of this deployment share, by its name in `deployment_actors`."""
+    from skate.serve.context import get_replica_context  # as above
+
+    here = get_replica_context()
+    return skate.get_actor(
+        f"SERVE_DEPLOYMENT_ACTOR::{here.app_name}#{here.deployment}#{actor_name}", namespace=NAMESPACE
+    )
+
+
+def get_deployment_actor_context() -> Any:
+    """Which deployment the calling actor belongs to. Raises RayServeException elsewhere."""
+    raise RayServeException(
+        "get_deployment_actor_context() is called from an actor of deployment_actors; this is none"
+    )

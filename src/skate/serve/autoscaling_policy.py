@@ -1,0 +1,19 @@
+"""Functions that decide how many replicas a deployment should have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.serve.config.autoscaling import AutoscalingContext
+from skate.serve.controller.autoscaler import desired
+
+
+def default_autoscaling_policy(ctx: AutoscalingContext) -> tuple[int, dict[str, Any]]:
+    """As many replicas as the requests need by the target of each."""
+    assert ctx.config is not None
+    return desired(ctx.total_num_requests, ctx.current_num_replicas, ctx.config), ctx.policy_state or {}
+
+
+def replica_queue_length_autoscaling_policy(ctx: AutoscalingContext) -> tuple[int, dict[str, Any]]:
+    """The same under its older name."""
+    return default_autoscaling_policy(ctx)

@@ -1,0 +1,40 @@
+"""Settings of Serve: what may be said, its defaults, and what is refused."""
+
+from __future__ import annotations
+
+from skate.serve.config.autoscaling import (
+    AggregationFunction,
+    AutoscalingConfig,
+    AutoscalingContext,
+    AutoscalingPolicy,
+)
+from skate.serve.config.deployment import (
+    BackpressureConfig,
+    DeploymentActorConfig,
+    DeploymentConfig,
+    GangPlacementStrategy,
+    GangRuntimeFailurePolicy,
+    GangSchedulingConfig,
+    LoggingConfig,
+    RequestRouterConfig,
+)
+from skate.serve.config.http import ControllerOptions, HTTPOptions, ProxyLocation, gRPCOptions
+
+__all__ = [
+    "AggregationFunction",
+    "AutoscalingConfig",
+    "AutoscalingContext",
+    "AutoscalingPolicy",
+    "BackpressureConfig",
+    "ControllerOptions",
+    "DeploymentActorConfig",
+    "DeploymentConfig",
+    "GangPlacementStrategy",
+    "GangRuntimeFailurePolicy",
+    "GangSchedulingConfig",
+    "HTTPOptions",
+    "LoggingConfig",
+    "ProxyLocation",
+    "RequestRouterConfig",
+    "gRPCOptions",
+]

@@ -1,0 +1,141 @@
+"""How many replicas a deployment is to have, by what is asked of it."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from skate.serve.config.checked import Checked, not_negative, positive
+
+DEFAULT_POLICY = "ray.serve.autoscaling_policy:default_autoscaling_policy"
+
+
+class AggregationFunction(str, enum.Enum):
+    """How the figures of a look-back period become one."""
+
+    MEAN = "mean"
+    MAX = "max"
+    MIN = "min"
+
+
+@dataclass(kw_only=True)
+class AutoscalingPolicy(Checked):
+    """A function that decides: `module:function` or the function itself, called with an AutoscalingContext."""
+
+    policy_function: Any = DEFAULT_POLICY
+    policy_kwargs: dict[str, Any] = field(default_factory=dict)
+
+    def is_default_policy_function(self) -> bool:
+        """True unless a function was named."""
+        return bool(self.policy_function == DEFAULT_POLICY)
+
+    def get_policy(self) -> Callable[..., Any]:
+        """The function, loaded if it is named."""
+        if callable(self.policy_function):
+            found: Callable[..., Any] = self.policy_function
+        else:
+            from skate.serve.importing import load  # only custom policies
+
+            found = load(self.policy_function)
+        if not self.policy_kwargs:
+            return found
+        return functools.partial(found, **self.policy_kwargs)
+
+
+@dataclass(kw_only=True)
+class AutoscalingConfig(Checked):
+    """Bounds and pace of a deployment's autoscaling; times are seconds on the clock.
+
+    `target_ongoing_requests` is how many requests a replica should have at once, those that wait included.
+    """
+
+    min_replicas: int = 1
+    initial_replicas: int | None = None
+    max_replicas: int = 1
+    target_ongoing_requests: float = 2
+    metrics_interval_s: float = 10.0
+    look_back_period_s: float = 30.0
+    smoothing_factor: float = 1.0
+    upscale_smoothing_factor: float | None = None
+    downscale_smoothing_factor: float | None = None
+    upscaling_factor: float | None = None
+    downscaling_factor: float | None = None
+    downscale_delay_s: float = 600.0
+    downscale_to_zero_delay_s: float | None = None
+    upscale_delay_s: float = 30.0
+    aggregation_function: AggregationFunction = AggregationFunction.MEAN
+    policy: AutoscalingPolicy = field(default_factory=AutoscalingPolicy)
+
+    def check(self) -> None:
+        """Bounds fit together."""
+        name = "AutoscalingConfig"
+        not_negative(name, min_replicas=self.min_replicas, downscale_delay_s=self.downscale_delay_s)
+        not_negative(name, upscale_delay_s=self.upscale_delay_s, initial_replicas=self.initial_replicas)
+        not_negative(name, downscale_to_zero_delay_s=self.downscale_to_zero_delay_s)
+        positive(name, max_replicas=self.max_replicas, target_ongoing_requests=self.target_ongoing_requests)
+        positive(name, metrics_interval_s=self.metrics_interval_s, look_back_period_s=self.look_back_period_s)
+        positive(name, smoothing_factor=self.smoothing_factor, upscaling_factor=self.upscaling_factor)
+        positive(name, downscaling_factor=self.downscaling_factor)
+        if self.min_replicas > self.max_replicas:
+            raise ValueError(
+                f"min_replicas={self.min_replicas} is more than max_replicas={self.max_replicas}; there is no number between"
+            )
+        initial = self.initial_replicas
+        if initial is not None and not self.min_replicas <= initial <= self.max_replicas:
+            raise ValueError(
+                f"initial_replicas={initial} is not between min_replicas={self.min_replicas} and "
+                f"max_replicas={self.max_replicas}"
+            )
+
+    @classmethod
+    def default(cls) -> AutoscalingConfig:
+        """What `num_replicas="auto"` means."""
+        return cls(min_replicas=1, max_replicas=100, target_ongoing_requests=2)
+
+    def get_upscaling_factor(self) -> float:
+        """How much of a wanted step up is taken."""
+        return self.upscaling_factor or self.upscale_smoothing_factor or self.smoothing_factor
+
+    def get_downscaling_factor(self) -> float:
+        """How much of a wanted step down is taken."""
+        return self.downscaling_factor or self.downscale_smoothing_factor or self.smoothing_factor
+
+    def get_target_ongoing_requests(self) -> float:
+        """Requests that a replica should have at once."""
+        return self.target_ongoing_requests
+
+    @property
+    def first(self) -> int:
+        """Replicas to begin with."""
+        return self.min_replicas if self.initial_replicas is None else self.initial_replicas
+
+
+@dataclass
+class AutoscalingContext:
+    """What a policy is told. Times are seconds since the epoch; figures are requests."""
+
+    deployment_id: Any = None
+    deployment_name: str = ""
+    app_name: str | None = None
+    current_num_replicas: int = 0
+    target_num_replicas: int = 0
+    running_replicas: list[Any] = field(default_factory=list)
+    total_num_requests: float = 0.0
+    total_queued_requests: float | None = 0.0
+    aggregated_metrics: dict[str, Any] | None = None
+    raw_metrics: dict[str, Any] | None = None
+    capacity_adjusted_min_replicas: int = 0
+    capacity_adjusted_max_replicas: int = 0
+    policy_state: dict[str, Any] | None = None
+    last_scale_up_time: float | None = None
+    last_scale_down_time: float | None = None
+    current_time: float | None = None
+    config: AutoscalingConfig | None = None
+
+    @property
+    def total_running_requests(self) -> float:
+        """Requests that replicas work on."""
+        return self.total_num_requests - (self.total_queued_requests or 0)

@@ -1,0 +1,230 @@
+"""Records of settings that check what they are given, and name the nearest setting when one is misspelt."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import types
+import typing
+from typing import Any, TypeVar, get_args, get_origin
+
+R = TypeVar("R", bound="Checked")
+
+
+def nearest(name: str, known: typing.Iterable[str]) -> str:
+    """` (did you mean ...?)`, or nothing."""
+    import difflib  # 4 ms, and only errors need it
+
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+class Checked:
+    """Base of the records: made by keyword, compared by value, `model_dump()` for plain data.
+
+    Subclasses are dataclasses with `kw_only=True`. Raises ValueError, naming the field, for what cannot be.
+    """
+
+    #: Refuse fields that are unknown; schemas of files do.
+    _strict = True
+
+    def __post_init__(self) -> None:
+        hints = _hints(type(self))
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            object.__setattr__(self, field.name, _fitted(value, hints[field.name], type(self), field.name))
+        self.check()
+
+    def check(self) -> None:
+        """Look at fields together; subclasses raise ValueError."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+
+    @classmethod
+    def model_validate(cls: type[R], value: Any) -> R:
+        """A record from one of these or from a dict."""
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, Checked):
+            value = value.model_dump()
+        if not isinstance(value, dict):
+            raise ValueError(
+                f"{cls.__name__} is made from a dict, not from a {type(value).__name__}: {value!r:.80}"
+            )
+        known = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        for name in value:
+            if name not in known:
+                raise ValueError(
+                    f"{cls.__name__} has no field {name!r}{nearest(str(name), known)} It has: {', '.join(known)}"
+                )
+        try:
+            return cls(**value)
+        except TypeError as error:  # a field without default that is missing
+            missing = [
+                each.name
+                for each in dataclasses.fields(cls)  # type: ignore[arg-type]
+                if each.default is dataclasses.MISSING
+                and each.default_factory is dataclasses.MISSING
+                and each.name not in value
+            ]
+            raise ValueError(f"{cls.__name__} needs {', '.join(missing) or error}") from None
+
+    parse_obj = model_validate
+
+    def model_dump(self, *, exclude_unset: bool = False, mode: str = "python", **_: Any) -> dict[str, Any]:
+        """The fields as a dict of plain data; with `exclude_unset` only those that differ from their defaults."""
+        out = {}
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if exclude_unset and _default_of(field) == value and field.default is not dataclasses.MISSING:
+                continue
+            if (
+                exclude_unset
+                and field.default_factory is not dataclasses.MISSING
+                and field.default_factory() == value
+            ):
+                continue
+            out[field.name] = _plain(value, exclude_unset)
+        return out
+
+    def model_dump_json(self, **options: Any) -> str:
+        """The fields as JSON."""
+        import json  # few programs print settings
+
+        return json.dumps(self.model_dump(**options), default=str)
+
+    json = model_dump_json
+
+    def model_copy(self: R, *, update: dict[str, Any] | None = None, **_: Any) -> R:
+        """The same with some fields changed."""
+        return dataclasses.replace(self, **(update or {}))  # type: ignore[type-var]
+
+    copy = model_copy
+    dict = model_dump
+
+
+def _default_of(field: Any) -> Any:
+    return field.default
+
+
+def _plain(value: Any, exclude_unset: bool) -> Any:
+    if isinstance(value, Checked):
+        return value.model_dump(exclude_unset=exclude_unset)
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, dict):
+        return {key: _plain(each, exclude_unset) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each, exclude_unset) for each in value]
+    return value
+
+
+_known_hints: dict[type, dict[str, Any]] = {}
+
+
+def _hints(cls: type) -> dict[str, Any]:
+    found = _known_hints.get(cls)
+    if found is None:
+        found = _known_hints[cls] = typing.get_type_hints(cls)
+    return found
+
+
+def _fitted(value: Any, hint: Any, cls: type, name: str) -> Any:
+    """The value as the annotation wants it; raises ValueError if it cannot be."""
+    origin = get_origin(hint)
+    if hint is Any or hint is object:
+        return value
+    if origin in (typing.Union, types.UnionType):
+        options = get_args(hint)
+        if value is None and type(None) in options:
+            return None
+        last: Exception | None = None
+        for option in options:
+            if option is type(None):
+                continue
+            try:
+                return _fitted(value, option, cls, name)
+            except ValueError as error:
+                last = error
+        assert last is not None
+        raise last
+    wrong = ValueError(f"{cls.__name__}.{name} is {_words(hint)}, not {value!r:.80}")
+    if origin is typing.Literal:
+        if value in get_args(hint):
+            return value
+        raise wrong
+    if origin in (list, dict) or hint in (list, dict):
+        return _fitted_many(value, hint, cls, name, wrong)
+    if not isinstance(hint, type):
+        return value
+    return _fitted_one(value, hint, wrong)
+
+
+def _fitted_many(value: Any, hint: Any, cls: type, name: str, wrong: ValueError) -> Any:
+    kind = get_origin(hint) or hint
+    if kind is list:
+        if not isinstance(value, (list, tuple)):
+            raise wrong
+        inner = get_args(hint)
+        return (
+            [_fitted(each, inner[0], cls, f"{name}[{at}]") for at, each in enumerate(value)]
+            if inner
+            else list(value)
+        )
+    if not isinstance(value, dict):
+        raise wrong
+    return value
+
+
+def _fitted_one(value: Any, hint: type, wrong: ValueError) -> Any:
+    if isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
+        return value
+    if issubclass(hint, Checked):
+        if isinstance(value, (dict, Checked)):
+            return hint.model_validate(value)
+        raise wrong
+    if issubclass(hint, enum.Enum):
+        for member in hint:
+            if value == member.value or value == member.name:
+                return member
+        raise wrong
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if hint is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if hint is bool and value in (0, 1):
+        return bool(value)
+    if hint is str and isinstance(value, str):
+        return value
+    raise wrong
+
+
+def _words(hint: Any) -> str:
+    if get_origin(hint) is typing.Literal:
+        return "one of " + ", ".join(repr(each) for each in get_args(hint))
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return "one of " + ", ".join(repr(each.value) for each in hint)
+    names = {
+        int: "a whole number",
+        float: "a number",
+        str: "a text",
+        bool: "True or False",
+        dict: "a dict",
+        list: "a list",
+    }
+    return names.get(get_origin(hint) or hint, getattr(hint, "__name__", str(hint)))
+
+
+def positive(cls: str, **values: float | None) -> None:
+    """Raise ValueError for a value that is not above zero."""
+    for name, value in values.items():
+        if value is not None and not value > 0:
+            raise ValueError(f"{cls}.{name} must be above 0, not {value!r}")
+
+
+def not_negative(cls: str, **values: float | None) -> None:
+    """Raise ValueError for a value below zero."""
+    for name, value in values.items():
+        if value is not None and value < 0:
+            raise ValueError(f"{cls}.{name} must not be negative, not {value!r}")

@@ -1,0 +1,159 @@
+"""All that is said of a deployment beside its code."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+from skate.serve.config.autoscaling import AutoscalingConfig
+from skate.serve.config.checked import Checked, not_negative, positive
+
+DEFAULT_ROUTER = "ray.serve._private.request_router:PowerOfTwoChoicesRequestRouter"
+
+
+@dataclass(kw_only=True)
+class BackpressureConfig(Checked):
+    """What a refused request is answered with over HTTP."""
+
+    status_code: int = 503
+    retry_after_s: float | None = None
+
+    def check(self) -> None:
+        """Only the two statuses that mean "later"."""
+        if self.status_code not in (429, 503):
+            raise ValueError(f"BackpressureConfig.status_code is 429 or 503, not {self.status_code}")
+
+
+@dataclass(kw_only=True)
+class RequestRouterConfig(Checked):
+    """Which class chooses the replica of a handle's request, and its pace; seconds."""
+
+    request_router_class: Any = DEFAULT_ROUTER
+    request_router_kwargs: dict[str, Any] = field(default_factory=dict)
+    request_routing_stats_period_s: float = 10
+    request_routing_stats_timeout_s: float = 30
+    initial_backoff_s: float = 0.025
+    backoff_multiplier: float = 2
+    max_backoff_s: float = 0.5
+
+    def get_request_router_class(self) -> Any:
+        """The class, loaded if it is named; None for the built-in one."""
+        named = self.request_router_class
+        if named == DEFAULT_ROUTER:
+            return None
+        if isinstance(named, str):
+            from skate.serve.importing import load  # only custom routers
+
+            return load(named)
+        return named
+
+
+class GangPlacementStrategy(str, enum.Enum):
+    """How the replicas of a gang are spread."""
+
+    PACK = "PACK"
+    SPREAD = "SPREAD"
+
+
+class GangRuntimeFailurePolicy(str, enum.Enum):
+    """What is started again when one of a gang fails."""
+
+    RESTART_GANG = "RESTART_GANG"
+    RESTART_REPLICA = "RESTART_REPLICA"
+
+
+@dataclass(kw_only=True)
+class GangSchedulingConfig(Checked):
+    """Replicas that are started together or not at all."""
+
+    gang_size: int
+    gang_placement_strategy: GangPlacementStrategy = GangPlacementStrategy.PACK
+    runtime_failure_policy: GangRuntimeFailurePolicy = GangRuntimeFailurePolicy.RESTART_GANG
+
+    def check(self) -> None:
+        """A gang is somebody."""
+        positive("GangSchedulingConfig", gang_size=self.gang_size)
+
+
+@dataclass(kw_only=True)
+class DeploymentActorConfig(Checked):
+    """An actor that all replicas of a deployment share."""
+
+    name: str
+    actor_class: Any
+    init_args: Any = field(default_factory=tuple)
+    init_kwargs: dict[str, Any] = field(default_factory=dict)
+    actor_options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True)
+class LoggingConfig(Checked):
+    """How replicas write their log."""
+
+    encoding: str = "TEXT"
+    log_level: Any = "INFO"
+    logs_dir: str | None = None
+    enable_access_log: bool = True
+    additional_log_standard_attrs: list[str] = field(default_factory=list)
+
+    def check(self) -> None:
+        """TEXT or JSON, and a level that logging knows."""
+        if self.encoding not in ("TEXT", "JSON"):
+            raise ValueError(f"LoggingConfig.encoding is 'TEXT' or 'JSON', not {self.encoding!r}")
+        import logging  # 10 ms; whoever says how to log has a use for it
+
+        level = self.log_level
+        if isinstance(level, str):
+            self.log_level = level.upper()
+            if not isinstance(logging.getLevelName(self.log_level), int):
+                raise ValueError(
+                    f"LoggingConfig.log_level {level!r} is none of DEBUG, INFO, WARNING, ERROR, CRITICAL"
+                )
+
+
+@dataclass(kw_only=True)
+class DeploymentConfig(Checked):
+    """The settings of a deployment with the defaults that hold when nothing is said; times in seconds."""
+
+    num_replicas: int | None = 1
+    max_ongoing_requests: int = 5
+    max_queued_requests: int = -1
+    backpressure_config: BackpressureConfig = field(default_factory=BackpressureConfig)
+    user_config: Any = None
+    graceful_shutdown_wait_loop_s: float = 2.0
+    graceful_shutdown_timeout_s: float = 20.0
+    health_check_period_s: float = 10.0
+    health_check_timeout_s: float = 30.0
+    autoscaling_config: AutoscalingConfig | None = None
+    request_router_config: RequestRouterConfig = field(default_factory=RequestRouterConfig)
+    logging_config: LoggingConfig | None = None
+    max_constructor_retry_count: int | None = None
+    gang_scheduling_config: GangSchedulingConfig | None = None
+    deployment_actors: list[DeploymentActorConfig] = field(default_factory=list)
+    rolling_update_percentage: float = 0.2
+    max_surge_percent: float = 0.0
+
+    def check(self) -> None:
+        """Numbers have their ranges."""
+        name = "DeploymentConfig"
+        not_negative(name, num_replicas=self.num_replicas)
+        positive(name, max_ongoing_requests=self.max_ongoing_requests)
+        if self.max_queued_requests < -1:
+            raise ValueError(
+                f"max_queued_requests is -1 for no limit, or the number of requests that may wait, not {self.max_queued_requests}"
+            )
+        not_negative(name, graceful_shutdown_wait_loop_s=self.graceful_shutdown_wait_loop_s)
+        not_negative(name, graceful_shutdown_timeout_s=self.graceful_shutdown_timeout_s)
+        positive(name, health_check_period_s=self.health_check_period_s)
+        positive(name, health_check_timeout_s=self.health_check_timeout_s)
+        positive(name, max_constructor_retry_count=self.max_constructor_retry_count)
+        if not 0 < self.rolling_update_percentage <= 1:
+            raise ValueError(
+                f"rolling_update_percentage is a share above 0 and up to 1, not {self.rolling_update_percentage}"
+            )
+
+    @property
+    def lightweight(self) -> dict[str, Any]:
+        """What a running replica takes over without being started again."""
+        return {"user_config": self.user_config, "max_ongoing_requests": self.max_ongoing_requests}

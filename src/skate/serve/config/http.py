@@ -1,0 +1,75 @@
+"""Where and how Serve listens."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+from skate.serve.config.checked import Checked, positive
+
+
+class ProxyLocation(str, enum.Enum):
+    """On which machines requests are taken in."""
+
+    Disabled = "Disabled"
+    HeadOnly = "HeadOnly"
+    EveryNode = "EveryNode"
+
+    @classmethod
+    def _missing_(cls, value: object) -> ProxyLocation | None:
+        for each in cls:
+            if each.value == value or each.name == value:
+                return each
+        return None
+
+
+@dataclass(kw_only=True)
+class HTTPOptions(Checked):
+    """HTTP: address, timeouts in seconds, TLS files."""
+
+    host: str | None = "127.0.0.1"
+    port: int = 8000
+    middlewares: list[Any] = field(default_factory=list)
+    location: Any = None
+    num_cpus: float = 0
+    root_url: str = ""
+    root_path: str = ""
+    request_timeout_s: float | None = None
+    keep_alive_timeout_s: int = 90
+    ssl_keyfile: str | None = None
+    ssl_certfile: str | None = None
+    ssl_keyfile_password: str | None = None
+    ssl_ca_certs: str | None = None
+
+    def check(self) -> None:
+        """A port is a port, and a key comes with its certificate."""
+        if not 0 <= self.port <= 65535:
+            raise ValueError(f"HTTPOptions.port is a number from 0 to 65535, not {self.port}")
+        positive("HTTPOptions", request_timeout_s=self.request_timeout_s)
+        if bool(self.ssl_keyfile) != bool(self.ssl_certfile):
+            has, lacks = ("ssl_keyfile", "ssl_certfile")[:: 1 if self.ssl_keyfile else -1]
+            raise ValueError(
+                f"{has} was given without {lacks}; HTTPS needs both, the key and its certificate"
+            )
+
+
+@dataclass(kw_only=True)
+class gRPCOptions(Checked):
+    """gRPC: port, and the functions that add the services, as `module.add_XServicer_to_server`."""
+
+    port: int = 9000
+    grpc_servicer_functions: list[Any] = field(default_factory=list)
+    request_timeout_s: float | None = None
+    enable_reflection: bool = True
+
+    def check(self) -> None:
+        """A time is above zero."""
+        positive("gRPCOptions", request_timeout_s=self.request_timeout_s)
+
+
+@dataclass(kw_only=True)
+class ControllerOptions(Checked):
+    """How the controller is started."""
+
+    runtime_env: dict[str, Any] | None = None

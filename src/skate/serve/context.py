@@ -1,0 +1,112 @@
+"""What code in a replica may ask about itself and about its request."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from skate.serve.exceptions import RayServeException
+from skate.serve.identity import ReplicaID
+
+
+class ReplicaRank(NamedTuple):
+    """The place of a replica among those of its deployment."""
+
+    rank: int
+    node_rank: int = 0
+    local_rank: int = 0
+
+
+@dataclass
+class ReplicaContext:
+    """The replica that the code runs in."""
+
+    replica_id: ReplicaID
+    servable_object: Any
+    _deployment_config: Any
+    rank: ReplicaRank
+    world_size: int
+    gang_context: Any = None
+    code_version: str | None = None
+    _callbacks: list[Callable[..., Any]] = field(default_factory=list)
+
+    @property
+    def app_name(self) -> str:
+        """The application."""
+        return self.replica_id.deployment_id.app_name
+
+    @property
+    def deployment(self) -> str:
+        """The deployment's name."""
+        return self.replica_id.deployment_id.name
+
+    @property
+    def replica_tag(self) -> str:
+        """The replica's own name among those of the deployment."""
+        return self.replica_id.unique_id
+
+
+class RequestContext(NamedTuple):
+    """What is known of the request that runs."""
+
+    request_id: str = ""
+    route: str = ""
+    app_name: str = ""
+    multiplexed_model_id: str = ""
+    session_id: str = ""
+    #: Responses of handle calls made for it, cancelled with it.
+    children: Any = None
+    deployment: str = ""
+
+
+NO_REQUEST = RequestContext()
+request: contextvars.ContextVar[RequestContext] = contextvars.ContextVar(
+    "skate_serve_request", default=NO_REQUEST
+)
+#: The user's object that serves the present request; several live in one process where deployments share it.
+servable: contextvars.ContextVar[Any] = contextvars.ContextVar("skate_serve_servable", default=None)
+_replica: list[ReplicaContext] = []
+_inner: contextvars.ContextVar[ReplicaContext | None] = contextvars.ContextVar(
+    "skate_serve_replica", default=None
+)
+
+
+def enter_replica(context: ReplicaContext) -> None:
+    """This process is a replica from now on."""
+    _replica[:] = [context]
+
+
+def current_replica() -> ReplicaContext | None:
+    """The replica of this process, or None."""
+    return _inner.get() or (_replica[0] if _replica else None)
+
+
+def get_replica_context() -> ReplicaContext:
+    """The replica that the calling code runs in. Raises RayServeException outside of one."""
+    found = current_replica()
+    if found is None:
+        raise RayServeException(
+            "get_replica_context() is called from the code of a deployment; this is no replica"
+        )
+    return found
+
+
+def get_multiplexed_model_id() -> str:
+    """The model that the present request asks for; empty if it names none."""
+    return request.get().multiplexed_model_id
+
+
+def get_trace_context() -> Any:
+    """The OpenTelemetry context of the present request; None where OpenTelemetry is not installed."""
+    try:
+        from opentelemetry import context  # optional
+    except ImportError:
+        return None
+    return context.get_current()
+
+
+async def current_servable() -> Any:
+    """The user's object that serves the present request; FastAPI routes get it as `self`."""
+    return servable.get()

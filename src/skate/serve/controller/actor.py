@@ -1,0 +1,385 @@
+"""The actor that keeps what is served as it is wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import time
+from typing import Any
+
+import skate
+from skate.serve.config.http import HTTPOptions
+from skate.serve.controller import scaling, telling
+from skate.serve.controller.doing import Hands
+from skate.serve.controller.feasible import why_not
+from skate.serve.controller.machine import Machine
+from skate.serve.controller.publishing import table_of
+from skate.serve.controller.records import ApplicationRecord, Key, Target
+from skate.serve.controller.states import ApplicationStatus
+from skate.serve.exceptions import RayServeException
+from skate.serve.graph import Built
+from skate.serve.ingress.keeper import Keeper, fetch_from_any
+from skate.serve.ingress.sockets import listen
+from skate.serve.routing.table import Table
+
+#: How often it looks at the clock while something depends on it, and while nothing does; seconds.
+_TICK_SECONDS = 0.1
+_CALM_TICK_SECONDS = 0.5
+#: A process that has not taken a new table after so long has gone.
+_ACKNOWLEDGE_SECONDS = 0.5
+#: After a restart, so long is waited for those who remember.
+_REMEMBER_SECONDS = 0.3
+
+
+class Controller:
+    """Takes orders, has them done, and tells everybody what is there."""
+
+    def __init__(self) -> None:
+        self.started = time.time()
+        self.machine = Machine(os.urandom(3).hex())
+        self.table = Table(version=0)
+        self.codes: dict[str, Any] = {}
+        self.hands = Hands(self)
+        self.options = HTTPOptions()
+        self.grpc_options: Any = None
+        self.location = "EveryNode"
+        self.keeper: Keeper | None = None
+        self.server: Any = None
+        #: Per watcher: the newest table that it has, and when it said so.
+        self.watchers: dict[str, tuple[int, float]] = {}
+        self.demands: dict[str, dict[Key, int]] = {}
+        self.settled: dict[str, asyncio.Event] = {}
+        self.deployed: dict[str, Any] = {}
+        self._news = asyncio.Event()
+        self._acknowledged = asyncio.Event()
+        self._awake = asyncio.Event()
+        self._memories: list[Table] = []
+        self.loops = 0
+        self._ticking: Any = None
+        if not skate.get_runtime_context().was_current_actor_reconstructed:
+            self._awake.set()
+
+    # -- orders
+
+    async def begin(self, options: HTTPOptions | None, grpc: Any, location: Any) -> dict[str, Any]:
+        """Listen. Raises RuntimeError if the port is taken; options that come later than the first are not heard."""
+        await self._waking()
+        if location is not None:
+            self.location = getattr(location, "value", location)
+        if grpc is not None and self.grpc_options is None:
+            self.grpc_options = grpc
+        if self.keeper is None:
+            if options is not None:
+                self.options = options
+            if self.location != "Disabled" and self.options.location not in ("NoServer", "Disabled"):
+                self.keeper = Keeper(listen(self.options.host, self.options.port))
+                self.hands.later(self._serve_nobody())
+        self._tick()
+        return {"host": self.options.host, "port": self.keeper.port if self.keeper else None}
+
+    async def _serve_nobody(self) -> None:
+        """Answer where no replica does; loaded in a thread, since it takes longer than the first replica."""
+        from skate.serve.controller.watching import adopt_own  # with a handle to this very actor
+
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, __import__, "skate.serve.ingress.standby")
+        from skate.serve.ingress.standby import Standby  # uvicorn, loaded above
+
+        if self.keeper is None:
+            return
+        self.server = Standby(self.options, self.keeper.listening, adopt_own(self))
+        self.server.update(self.table)
+
+    async def deploy(self, apps: list[Built], wait: bool = True) -> list[tuple[str, str, Any]]:
+        """Have applications served. Returns for each its name, what is wrong (or nothing), and the exception behind it.
+
+        Raises RayServeException for routes that clash, RuntimeError if the cluster is too small.
+        """
+        await self._waking()
+        self._check_routes(apps)
+        wrong = why_not(self.machine, apps)
+        if wrong:
+            raise RuntimeError(wrong)
+        for app in apps:
+            self._deploy(app)
+        self.publish()
+        if not wait:
+            return []
+        return [await self._settle(app.name) for app in apps]
+
+    def _deploy(self, app: Built) -> None:
+        for each in app.parts:
+            if each.version not in self.codes:
+                self.codes[each.version] = each.code if len(each.code) < 1 << 16 else skate.put(each.code)
+        targets = [
+            Target(p.name, p.version, p.config, p.actor, p.ingress, p.asgi, p.outbound, p.docs_path)
+            for p in app.parts
+        ]
+        record = ApplicationRecord(
+            app.name, app.route_prefix, app.ingress, {}, time.time(), app.config, app.source
+        )
+        self.deployed[app.name] = app.config
+        self.settled[app.name] = asyncio.Event()
+        self.see_free()
+        self.do(self.machine.deploy(record, targets, time.time()))
+
+    async def replace_all(self, apps: list[Built], capacity: float | None) -> list[tuple[str, str, Any]]:
+        """Serve exactly these applications, those of earlier files that are not among them end."""
+        await self._waking()
+        self.machine.capacity = capacity
+        names = {app.name for app in apps}
+        ending = [
+            each.name
+            for each in self.machine.apps.values()
+            if each.source == "declarative" and each.name not in names
+        ]
+        await self.delete(ending, wait=False)
+        return await self.deploy(apps, wait=False)
+
+    def _check_routes(self, apps: list[Built]) -> None:
+        taken = {
+            app.route_prefix: app.name
+            for app in self.machine.apps.values()
+            if app.route_prefix is not None and not app.deleting
+        }
+        replaced = {app.name for app in apps}
+        for app in apps:
+            owner = taken.get(app.route_prefix) if app.route_prefix else None
+            if app.route_prefix is not None and owner is not None and owner not in replaced:
+                raise RayServeException(
+                    f"the route {app.route_prefix!r} of application {app.name!r} is taken by application {owner!r}; give it "
+                    f"another one with serve.run(..., route_prefix=...), or delete {owner!r} first"
+                )
+            if app.route_prefix is not None:
+                taken[app.route_prefix] = app.name
+
+    async def _settle(self, name: str) -> tuple[str, str, Any]:
+        """Wait until an application runs or has failed."""
+        while True:
+            app = self.machine.apps.get(name)
+            if app is None or app.deleting:
+                return name, f"the application {name!r} was deleted while it was being deployed", None
+            status = self.machine.status_of(app)
+            if status is ApplicationStatus.RUNNING:
+                await self.everybody_knows()
+                return name, "", None
+            failed = [each for each in app.deployments.values() if each.given_up]
+            if failed:
+                said = "; ".join(f"deployment {each.target.name!r}: {each.message}" for each in failed)
+                return name, said, failed[0].error
+            event = self.settled.setdefault(name, asyncio.Event())
+            event.clear()
+            await event.wait()
+
+    async def delete(self, names: list[str], wait: bool = True) -> None:
+        """Have applications served no more."""
+        await self._waking()
+        now = time.time()
+        for name in names:
+            self.do(self.machine.delete(name, now))
+            self.deployed.pop(name, None)
+        self.publish()
+        while wait and any(self.machine.apps.get(name) is not None for name in names):
+            await self._changed()
+
+    async def scale(self, app: str, deployment: str, want: int) -> None:
+        """Set the number of replicas. Raises RayServeException if there is no such deployment."""
+        record = self.machine.record((app, deployment))
+        if record is None:
+            raise RayServeException(
+                f"there is no deployment {deployment!r} in application {app!r} to be scaled"
+            )
+        self.do(self.machine.scale((app, deployment), want, time.time()))
+        self.publish()
+
+    async def shutdown(self) -> None:
+        """End everything; the caller ends this actor then."""
+        await self.delete(list(self.machine.apps), wait=True)
+        self.machine.changed = True
+        if self.server is not None:
+            await self.server.close()
+        if self.keeper is not None:
+            self.keeper.close()
+            self.keeper = None
+
+    # -- listeners
+
+    async def listen(self, watcher: str, version: int, waiting: dict[Key, int]) -> Any:
+        """The table, once it is newer than `version`; `waiting` is what waits at the caller, by deployment."""
+        if not self._awake.is_set():
+            return "remember" if version > 0 else await self._after_waking(watcher, version, waiting)
+        self.watchers[watcher] = (version, time.monotonic())
+        self._take_demand(watcher, waiting)
+        self._acknowledged.set()
+        while version >= self.table.version:
+            await self._news.wait()
+        return self.table
+
+    async def _after_waking(self, watcher: str, version: int, waiting: dict[Key, int]) -> Any:
+        await self._waking()
+        return await self.listen(watcher, version, waiting)
+
+    def forget_watcher(self, name: str) -> None:
+        """A process that listened has gone."""
+        for each in (name, name + "-http"):
+            self.demands.pop(each, None)
+        if self.watchers.pop(name, None) is not None:
+            self._acknowledged.set()
+
+    async def demand(self, watcher: str, waiting: dict[Key, int]) -> None:
+        """What waits in a process, as soon as that changes."""
+        await self._waking()
+        self._take_demand(watcher, waiting)
+
+    def _take_demand(self, watcher: str, waiting: dict[Key, int]) -> None:
+        if waiting:
+            self.demands[watcher] = waiting
+            for key in waiting:
+                record = self.machine.record(key)
+                if record is not None and record.want == 0:
+                    scaling.wake_up(self, record)
+        else:
+            self.demands.pop(watcher, None)
+
+    async def models(self, key: Key, replica: str, models: tuple[str, ...]) -> None:
+        """The models that a replica holds."""
+        record = self.machine.record(key)
+        one = None if record is None else record.replicas.get(replica)
+        if one is not None and one.models != models:
+            one.models = models
+            self.machine.changed = True
+            self.publish()
+
+    async def remember(self, table: Table) -> None:
+        """What a process knows of the time before this controller's restart."""
+        if self._awake.is_set():
+            return
+        self._memories.append(table)
+        if len(self._memories) > 1:
+            return
+        await asyncio.sleep(_REMEMBER_SECONDS)
+        newest = max(self._memories, key=lambda each: each.version)
+        self._memories.clear()
+        blob, self.codes = newest.memory
+        said = pickle.loads(blob)
+        self.machine = said["machine"]
+        self.options, self.grpc_options = said["options"], said["grpc"]
+        self.location, self.deployed = said["location"], said["deployed"]
+        self.table.version = newest.version + 1
+        if said["listens"]:
+            boxes = [
+                place.mailbox for line in newest.lines.values() for place in line.places if place.mailbox
+            ]
+            sock = await fetch_from_any(boxes)
+            self.keeper = Keeper(sock or listen(self.options.host, self.options.port))
+            self.hands.later(self._serve_nobody())
+        self._awake.set()
+        self.hands.find_again()
+        self.do(self.machine.restored(time.time()))
+        self.publish()
+        self._tick()
+
+    async def _waking(self) -> None:
+        if not self._awake.is_set():
+            try:
+                await asyncio.wait_for(self._awake.wait(), 5.0)
+            except (TimeoutError, asyncio.TimeoutError):  # nobody is left who remembers: begin anew
+                self._awake.set()
+                self._tick()
+
+    # -- doing
+
+    def do(self, actions: Any) -> None:
+        """Have the machine's actions done."""
+        for action in actions:
+            self.hands.take(action)
+
+    def publish(self) -> None:
+        """Tell everybody, if there is something to be told."""
+        if not self.machine.changed:
+            return
+        self.machine.changed = False
+        memory = {
+            "machine": self.machine,
+            "options": self.options,
+            "grpc": self.grpc_options,
+            "location": self.location,
+            "deployed": self.deployed,
+            "listens": self.keeper is not None,
+        }
+        living = {one.version for record in self.machine.each() for one in record.living()}
+        living |= {record.target.version for record in self.machine.each()}
+        self.codes = {version: code for version, code in self.codes.items() if version in living}
+        self.table = table_of(self.machine, self.table.version + 1, self.hands.actors)
+        self.table.memory = (pickle.dumps(memory), self.codes)
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+        for event in self.settled.values():
+            event.set()
+        if self.server is not None:
+            self.server.update(self.table)
+
+    async def _changed(self) -> None:
+        await self._news.wait()
+
+    async def everybody_knows(self) -> None:
+        """Wait until every process has the present table, or does not answer."""
+        version = self.table.version
+        until = time.monotonic() + _ACKNOWLEDGE_SECONDS
+        while True:
+            late = [name for name, (has, _) in self.watchers.items() if has < version]
+            left = until - time.monotonic()
+            if not late:
+                return
+            if left <= 0:
+                for name in late:
+                    del self.watchers[name]
+                    self.demands.pop(name, None)
+                return
+            self._acknowledged.clear()
+            try:
+                await asyncio.wait_for(self._acknowledged.wait(), left)
+            except (TimeoutError, asyncio.TimeoutError):
+                continue
+
+    def see_free(self) -> None:
+        """Tell the machine what the cluster has free."""
+        self.machine.free = dict(skate.available_resources())
+
+    def _tick(self) -> None:
+        if self._ticking is not None:
+            self._ticking.cancel()
+        self.loops += 1
+        now = time.time()
+        self.see_free()
+        self.do(self.machine.tick(now))
+        busy = scaling.step(self, now)
+        self.publish()
+        rolling = any(
+            len(each.living()) != each.want or each.next_start > now for each in self.machine.each()
+        )
+        pause = _TICK_SECONDS if busy or rolling else _CALM_TICK_SECONDS
+        self._ticking = asyncio.get_running_loop().call_later(pause, self._tick)
+
+    # -- questions
+
+    async def status(self) -> Any:
+        """What `serve.status()` returns."""
+        await self._waking()
+        return telling.status(self)
+
+    async def details(self) -> dict[str, Any]:
+        """All that is known, as the REST API tells it."""
+        await self._waking()
+        return telling.details(self)
+
+    async def ingress_of(self, app: str) -> str | None:
+        """The deployment that an application's requests come to; None if there is no such application."""
+        await self._waking()
+        record = self.machine.apps.get(app)
+        return None if record is None or record.deleting else record.ingress
+
+    async def ping(self) -> int:
+        """Its process."""
+        return os.getpid()

@@ -1,0 +1,116 @@
+"""How many replicas a load needs: pure functions of figures, settings and the time."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+from skate.serve.config.autoscaling import AggregationFunction, AutoscalingConfig, AutoscalingContext
+
+
+def desired(total: float, running: int, config: AutoscalingConfig) -> int:
+    """Replicas for `total` requests, by the target of each; within the bounds, and never more than now without requests."""
+    low, high = config.min_replicas, config.max_replicas
+    if total <= 0:
+        return low
+    if running == 0:
+        return min(high, max(1, low, math.ceil(config.get_upscaling_factor())))
+    ratio = total / (config.target_ongoing_requests * running)
+    factor = config.get_upscaling_factor() if ratio >= 1 else config.get_downscaling_factor()
+    wanted = math.ceil(round(running * (1 + (ratio - 1) * factor), 9))
+    if ratio < 1 and wanted == running and math.ceil(round(running * ratio, 9)) < running:
+        wanted = running - 1  # a small factor must not hold a step down for ever
+    return min(high, max(low, wanted, 1))
+
+
+@dataclass
+class History:
+    """The requests that were there lately: (seconds, number)."""
+
+    samples: deque[tuple[float, float]] = field(default_factory=deque)
+
+    def add(self, now: float, total: float, keep_s: float) -> None:
+        """A figure of now; those older than `keep_s` seconds are forgotten."""
+        self.samples.append((now, total))
+        while self.samples and self.samples[0][0] < now - keep_s:
+            self.samples.popleft()
+
+    def value(self, how: AggregationFunction) -> float:
+        """The figures as one."""
+        numbers = [number for _, number in self.samples]
+        if not numbers:
+            return 0.0
+        if how is AggregationFunction.MAX:
+            return max(numbers)
+        if how is AggregationFunction.MIN:
+            return min(numbers)
+        return sum(numbers) / len(numbers)
+
+
+@dataclass
+class Scaler:
+    """Decides for one deployment; a step is taken when it has been wanted for as long as the settings say."""
+
+    history: History = field(default_factory=History)
+    #: +1 or -1 while a step is wanted, and since when.
+    direction: int = 0
+    since: float = 0.0
+    policy_state: dict[str, object] = field(default_factory=dict)
+    last_up: float | None = None
+    last_down: float | None = None
+
+    def step(self, now: float, target: int, wanted: int, config: AutoscalingConfig) -> int:
+        """The target from now on, given that `wanted` replicas are wanted at this moment."""
+        direction = (wanted > target) - (wanted < target)
+        if direction == 0:
+            self.direction = 0
+            return target
+        if direction != self.direction:
+            self.direction = direction
+            self.since = now
+        held = now - self.since
+        if direction > 0:
+            if target == 0 or held >= config.upscale_delay_s:
+                return self._take(now, wanted, direction)
+            return target
+        if wanted == 0:
+            to_zero = config.downscale_to_zero_delay_s
+            if held >= (config.downscale_delay_s if to_zero is None else to_zero):
+                return self._take(now, wanted, direction)
+            wanted = 1
+            if target == 1:
+                return target
+        if held >= config.downscale_delay_s:
+            return self._take(now, wanted, direction, keep=wanted == 1 and config.min_replicas == 0)
+        return target
+
+    def _take(self, now: float, wanted: int, direction: int, keep: bool = False) -> int:
+        if not keep:
+            self.direction = 0
+        if direction > 0:
+            self.last_up = now
+        else:
+            self.last_down = now
+        return wanted
+
+
+def decide(scaler: Scaler, context: AutoscalingContext, config: AutoscalingConfig, now: float) -> int:
+    """The target from now on. A policy of the user's is followed at once, within the bounds.
+
+    Raises whatever the policy raises, TypeError if it returns no number.
+    """
+    target = context.target_num_replicas
+    if config.policy.is_default_policy_function():
+        wanted = desired(context.total_num_requests, context.current_num_replicas, config)
+        if context.current_num_replicas != target and wanted > target:
+            # Replicas that start already count as if they were there.
+            wanted = max(target, desired(context.total_num_requests, max(target, 1), config))
+        return scaler.step(now, target, wanted, config)
+    answer = config.policy.get_policy()(context)
+    if isinstance(answer, tuple):
+        answer, state = answer
+        scaler.policy_state = dict(state or {})
+    if isinstance(answer, bool) or not isinstance(answer, (int, float)):
+        raise TypeError(f"an autoscaling policy returns a number of replicas, not {answer!r}")
+    return min(config.max_replicas, max(config.min_replicas, math.ceil(answer)))

@@ -1,0 +1,43 @@
+"""Whether the cluster is large enough for what is wanted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import skate
+from skate.serve.controller.machine import Machine
+from skate.serve.controller.records import Target, wanted_of
+
+
+def why_not(machine: Machine, apps: list[Any]) -> str:
+    """What is missing for the applications beside those that are there; empty if nothing is."""
+    total = skate.cluster_resources()
+    replaced = {app.name for app in apps}
+    needs: dict[str, float] = {}
+    lines = []
+    for record in machine.each():
+        if record.key[0] not in replaced:
+            _add(needs, record.target.resources(), record.want)
+    for app in apps:
+        for part in app.parts:
+            target = Target(part.name, "", part.config, part.actor, False, False, (), None)
+            want = wanted_of(part.config, machine.capacity)
+            each = target.resources()
+            _add(needs, each, want)
+            said = ", ".join(f"{name}: {amount:g}" for name, amount in each.items()) or "nothing"
+            lines.append(f"{want} x {part.name!r} with {said}")
+    short = [name for name, amount in needs.items() if amount > total.get(name, 0.0) + 1e-9]
+    if not short:
+        return ""
+    has = ", ".join(
+        f"{needs[name]:g} {name} are needed and the cluster has {total.get(name, 0.0):g}" for name in short
+    )
+    return (
+        f"there is not enough for {', '.join(repr(app.name) for app in apps)}: {has} ({'; '.join(lines)}). Ask for fewer "
+        'replicas, or for less each, such as ray_actor_options={"num_cpus": 0.5}, or start with init(num_cpus=...)'
+    )
+
+
+def _add(needs: dict[str, float], each: dict[str, float], count: int) -> None:
+    for name, amount in each.items():
+        needs[name] = needs.get(name, 0.0) + amount * count

@@ -1,0 +1,435 @@
+"""Decides what is started, told and stopped so that what is served becomes what is wanted.
+
+Pure: an event comes in with the time, actions go out. The actor around it does them and tells how they went.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from skate.serve.controller.actions import Action, Check, Configure, Start, Stop
+from skate.serve.controller.records import (
+    RECOVERING,
+    RUNNING,
+    STARTING,
+    STOPPING,
+    UPDATING,
+    ApplicationRecord,
+    DeploymentRecord,
+    Key,
+    ReplicaRecord,
+    Target,
+    wanted_of,
+)
+from skate.serve.controller.states import (
+    ApplicationStatus,
+    DeploymentStatus,
+    DeploymentStatusTrigger,
+)
+
+#: A replica that fails so often in a row is replaced.
+HEALTH_FAILURES_MAX = 3
+#: A start that ended with its process, not with an exception, is tried so often.
+CRASHES_MAX = 3
+BACKOFF_SECONDS_MAX = 64.0
+_Trigger = DeploymentStatusTrigger
+
+
+class Machine:
+    """All applications. After each event `changed` tells whether others have to learn of it."""
+
+    def __init__(self, seed: str = "") -> None:
+        #: What makes the names of replicas differ from those of an earlier controller.
+        self.seed = seed
+        self.apps: dict[str, ApplicationRecord] = {}
+        self.capacity: float | None = None
+        self.changed = False
+        #: What the cluster has free, as far as known; None: enough.
+        self.free: dict[str, float] | None = None
+        self._count = 0
+
+    # -- what is wanted
+
+    def deploy(self, app: ApplicationRecord, targets: list[Target], now: float) -> list[Action]:
+        """An application is wanted, new or changed."""
+        self.changed = True
+        old = self.apps.get(app.name)
+        before = dict(old.deployments) if old is not None else {}
+        app.since = now
+        self.apps[app.name] = app
+        for target in targets:
+            key = (app.name, target.name)
+            record = before.pop(target.name, None)
+            if record is None:
+                record = DeploymentRecord(key, target, wanted_of(target.config, self.capacity))
+            else:
+                self._retarget(record, target)
+            app.deployments[target.name] = record
+        actions: list[Action] = []
+        for record in before.values():  # no longer part of the application
+            record.deleting = True
+            record.want = 0
+            app.deployments[record.target.name] = record
+        for record in list(app.deployments.values()):
+            actions += self._reconcile(record, now)
+        return actions
+
+    def _retarget(self, record: DeploymentRecord, target: Target) -> None:
+        same = record.target.version == target.version
+        record.deleting = False
+        if same and record.target.config == target.config and not record.given_up:
+            target.config = record.target.config
+        else:
+            record.status = DeploymentStatus.UPDATING
+            record.trigger = _Trigger.CONFIG_UPDATE_STARTED
+            record.message = ""
+        if not same or record.given_up:
+            record.proven = False
+        before = record.want if target.config.autoscaling_config is not None and not record.deleting else None
+        record.want = wanted_of(target.config, self.capacity, before)
+        record.target = target
+        record.failures = 0
+        record.given_up = False
+        record.error = None
+        record.next_start = 0.0
+
+    def delete(self, name: str, now: float) -> list[Action]:
+        """An application is wanted no more."""
+        app = self.apps.get(name)
+        if app is None:
+            return []
+        self.changed = True
+        app.deleting = True
+        actions: list[Action] = []
+        for record in list(app.deployments.values()):
+            record.deleting = True
+            record.want = 0
+            record.trigger = _Trigger.DELETING
+            actions += self._reconcile(record, now)
+        self._forget_gone()
+        return actions
+
+    def scale(self, key: Key, want: int, now: float, why: str = "") -> list[Action]:
+        """Another number of replicas is wanted."""
+        record = self.record(key)
+        if record is None or record.want == want or record.deleting:
+            return []
+        up = want > record.want
+        record.decisions = [
+            *record.decisions[-9:],
+            {"time": now, "from": record.want, "to": want, "reason": why},
+        ]
+        record.want = want
+        record.status = DeploymentStatus.UPSCALING if up else DeploymentStatus.DOWNSCALING
+        record.trigger = _Trigger.AUTOSCALING if why else _Trigger.CONFIG_UPDATE_STARTED
+        record.message = ""
+        self.changed = True
+        return self._reconcile(record, now)
+
+    # -- what has happened
+
+    def ready(self, key: Key, replica: str, info: dict[str, Any], now: float) -> list[Action]:
+        """A replica takes requests from now on."""
+        record, one = self._find(key, replica)
+        if record is None or one is None or one.state is not STARTING:
+            return []
+        one.state = RUNNING
+        one.since = one.checked = now
+        one.info = info
+        if one.version == record.target.version:
+            record.proven = True
+            record.failures = 0
+            record.next_start = 0.0
+        record.been_ready = True
+        self.changed = True
+        return self._reconcile(record, now)
+
+    def failed(self, key: Key, replica: str, error: Any, crashed: bool, now: float) -> list[Action]:
+        """A replica could not start. `crashed`: its process ended, rather than its code raising an exception."""
+        record, one = self._find(key, replica)
+        if record is None or one is None:
+            return []
+        del record.replicas[replica]
+        if one.version == record.target.version and not record.deleting and one.state is not STOPPING:
+            record.failures += 1
+            record.error = error
+            record.message = f"a replica could not start: {error}"
+            record.trigger = _Trigger.REPLICA_STARTUP_FAILED
+            record.next_start = now + min(2.0 ** (record.failures - 1), BACKOFF_SECONDS_MAX)
+            retries = record.target.config.max_constructor_retry_count
+            allowed = (CRASHES_MAX if crashed else 1) if retries is None else retries
+            if not record.proven and record.failures >= allowed:
+                record.given_up = True
+                record.status = DeploymentStatus.DEPLOY_FAILED
+            elif record.proven:
+                record.status = DeploymentStatus.UNHEALTHY
+        self.changed = True
+        return self._reconcile(record, now)
+
+    def configured(self, key: Key, replica: str, error: Any, now: float) -> list[Action]:
+        """A replica has taken over its settings, or has failed to."""
+        record, one = self._find(key, replica)
+        if record is None or one is None or one.state is not UPDATING:
+            return []
+        one.state = RUNNING
+        if error is not None:
+            record.error = error
+            record.message = f"reconfigure failed: {error}"
+            record.status = DeploymentStatus.UNHEALTHY
+            record.trigger = _Trigger.CONFIG_UPDATE_STARTED
+            record.given_up = True
+        self.changed = True
+        return self._reconcile(record, now)
+
+    def lost(self, key: Key, replica: str, now: float) -> list[Action]:
+        """The process of a replica has ended."""
+        record, one = self._find(key, replica)
+        if record is None or one is None:
+            return []
+        if one.state is STARTING:
+            return self.failed(key, replica, "its process ended", True, now)
+        del record.replicas[replica]
+        self.changed = True
+        if one.state is not STOPPING and not record.deleting:
+            record.status = DeploymentStatus.UNHEALTHY
+            record.trigger = _Trigger.HEALTH_CHECK_FAILED
+            record.message = f"the process of replica {replica} has ended; another one is started"
+        return self._reconcile(record, now)
+
+    stopped = lost
+
+    def checked(self, key: Key, replica: str, error: Any, now: float) -> list[Action]:
+        """A health check has ended, well if there is no `error`."""
+        record, one = self._find(key, replica)
+        if record is None or one is None:
+            return []
+        one.checking = False
+        one.checked = now
+        if error is None:
+            one.failures = 0
+            if one.state is RECOVERING:
+                one.state = RUNNING
+                self.changed = True
+            return self._reconcile(record, now)
+        one.failures += 1
+        if one.failures < HEALTH_FAILURES_MAX or one.state is STOPPING:
+            return []
+        record.status = DeploymentStatus.UNHEALTHY
+        record.trigger = _Trigger.HEALTH_CHECK_FAILED
+        record.message = f"replica {replica} failed its health checks and is replaced: {error}"
+        self.changed = True
+        return [self._stop(record, one, now), *self._reconcile(record, now)]
+
+    def tick(self, now: float) -> list[Action]:
+        """Time has passed: health checks that are due, starts that have waited."""
+        actions: list[Action] = []
+        for app in list(self.apps.values()):
+            for record in list(app.deployments.values()):
+                config = record.target.config
+                for one in record.replicas.values():
+                    due = one.failures > 0 or now - one.checked >= config.health_check_period_s
+                    if one.state in (RUNNING, RECOVERING) and due and not one.checking:
+                        one.checking = True
+                        actions.append(Check(record.key, one.id, config.health_check_timeout_s))
+                if record.next_start and now >= record.next_start or record.living() == []:
+                    actions += self._reconcile(record, now)
+        return actions
+
+    def restored(self, now: float) -> list[Action]:
+        """The controller has started again: ask every replica whether it is there."""
+        self.changed = True
+        actions: list[Action] = []
+        for app in self.apps.values():
+            for record in app.deployments.values():
+                for one in list(record.replicas.values()):
+                    one.checking = False
+                    if one.state in (STARTING, STOPPING):
+                        actions.append(self._stop(record, one, now))
+                        continue
+                    one.state = RECOVERING
+                    one.checking = True
+                    actions.append(Check(record.key, one.id, record.target.config.health_check_timeout_s))
+        return actions
+
+    # -- towards what is wanted
+
+    def _reconcile(self, record: DeploymentRecord, now: float) -> list[Action]:
+        actions: list[Action] = []
+        if record.deleting:
+            for one in record.living():
+                actions.append(self._stop(record, one, now))
+            self._forget_gone()
+            return actions
+        target = record.target
+        current = [one for one in record.living() if one.version == target.version]
+        old = [one for one in record.living() if one.version != target.version]
+        actions += self._configure(record, current)
+        actions += self._shrink(record, current, now)
+        if old:
+            actions += self._roll(record, current, old, now)
+        elif len(current) < record.want and not record.given_up:
+            if now >= record.next_start:
+                actions += [self._start(record, now) for _ in range(record.want - len(current))]
+        self._judge(record)
+        return actions
+
+    def _configure(self, record: DeploymentRecord, current: list[ReplicaRecord]) -> list[Action]:
+        actions: list[Action] = []
+        for one in current:
+            if one.state is RUNNING and one.config is not record.target.config:
+                changed = one.config != record.target.config
+                one.config = record.target.config
+                if changed:
+                    one.state = UPDATING
+                    actions.append(Configure(record.key, one.id, one.config, one.rank))
+        return actions
+
+    def _shrink(self, record: DeploymentRecord, current: list[ReplicaRecord], now: float) -> list[Action]:
+        surplus = len(current) - record.want
+        if surplus <= 0:
+            return []
+        # Those that do not serve yet go first, then the youngest.
+        order = sorted(current, key=lambda one: (one.state is not STARTING, -one.since))
+        actions: list[Action] = []
+        for one in order[:surplus]:
+            current.remove(one)
+            actions.append(self._stop(record, one, now))
+        return actions
+
+    def _roll(
+        self, record: DeploymentRecord, current: list[ReplicaRecord], old: list[ReplicaRecord], now: float
+    ) -> list[Action]:
+        """Replace replicas a few at a time: a new one takes requests before an old one goes, wherever there is room for both."""
+        actions: list[Action] = []
+        config = record.target.config
+        batch = max(1, math.floor(config.rolling_update_percentage * record.want))
+        serving = [one for one in current if one.state is not STARTING]
+        old_serving = [one for one in old if one.state is not STARTING]
+        for one in [one for one in old if one.state is STARTING]:
+            old.remove(one)
+            actions.append(self._stop(record, one, now))
+        surplus = len(serving) + len(old_serving) - record.want
+        for one in sorted(old_serving, key=lambda each: each.since)[: max(0, surplus)]:
+            old_serving.remove(one)
+            actions.append(self._stop(record, one, now))
+        if record.given_up or now < record.next_start:
+            return actions
+        starting = len(current) - len(serving)
+        missing = record.want - len(current)
+        begin = min(missing, batch - starting)
+        leaving = sum(one.state is STOPPING for one in record.replicas.values())
+        for _ in range(max(0, begin)):
+            if self._room(record.target):
+                actions.append(self._start(record, now))
+            elif old_serving and leaving + starting < batch:
+                # No room for both: one has to go first. Its requests wait for those that stay or come.
+                actions.append(self._stop(record, old_serving.pop(0), now))
+                leaving += 1
+        return actions
+
+    def _room(self, target: Target) -> bool:
+        free = self.free
+        if free is None:
+            return True
+        needs = target.resources()
+        if any(free.get(name, 0.0) < amount for name, amount in needs.items()):
+            return False
+        for name, amount in needs.items():
+            free[name] -= amount
+        return True
+
+    def _start(self, record: DeploymentRecord, now: float) -> Action:
+        self._count += 1
+        name = f"{self.seed}{self._count:x}"
+        target = record.target
+        rank = record.free_rank()
+        record.replicas[name] = ReplicaRecord(name, target.version, target.config, STARTING, now, rank)
+        return Start(record.key, name, rank)
+
+    def _stop(self, record: DeploymentRecord, one: ReplicaRecord, now: float) -> Action:
+        one.state = STOPPING
+        one.since = now
+        self.changed = True
+        return Stop(record.key, one.id, record.target.config.graceful_shutdown_timeout_s)
+
+    def _judge(self, record: DeploymentRecord) -> None:
+        """Say HEALTHY when all is as it is wanted."""
+        target = record.target
+        good = [
+            one
+            for one in record.replicas.values()
+            if one.state is RUNNING and one.version == target.version and one.config == target.config
+        ]
+        if len(good) != record.want or len(record.living()) != record.want or record.given_up:
+            return
+        if record.status is DeploymentStatus.HEALTHY:
+            return
+        triggers = {
+            DeploymentStatus.UPSCALING: _Trigger.UPSCALE_COMPLETED,
+            DeploymentStatus.DOWNSCALING: _Trigger.DOWNSCALE_COMPLETED,
+        }
+        record.trigger = triggers.get(record.status, _Trigger.CONFIG_UPDATE_COMPLETED)
+        record.status = DeploymentStatus.HEALTHY
+        record.message = ""
+        self.changed = True
+        app = self.apps.get(record.key[0])
+        if app is not None and self.status_of(app) is ApplicationStatus.RUNNING:
+            app.ran = True
+
+    def _forget_gone(self) -> None:
+        for app in list(self.apps.values()):
+            for name, record in list(app.deployments.items()):
+                if record.deleting and not record.replicas:
+                    del app.deployments[name]
+            if app.deleting and not app.deployments:
+                del self.apps[app.name]
+                self.changed = True
+
+    # -- questions
+
+    def record(self, key: Key) -> DeploymentRecord | None:
+        """A deployment, or None."""
+        app = self.apps.get(key[0])
+        return None if app is None else app.deployments.get(key[1])
+
+    def _find(self, key: Key, replica: str) -> tuple[DeploymentRecord | None, ReplicaRecord | None]:
+        record = self.record(key)
+        return record, None if record is None else record.replicas.get(replica)
+
+    def each(self) -> list[DeploymentRecord]:
+        """All deployments."""
+        return [record for app in self.apps.values() for record in app.deployments.values()]
+
+    def status_of(self, app: ApplicationRecord) -> ApplicationStatus:
+        """How an application is."""
+        if app.deleting:
+            return ApplicationStatus.DELETING
+        records = [record for record in app.deployments.values() if not record.deleting]
+        states = {record.status for record in records}
+        if DeploymentStatus.DEPLOY_FAILED in states:
+            return ApplicationStatus.DEPLOY_FAILED
+        if DeploymentStatus.UNHEALTHY in states:
+            return ApplicationStatus.UNHEALTHY
+        if DeploymentStatus.UPDATING in states:
+            return ApplicationStatus.DEPLOYING
+        return ApplicationStatus.RUNNING
+
+    def check(self, limit: Callable[[DeploymentRecord], int] | None = None) -> None:
+        """Assert what always holds."""
+        for record in self.each():
+            ranks = [one.rank for one in record.living()]
+            assert len(ranks) == len(set(ranks)), (record.key, ranks)
+            assert record.want >= 0
+            if record.deleting:
+                assert not record.living(), record.key
+            if limit is not None:
+                assert len(record.living()) <= limit(record), (record.key, len(record.living()))
+
+    def __repr__(self) -> str:
+        told = []
+        for record in self.each():
+            counts = " ".join(f"{state.value.lower()}={count}" for state, count in record.counts().items())
+            told.append(f"{record.key[0]}/{record.key[1]} want={record.want} {counts}".rstrip())
+        return f"<Machine {'; '.join(told)}>"

@@ -1,0 +1,62 @@
+"""From what the controller knows to the table that everybody else has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.serve.config.deployment import DEFAULT_ROUTER
+from skate.serve.controller.machine import Machine
+from skate.serve.controller.records import DeploymentRecord
+from skate.serve.routing.table import Line, Place, Route, Table
+
+
+def table_of(machine: Machine, version: int, actors: dict[str, Any]) -> Table:
+    """The table as it is now."""
+    lines = {}
+    routes = []
+    for app in machine.apps.values():
+        if app.deleting:
+            continue
+        for record in app.deployments.values():
+            if not record.deleting:
+                lines[record.key] = _line(record, actors)
+        if app.route_prefix is not None and app.ingress in app.deployments:
+            target = app.deployments[app.ingress].target
+            routes.append(Route(app.name, app.route_prefix, app.ingress, target.asgi, target.docs_path))
+    routes.sort(key=lambda route: -len(route.prefix))
+    return Table(version, lines, tuple(routes))
+
+
+def _line(record: DeploymentRecord, actors: dict[str, Any]) -> Line:
+    config = record.target.config
+    places = []
+    for one in record.serving():
+        actor = actors.get(one.id)
+        if actor is None:
+            continue
+        info = one.info
+        places.append(
+            Place(
+                one.id,
+                actor,
+                info.get("pid", 0),
+                info.get("fd", -1),
+                info.get("node", ""),
+                info.get("mailbox", b""),
+                one.models,
+                one.stats.get("routing"),
+                one.rank,
+            )
+        )
+    pressure = config.backpressure_config
+    router = config.request_router_config
+    return Line(
+        tuple(places),
+        config.max_ongoing_requests,
+        config.max_queued_requests,
+        pressure.status_code,
+        pressure.retry_after_s,
+        None if router.request_router_class == DEFAULT_ROUTER else router,
+        record.been_ready,
+        record.message if record.given_up and not places else "",
+    )

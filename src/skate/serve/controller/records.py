@@ -1,0 +1,144 @@
+"""What the controller knows of each application, deployment and replica; plain data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from skate.serve.config.deployment import DeploymentConfig
+from skate.serve.controller.autoscaler import Scaler
+from skate.serve.controller.states import DeploymentStatus, DeploymentStatusTrigger, ReplicaState
+
+Key = tuple[str, str]
+STARTING, RUNNING, UPDATING = ReplicaState.STARTING, ReplicaState.RUNNING, ReplicaState.UPDATING
+STOPPING, RECOVERING = ReplicaState.STOPPING, ReplicaState.RECOVERING
+#: States in which a replica takes requests.
+SERVING = (RUNNING, UPDATING, RECOVERING)
+
+
+@dataclass
+class ReplicaRecord:
+    """One replica."""
+
+    id: str
+    version: str
+    #: The settings it runs with; another object than the target's means that it has to be told.
+    config: DeploymentConfig
+    state: ReplicaState
+    since: float
+    rank: int
+    info: dict[str, Any] = field(default_factory=dict)
+    checked: float = 0.0
+    checking: bool = False
+    failures: int = 0
+    models: tuple[str, ...] = ()
+    stats: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Target:
+    """What is wanted of a deployment."""
+
+    name: str
+    version: str
+    config: DeploymentConfig
+    actor: dict[str, Any]
+    ingress: bool
+    asgi: bool
+    outbound: tuple[str, ...]
+    docs_path: str | None
+
+    def resources(self) -> dict[str, float]:
+        """What a replica takes of the cluster."""
+        bundles = self.actor.get("placement_group_bundles")
+        if bundles:
+            total: dict[str, float] = {}
+            for bundle in bundles:
+                for name, amount in bundle.items():
+                    total[name] = total.get(name, 0.0) + amount
+            return total
+        options = self.actor["ray_actor_options"]
+        found = {
+            "CPU": options.get("num_cpus", 1),
+            "GPU": options.get("num_gpus"),
+            "memory": options.get("memory"),
+        }
+        found |= options.get("resources") or {}
+        return {name: float(amount) for name, amount in found.items() if amount}
+
+
+@dataclass
+class DeploymentRecord:
+    """One deployment: what is wanted, and what there is."""
+
+    key: Key
+    target: Target
+    want: int
+    replicas: dict[str, ReplicaRecord] = field(default_factory=dict)
+    status: DeploymentStatus = DeploymentStatus.UPDATING
+    trigger: DeploymentStatusTrigger = DeploymentStatusTrigger.CONFIG_UPDATE_STARTED
+    message: str = ""
+    #: Starts of the wanted version that failed since the last one that worked.
+    failures: int = 0
+    next_start: float = 0.0
+    given_up: bool = False
+    #: The wanted version has had a replica that was ready; and: any version has.
+    proven: bool = False
+    been_ready: bool = False
+    error: Any = None
+    deleting: bool = False
+    scaler: Scaler = field(default_factory=Scaler)
+    decisions: list[dict[str, Any]] = field(default_factory=list)
+    scaling_error: str = ""
+
+    def living(self) -> list[ReplicaRecord]:
+        """Those that are not being stopped."""
+        return [each for each in self.replicas.values() if each.state is not STOPPING]
+
+    def serving(self) -> list[ReplicaRecord]:
+        """Those that take requests."""
+        return [each for each in self.replicas.values() if each.state in SERVING]
+
+    def free_rank(self) -> int:
+        """The lowest rank that nobody has."""
+        taken = {each.rank for each in self.living()}
+        return next(rank for rank in range(len(taken) + 1) if rank not in taken)
+
+    def counts(self) -> dict[ReplicaState, int]:
+        """Replicas by state."""
+        found: dict[ReplicaState, int] = {}
+        for each in self.replicas.values():
+            found[each.state] = found.get(each.state, 0) + 1
+        return found
+
+
+@dataclass
+class ApplicationRecord:
+    """One application."""
+
+    name: str
+    route_prefix: str | None
+    ingress: str
+    deployments: dict[str, DeploymentRecord]
+    since: float
+    config: dict[str, Any] | None = None
+    source: str = "imperative"
+    deleting: bool = False
+    #: Has been RUNNING since the last deploy.
+    ran: bool = False
+    message: str = ""
+
+
+def wanted_of(config: DeploymentConfig, capacity: float | None, before: int | None = None) -> int:
+    """Replicas to begin with; `capacity` is the share of the whole that is there, in percent."""
+    scaling = config.autoscaling_config
+    if scaling is None:
+        wanted = config.num_replicas or 1
+    elif before is not None:
+        wanted = min(scaling.max_replicas, max(scaling.min_replicas, before))
+    else:
+        wanted = scaling.first
+    if capacity is None or wanted == 0:
+        return wanted
+    return max(1, math.ceil(wanted * capacity / 100)) if capacity > 0 else 0

@@ -1,0 +1,104 @@
+"""Looks at the load, and has the number of replicas follow it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from skate.serve.config.autoscaling import AutoscalingContext
+from skate.serve.controller import autoscaler
+from skate.serve.controller.records import DeploymentRecord
+from skate.serve.identity import DeploymentID
+from skate.serve.routing.board import View
+
+_views: dict[str, View] = {}
+
+
+def load_of(controller: Any, record: DeploymentRecord) -> tuple[float, float]:
+    """Requests in work and waiting at replicas, and those that wait before them."""
+    inside = 0
+    for one in record.serving():
+        view = _views.get(one.id)
+        if view is None or not view.real:
+            node = controller_node(controller)
+            info = one.info
+            view = _views[one.id] = View(info.get("pid", 0), info.get("fd", -1), info.get("node", ""), node)
+        inside += view.load()
+    queued = sum(waiting.get(record.key, 0) for waiting in controller.demands.values())
+    return float(inside), float(queued)
+
+
+def controller_node(controller: Any) -> str:
+    """The node that the controller runs on."""
+    import skate  # its context is asked once
+
+    node: str = skate.get_runtime_context().get_node_id()
+    return node
+
+
+def step(controller: Any, now: float) -> bool:
+    """Decide for each deployment that follows its load; True if there is one."""
+    machine = controller.machine
+    found = False
+    for record in machine.each():
+        config = record.target.config.autoscaling_config
+        if config is None or record.deleting or record.given_up:
+            continue
+        found = True
+        inside, queued = load_of(controller, record)
+        record.scaler.history.add(now, inside + queued, config.look_back_period_s)
+        context = context_of(controller, record, inside + queued, queued, now)
+        try:
+            target = autoscaler.decide(record.scaler, context, config, now)
+        except Exception as error:  # a policy of the user's may raise anything; the number stays as it is
+            record.scaling_error = f"{type(error).__name__}: {error}"
+            continue
+        record.scaling_error = ""
+        if target != record.want:
+            why = f"{context.total_num_requests:g} requests for {context.current_num_replicas} replicas"
+            controller.do(machine.scale(record.key, target, now, why))
+    if len(_views) > 64:
+        living = {one.id for record in machine.each() for one in record.serving()}
+        for name in [name for name in _views if name not in living]:
+            _views.pop(name).close()
+    return found
+
+
+def context_of(
+    controller: Any, record: DeploymentRecord, total: float, queued: float, now: float
+) -> AutoscalingContext:
+    """What a policy is told."""
+    config = record.target.config.autoscaling_config
+    assert config is not None
+    serving = record.serving()
+    told = {one.id: one.stats.get("autoscaling") for one in serving if one.stats.get("autoscaling")}
+    return AutoscalingContext(
+        deployment_id=DeploymentID(record.key[1], record.key[0]),
+        deployment_name=record.key[1],
+        app_name=record.key[0],
+        current_num_replicas=len(serving),
+        target_num_replicas=record.want,
+        running_replicas=[one.id for one in serving],
+        total_num_requests=record.scaler.history.value(config.aggregation_function),
+        total_queued_requests=queued,
+        aggregated_metrics=told,
+        raw_metrics=told,
+        capacity_adjusted_min_replicas=config.min_replicas,
+        capacity_adjusted_max_replicas=config.max_replicas,
+        policy_state=record.scaler.policy_state,
+        last_scale_up_time=record.scaler.last_up,
+        last_scale_down_time=record.scaler.last_down,
+        current_time=now,
+        config=config,
+    )
+
+
+def wake_up(controller: Any, record: DeploymentRecord) -> None:
+    """Requests wait for a deployment that has no replica at all: start without any delay."""
+    config = record.target.config.autoscaling_config
+    if config is None or record.deleting:
+        return
+    now = time.time()
+    target = autoscaler.desired(1, 0, config)
+    controller.do(controller.machine.scale(record.key, target, now, "a request waits"))
+    controller.publish()

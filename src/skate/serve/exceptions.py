@@ -1,0 +1,103 @@
+"""What goes wrong in Serve, by whose act it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.exceptions import TaskCancelledError
+
+
+class RayServeException(Exception):
+    """Something in Serve did not work as asked."""
+
+
+class BackPressureError(RayServeException):
+    """A request was refused because too many wait already."""
+
+    def __init__(
+        self,
+        num_queued_requests: int,
+        max_queued_requests: int,
+        status_code: int = 503,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(num_queued_requests, max_queued_requests, status_code, retry_after_s)
+        self.num_queued_requests = num_queued_requests
+        self.max_queued_requests = max_queued_requests
+        self.status_code = status_code
+        self.retry_after_s = retry_after_s
+        self._message = (
+            f"{num_queued_requests} requests wait already and max_queued_requests={max_queued_requests}; try again later, "
+            "or raise the limit or the number of replicas"
+        )
+
+    def __str__(self) -> str:
+        return self._message
+
+    @property
+    def message(self) -> str:
+        """The error as a sentence."""
+        return self._message
+
+
+class DeploymentUnavailableError(RayServeException):
+    """The deployment can take no request: it failed, or was deleted."""
+
+    def __init__(self, deployment_id: Any) -> None:
+        super().__init__(deployment_id)
+        self._deployment_id = deployment_id
+
+    @property
+    def message(self) -> str:
+        """The error as a sentence."""
+        return f"{self._deployment_id} takes no requests: it could not be deployed, or was deleted; serve.status() tells more"
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class ReplicaUnavailableError(RayServeException):
+    """The chosen replica can take no request any more."""
+
+    def __init__(self, replica_id: Any) -> None:
+        super().__init__(replica_id)
+        self.replica_id = replica_id
+
+    def __str__(self) -> str:
+        return f"the replica {self.replica_id} takes no requests any more; choose another"
+
+
+class RequestCancelledError(RayServeException, TaskCancelledError):
+    """The request was cancelled before it ended."""
+
+    def __init__(self, request_id: str | None = None) -> None:
+        RayServeException.__init__(self, request_id)
+        self._request_id = request_id or ""
+
+    def __str__(self) -> str:
+        return f"the request {self._request_id} was cancelled".replace("  ", " ")
+
+
+class gRPCStatusError(RayServeException):
+    """An error that ends a gRPC request with a status of its own."""
+
+    def __init__(
+        self, original_exception: BaseException, code: Any = None, details: str | None = None
+    ) -> None:
+        super().__init__(original_exception, code, details)
+        self.original_exception = original_exception
+        self.code = code
+        self.details = details
+
+    @property
+    def grpc_code(self) -> Any:
+        """The status."""
+        return self.code
+
+    @property
+    def grpc_details(self) -> str | None:
+        """The text beside the status."""
+        return self.details
+
+    def __str__(self) -> str:
+        return self.details or str(self.original_exception)

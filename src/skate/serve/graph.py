@@ -1,0 +1,155 @@
+"""From a tree of bound deployments to what the controller is told."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from skate.serve.config.deployment import DeploymentConfig
+from skate.serve.deployment import Application, Deployment
+from skate.serve.exceptions import RayServeException
+from skate.serve.handle.handle import DeploymentHandle
+
+
+@dataclass
+class Part:
+    """One deployment of an application, ready to be sent."""
+
+    name: str
+    code: bytes
+    #: Changes exactly if running replicas have to be replaced.
+    version: str
+    config: DeploymentConfig
+    actor: dict[str, Any]
+    ingress: bool = False
+    #: Serves HTTP through an ASGI application of its own.
+    asgi: bool = False
+    outbound: tuple[str, ...] = ()
+    docs_path: str | None = None
+
+
+@dataclass
+class Built:
+    """An application as it is sent to the controller."""
+
+    name: str
+    route_prefix: str | None
+    parts: list[Part]
+    config: dict[str, Any] | None = None
+    logging: Any = None
+    external_scaler: bool = False
+    source: str = "imperative"
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ingress(self) -> str:
+        """The deployment that requests come to."""
+        return self.parts[0].name
+
+
+class _Walk:
+    def __init__(self, app_name: str) -> None:
+        self.app_name = app_name
+        self.names: dict[int, str] = {}
+        self.taken: dict[str, Any] = {}
+        self.parts: list[Part] = []
+        self.open: list[str] = []
+
+    def name(self, bound: Deployment) -> str:
+        """A name no other deployment of the application has: the same class may be bound twice."""
+        name, number = bound.name, 1
+        while name in self.taken and self.taken[name] is not bound:
+            name = f"{bound.name}_{number}"
+            number += 1
+        self.taken[name] = bound
+        return name
+
+    def visit(self, app: Application) -> DeploymentHandle:
+        bound = app._bound_deployment
+        known = self.names.get(id(app))
+        if known is None:
+            known = self.names[id(app)] = self.name(bound)
+            at = len(self.parts)
+            outbound: list[str] = []
+            args = self.replace(bound.init_args, outbound)
+            kwargs = self.replace(bound.init_kwargs, outbound)
+            self.parts.insert(at if self.parts else 0, part(known, bound, (args, kwargs), tuple(outbound)))
+        return DeploymentHandle(known, self.app_name)
+
+    def replace(self, value: Any, outbound: list[str]) -> Any:
+        """The same value with handles in the places of applications."""
+        if isinstance(value, Application):
+            handle = self.visit(value)
+            outbound.append(handle.deployment_name)
+            return handle
+        if isinstance(value, Deployment):
+            raise TypeError(
+                f"the deployment {value.name!r} is an argument of another one; pass {value.name}.bind(...) instead"
+            )
+        kind = type(value)
+        if kind in (list, tuple, set):
+            return kind(self.replace(each, outbound) for each in value)
+        if kind is dict:
+            return {self.replace(key, outbound): self.replace(each, outbound) for key, each in value.items()}
+        return value
+
+
+def part(name: str, bound: Deployment, arguments: Any, outbound: tuple[str, ...]) -> Part:
+    """A deployment packed. Raises TypeError if its code or arguments cannot be sent."""
+    import cloudpickle  # 15 ms, and only those who deploy need it
+
+    target = bound.func_or_class
+    code = _dumped(cloudpickle, target, f"the code of the deployment {name!r}")
+    args = _dumped(cloudpickle, arguments, f"the arguments of the deployment {name!r}")
+    config, actor = bound._config, bound._replica.actor_options
+    version = bound.version or hashlib.sha1(code + args, usedforsecurity=False).hexdigest()
+    if bound.version:
+        version = hashlib.sha1(repr((bound.version, args)).encode(), usedforsecurity=False).hexdigest()
+    heavy = repr((sorted(actor.items(), key=str), config.deployment_actors, config.gang_scheduling_config))
+    version = hashlib.sha1((version + heavy).encode(), usedforsecurity=False).hexdigest()
+    asgi = getattr(target, "__serve_asgi__", None)
+    whole = cloudpickle.dumps((code, args))
+    docs = getattr(asgi, "docs_url", None) if asgi is not None else None
+    return Part(name, whole, version, config, actor, asgi=asgi is not None, outbound=outbound, docs_path=docs)
+
+
+def _dumped(cloudpickle: Any, value: Any, what: str) -> bytes:
+    try:
+        blob: bytes = cloudpickle.dumps(value)
+    except Exception as error:  # whatever pickling ends in, the reader wants to know what was packed
+        raise TypeError(f"{what} cannot be sent to a replica: {type(error).__name__}: {error}") from error
+    return blob
+
+
+def checked_prefix(prefix: str | None) -> str | None:
+    """A route prefix as it is matched. Raises ValueError for one that cannot be."""
+    if prefix is None:
+        return None
+    if not isinstance(prefix, str) or not prefix.startswith("/"):
+        raise ValueError(
+            f"a route_prefix begins with '/': {prefix!r} does not; write '/{str(prefix).lstrip('/')}'"
+        )
+    if "{" in prefix or "}" in prefix:
+        raise ValueError(f"a route_prefix has no wildcards: {prefix!r}; put them in the routes of the app")
+    if prefix != "/" and prefix.endswith("/"):
+        raise ValueError(f"a route_prefix does not end with '/': {prefix!r}; write {prefix.rstrip('/')!r}")
+    return prefix
+
+
+def build(app: Any, name: str, route_prefix: str | None) -> Built:
+    """What the controller is told of an application. Raises TypeError for what is no application."""
+    if isinstance(app, Deployment):
+        raise TypeError(
+            f"serve.run takes an application, and {app.name!r} is a deployment: call serve.run({app.name}.bind(...))"
+        )
+    if not isinstance(app, Application):
+        raise TypeError(f"serve.run takes what .bind() returns, not a {type(app).__name__}: {app!r:.80}")
+    if not isinstance(name, str) or not name:
+        raise RayServeException(f"the name of an application is a text that is not empty, not {name!r}")
+    walk = _Walk(name)
+    walk.visit(app)
+    ingress = walk.names[id(app)]
+    walk.parts.sort(key=lambda each: each.name != ingress)
+    walk.parts[0].ingress = True
+    return Built(name, checked_prefix(route_prefix), walk.parts)

@@ -1,0 +1,219 @@
+"""DeploymentHandle: call a deployment from Python."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from skate.serve import context
+from skate.serve.handle.response import (
+    DeploymentBroadcastResponse,
+    DeploymentResponse,
+    DeploymentResponseGenerator,
+)
+from skate.serve.identity import DEFAULT, DeploymentID
+from skate.serve.routing import watch
+from skate.serve.routing.call import Call
+from skate.serve.routing.router import Router
+
+_PASSED_ON = (DeploymentResponse, DeploymentResponseGenerator)
+_SETTINGS = ("method_name", "multiplexed_model_id", "session_id", "stream")
+
+
+class DeploymentHandle:
+    """Sends requests to a deployment: `handle.remote(...)` calls it, `handle.method.remote(...)` a method of it."""
+
+    def __init__(
+        self,
+        deployment_name: str,
+        app_name: str,
+        *,
+        init_options: Any = None,
+        handle_options: Any = None,
+        _router: Any = None,
+        _create_router: Any = None,
+        _request_counter: Any = None,
+        _handle_id: str | None = None,
+    ) -> None:
+        self.deployment_id = DeploymentID(deployment_name, app_name)
+        said = handle_options or {}
+        self._method: str = said.get("method_name", "__call__")
+        self._model: str = said.get("multiplexed_model_id", "")
+        self._session: str = said.get("session_id", "")
+        self._stream: bool = said.get("stream", False)
+        self._router: Router | None = _router
+        self._watch: Any = None
+        self._methods: dict[str, DeploymentHandle] = {}
+
+    @property
+    def deployment_name(self) -> str:
+        """The deployment it calls."""
+        return self.deployment_id.name
+
+    @property
+    def app_name(self) -> str:
+        """The application that the deployment is part of."""
+        return self.deployment_id.app_name
+
+    @property
+    def is_initialized(self) -> bool:
+        """True once it has been used."""
+        return self._router is not None
+
+    def running_replicas_populated(self) -> bool:
+        """True once it knows a replica."""
+        return self._way().populated
+
+    def options(
+        self,
+        *,
+        method_name: Any = DEFAULT.VALUE,
+        multiplexed_model_id: Any = DEFAULT.VALUE,
+        session_id: Any = DEFAULT.VALUE,
+        stream: Any = DEFAULT.VALUE,
+        _prefer_local_routing: Any = DEFAULT.VALUE,
+        _by_reference: Any = DEFAULT.VALUE,
+        request_serialization: Any = DEFAULT.VALUE,
+        response_serialization: Any = DEFAULT.VALUE,
+    ) -> DeploymentHandle:
+        """The same handle with other options: a method, a model, a session, or an answer that is a stream."""
+        said = self._said()
+        given = locals()
+        for name in _SETTINGS:
+            value = given[name]
+            if value is not DEFAULT.VALUE:
+                said[name] = value
+        if not isinstance(said["stream"], bool):
+            raise TypeError(f"stream is True or False, not {said['stream']!r}")
+        made = DeploymentHandle(
+            self.deployment_name, self.app_name, handle_options=said, _router=self._router
+        )
+        made._watch = self._watch
+        return made
+
+    def _said(self) -> dict[str, Any]:
+        return {
+            "method_name": self._method,
+            "multiplexed_model_id": self._model,
+            "session_id": self._session,
+            "stream": self._stream,
+        }
+
+    def __getattr__(self, name: str) -> DeploymentHandle:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        methods: dict[str, DeploymentHandle] = self.__dict__["_methods"]
+        found = methods.get(name)
+        if found is None:
+            found = methods[name] = self.options(method_name=name)
+        return found
+
+    def _init(self, **_: Any) -> None:
+        self._way()
+
+    def _way(self) -> Router:
+        router = self._router
+        if router is None or self._watch is None or self._watch.closed:
+            self._watch = watch.current()
+            router = self._router = self._watch.router((self.app_name, self.deployment_name))
+        return router
+
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Send a request, at once; returns its answer-to-be.
+
+        Answers of other handle calls among the arguments are passed as the values that they will be.
+        """
+        watching = self._watch
+        router = self._router
+        if router is None or watching is None or watching.closed:
+            router = self._way()
+        around = context.request.get()
+        meta = (
+            around.request_id or os.urandom(16).hex(),
+            self._method,
+            around.route,
+            self.deployment_id[1],
+            self._model or "",
+            self._session or around.session_id,
+        )
+        call = Call(meta, args, kwargs, self._stream)
+        frame = sys._getframe(1)
+        call.site = (frame.f_code, frame.f_lineno)
+        answer: Any = (DeploymentResponseGenerator if self._stream else DeploymentResponse)(call, router)
+        passed = [each for each in args if isinstance(each, _PASSED_ON)]
+        if kwargs:
+            passed += [each for each in kwargs.values() if isinstance(each, _PASSED_ON)]
+        if passed:
+            _after(passed, call, router)
+        else:
+            router.submit(call)
+        if around.children is not None:
+            around.children.add(answer)
+        return answer
+
+    def broadcast(self, method_name: str, *args: Any, **kwargs: Any) -> DeploymentBroadcastResponse:
+        """Call a method of every replica."""
+        router = self._way()
+        answers = []
+        for target in list(router._targets.values()):
+            meta = (os.urandom(16).hex(), method_name, "", self.app_name, "", "")
+            call = Call(meta, args, kwargs, False)
+            answers.append(DeploymentResponse(call, router))
+            router._send(target, call)
+        return DeploymentBroadcastResponse(answers)
+
+    def shutdown(self) -> None:
+        """Nothing needs to be closed."""
+
+    async def shutdown_async(self) -> None:
+        """Nothing needs to be closed."""
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (self.deployment_name, self.app_name, self._said())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DeploymentHandle) and (self.deployment_id, self._said()) == (
+            other.deployment_id,
+            other._said(),
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.deployment_id)
+
+    def __repr__(self) -> str:
+        return f"DeploymentHandle(deployment={self.deployment_name!r}, app={self.app_name!r})"
+
+
+def _rebuild(name: str, app: str, said: dict[str, Any]) -> DeploymentHandle:
+    return DeploymentHandle(name, app, handle_options=said)
+
+
+def _after(passed: list[Any], call: Call, router: Router) -> None:
+    """Send a call once the answers among its arguments have names."""
+    left = len(passed)
+    for each in passed:
+        if isinstance(each, DeploymentResponseGenerator):
+            raise RuntimeError(
+                "a streaming answer cannot be an argument of another call; collect its values first"
+            )
+
+    def known() -> None:
+        nonlocal left
+        left -= 1
+        if left:
+            return
+        for each in passed:
+            if each._call.error is not None:
+                call.settle(None, each._call.error)
+                return
+        call.args = tuple(_ref_of(each) for each in call.args)
+        call.kwargs = {key: _ref_of(each) for key, each in call.kwargs.items()}
+        router.submit(call)
+
+    for each in passed:
+        each._call.when_settled(known)
+
+
+def _ref_of(value: Any) -> Any:
+    return value._call.ref if isinstance(value, DeploymentResponse) else value

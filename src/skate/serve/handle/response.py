@@ -1,0 +1,219 @@
+"""The answer to a handle's request, before it is there."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from typing import Any
+
+import skate
+from skate.exceptions import TaskCancelledError
+from skate.serve.exceptions import RequestCancelledError
+from skate.serve.routing.call import Call
+from skate.serve.routing.router import Router, stop
+
+
+class _Answer:
+    """What both kinds of answers have."""
+
+    def __init__(self, call: Call, router: Router) -> None:
+        self._call = call
+        self._router = router
+
+    @property
+    def request_id(self) -> str:
+        """The id of the request."""
+        return self._call.meta[0]
+
+    @property
+    def by_reference(self) -> bool:
+        """True: large answers stay where they are until they are looked at."""
+        return True
+
+    def cancel(self) -> None:
+        """Give the request up: one that waits is taken back, one that runs gets CancelledError in its coroutine."""
+        call = self._call
+        if call.cancelled:
+            return
+        self._router.withdraw(call)
+        if call.ref is not None:
+            stop(call.ref)
+
+    def cancelled(self) -> bool:
+        """True if it was given up."""
+        return self._call.cancelled
+
+    def _sent(self, timeout_s: float | None) -> Any:
+        """Wait in this thread until a replica has it; what stands for the answer."""
+        call = self._call
+        if not call.settled and not call.wait(timeout_s):
+            raise TimeoutError(
+                f"no replica had room for the request within {timeout_s} s; it still waits for one"
+            )
+        if call.error is not None:
+            raise call.error
+        return call.ref
+
+    async def _sent_async(self) -> Any:
+        call = self._call
+        if not call.settled:
+            loop = asyncio.get_running_loop()
+            arrived = loop.create_future()
+            call.when_settled(lambda: _wake(loop, arrived))
+            try:
+                await arrived
+            except asyncio.CancelledError:
+                self.cancel()
+                raise
+        if call.error is not None:
+            if isinstance(call.error, RequestCancelledError):
+                raise asyncio.CancelledError
+            raise call.error
+        return call.ref
+
+    def _not_in_a_loop(self, skip: bool) -> None:
+        if skip:
+            return
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        raise RuntimeError(
+            "waiting for an answer here would block the event loop: use `await response` in async code, or call it from a "
+            "function that is not async"
+        )
+
+    def __reduce__(self) -> Any:
+        raise RuntimeError(
+            "an answer cannot be sent to another process; pass it as an argument of another handle call, or pass its value"
+        )
+
+
+def _wake(loop: Any, future: Any) -> None:
+    def settle() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    if loop.is_closed():
+        return
+    if getattr(loop, "_thread_id", None) == threading.get_ident():
+        loop.call_soon(settle)
+    else:
+        loop.call_soon_threadsafe(settle)
+
+
+class DeploymentResponse(_Answer):
+    """The answer to one request: `await` it, call `.result()`, or pass it to another handle call."""
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> Any:
+        call = self._call
+        ref = call.ref if call.ref is not None else await self._sent_async()
+        try:
+            return await ref
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        except TaskCancelledError:
+            raise asyncio.CancelledError from None
+
+    def result(self, *, timeout_s: float | None = None, _skip_asyncio_check: bool = False) -> Any:
+        """The answer, waiting up to `timeout_s` seconds.
+
+        Raises TimeoutError after that, RequestCancelledError if it was cancelled, RuntimeError in async code.
+        """
+        self._not_in_a_loop(_skip_asyncio_check)
+        if timeout_s is not None:
+            until = time.monotonic() + timeout_s
+            ref = self._sent(timeout_s)
+            timeout_s = max(0.0, until - time.monotonic())
+        else:
+            ref = self._call.ref or self._sent(None)
+        try:
+            return skate.get(ref, timeout=timeout_s)
+        except TaskCancelledError:
+            raise RequestCancelledError(self.request_id) from None
+
+    async def _to_object_ref(self) -> Any:
+        """The ref of the answer."""
+        return await self._sent_async()
+
+    def _to_object_ref_sync(
+        self, _timeout_s: float | None = None, _allow_running_in_asyncio_loop: bool = False
+    ) -> Any:
+        """The ref of the answer."""
+        self._not_in_a_loop(_allow_running_in_asyncio_loop)
+        return self._sent(_timeout_s)
+
+    def _when_known(self, then: Callable[[], None]) -> None:
+        self._call.when_settled(then)
+
+
+class DeploymentResponseGenerator(_Answer):
+    """The values of a streaming request, as they come; iterate with `for` or `async for`."""
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        call = self._call
+        stream = call.ref if call.ref is not None else await self._sent_async()
+        try:
+            ref = await stream.__anext__()
+            return await ref
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        except TaskCancelledError:
+            raise asyncio.CancelledError from None
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        self._not_in_a_loop(False)
+        stream = self._call.ref or self._sent(None)
+        try:
+            return skate.get(next(stream))
+        except TaskCancelledError:
+            raise RequestCancelledError(self.request_id) from None
+
+    def result(self, *, timeout_s: float | None = None, _skip_asyncio_check: bool = False) -> Any:
+        """A stream has no single result: raises TypeError."""
+        raise TypeError("a streaming answer has no single result; iterate over it, or leave out stream=True")
+
+    def __del__(self) -> None:
+        call = getattr(self, "_call", None)
+        if call is not None and not call.cancelled and call.ref is not None and not call.ref.is_finished():
+            try:
+                self.cancel()
+            except Exception:  # the interpreter may be leaving
+                return
+
+
+class DeploymentBroadcastResponse:
+    """The answers of all replicas to one request."""
+
+    def __init__(self, answers: list[Any], loop: Any = None) -> None:
+        self._answers = answers
+
+    def __await__(self) -> Generator[Any, None, list[Any]]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> list[Any]:
+        return list(await asyncio.gather(*(each._wait() for each in self._answers)))
+
+    def results(self, *, timeout_s: float | None = None) -> list[Any]:
+        """All answers, in no particular order."""
+        return [each.result(timeout_s=timeout_s) for each in self._answers]
+
+    result = results
+
+    def cancel(self) -> None:
+        """Give all of them up."""
+        for each in self._answers:
+            each.cancel()

@@ -1,0 +1,1 @@
+"""How requests come in by HTTP and gRPC."""

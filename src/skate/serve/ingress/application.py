@@ -1,0 +1,287 @@
+"""The ASGI application of an ingress replica: what stands between uvicorn and the user's code."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+import os
+import time
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from skate.serve import context, metrics_http
+from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError
+from skate.serve.ingress.encoding import TEXT, encoded
+from skate.serve.ingress.front import Front
+from skate.serve.ingress.lifespan import Lifespan
+from skate.serve.logs import LOGGER
+from skate.serve.replica.actor import cancel_children
+from skate.serve.replica.servable import Method
+
+MODEL_HEADER = b"serve_multiplexed_model_id"
+SESSION_HEADER = b"x-session-id"
+REQUEST_HEADER = b"x-request-id"
+
+
+class Ingress:
+    """Answers HTTP and WebSocket requests of one application, and the paths that are Serve's own."""
+
+    def __init__(self, replica: Any, front: Front, options: Any) -> None:
+        self.replica = replica
+        self.front = front
+        self.options = options
+        self.gate = replica.gate
+        self.servable = replica.servable
+        self.order = replica.order
+        self.logger = logging.getLogger(LOGGER)
+        self.access_log = getattr(self.logger, "access_log", False)
+        self.asgi: Any = None
+        self.docs_path: str | None = None
+        self._lifespan: Lifespan | None = None
+        self._method: Method | None = None
+        self._metrics = metrics_http.Requests(self.order.app, self.order.name)
+
+    async def begin(self) -> None:
+        """Find out what the user's code is, and start it up if it is an ASGI application."""
+        from skate.serve.ingress.views import application_of  # FastAPI only where it is used
+
+        self.asgi = application_of(self.servable)
+        if self.asgi is not None:
+            self.docs_path = getattr(self.asgi, "docs_url", None)
+            self._lifespan = Lifespan(self.asgi)
+            context.servable.set(self.servable.object)
+            await self._lifespan.startup()
+            app = self.asgi
+            for layer in reversed(self.options.middlewares):
+                app = layer.cls(app, *layer.args, **layer.kwargs)
+            self.asgi = app
+
+    async def end(self) -> None:
+        """Take the ASGI application down."""
+        if self._lifespan is not None:
+            await self._lifespan.shutdown()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        path = scope["path"]
+        if path.startswith("/-/"):
+            await system_path(self.front.table, path, send)
+            return
+        route = self.front.table.match(path)
+        if route is None or route.app != self.order.app:
+            await _not_ours(scope, send, route, path)
+            return
+        prefix = route.prefix if route.prefix != "/" else ""
+        root = self.options.root_path
+        if prefix or root:
+            scope["root_path"] = root + prefix
+            if root:
+                scope["path"] = root + path
+        await self._request(scope, receive, send, route.prefix)
+
+    async def _request(self, scope: Any, receive: Any, send: Any, prefix: str) -> None:
+        started = time.perf_counter()
+        around = _context_of(scope, prefix, self.order)
+        context.request.set(around)
+        status = 0
+        request_id = (REQUEST_HEADER, around.request_id.encode("latin-1"))
+
+        async def sending(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = message.get("headers")
+                message["headers"] = [*headers, request_id] if headers else [request_id]
+            await send(message)
+
+        timer = self._begin(receive)
+        gate = self.gate
+        entered = 0.0
+        failed = True
+        try:
+            if gate.full and 0 <= self.order.config.max_queued_requests <= gate.waiting:
+                raise BackPressureError(
+                    gate.waiting,
+                    self.order.config.max_queued_requests,
+                    self.order.config.backpressure_config.status_code,
+                    self.order.config.backpressure_config.retry_after_s,
+                )
+            await gate.enter()
+            entered = time.perf_counter()
+            context.servable.set(self.servable.object)
+            if self.asgi is not None:
+                await self.asgi(scope, receive, sending)
+            else:
+                await self._plain(scope, receive, sending)
+            failed = False
+        except asyncio.CancelledError:
+            if timer is None or not timer.late:
+                status = status or 499  # the client went
+                return
+            if not status:
+                body = f"Request {around.request_id} timed out after {self.options.request_timeout_s}s."
+                await _simple(sending, 408, body)
+        except Exception as error:  # whatever user code ends in, the client gets an answer
+            if not status:
+                await self._failed(scope, sending, error, around.request_id)
+            else:
+                self.logger.exception("the request failed after its answer had begun")
+        finally:
+            now = time.perf_counter()
+            if entered:
+                gate.leave(now - entered, failed)
+            if timer is not None:
+                timer.cancel()
+            if around.children:
+                cancel_children(around.children)
+            self._metrics.done(scope, prefix, status, now - started)
+            if self.access_log:
+                what = scope.get("method", "WS")
+                self.logger.info("%s %s %s %.1fms", what, scope["path"], status, (now - started) * 1e3)
+
+    def _begin(self, receive: Any) -> _Timer | None:
+        """Have the request cancelled when its client goes, or its time is up."""
+        task = asyncio.current_task()
+        cycle = getattr(receive, "__self__", None)
+        if cycle is not None:
+            try:
+                cycle.serve_task = task
+            except AttributeError:  # a protocol with slots
+                pass
+        limit = self.options.request_timeout_s
+        return None if limit is None else _Timer(limit, task)
+
+    async def _plain(self, scope: Any, receive: Any, send: Any) -> None:
+        """A class or function that takes a Request and returns what is to be answered."""
+        method = self._method
+        if method is None:
+            method = self._method = self.servable.method("__call__")
+        arguments = (Request(scope, receive, send),) if method.takes_request else ()
+        if method.is_generator:
+            value: Any = method.call(*arguments)
+        elif method.is_async:
+            value = await method.call(*arguments)
+        else:
+            value = await self.servable.call(method, arguments, {})
+        if isinstance(value, Response):
+            await value(scope, receive, send)
+        elif inspect.isgenerator(value) or inspect.isasyncgen(value):
+            await self._streamed(value, send)
+        else:
+            kind, body = encoded(value)
+            headers = [(b"content-length", str(len(body)).encode()), (b"content-type", kind)]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+
+    async def _streamed(self, generator: Any, send: Any) -> None:
+        begun = False
+        async for each in self.servable.values(generator):
+            if not begun:
+                begun = True
+                start = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", TEXT)]}
+                await send(start)
+            body = each.encode() if isinstance(each, str) else encoded(each)[1]
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+        if not begun:
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", TEXT)]})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _failed(self, scope: Any, send: Any, error: Exception, request_id: str) -> None:
+        if scope["type"] == "websocket":
+            self.logger.error("the WebSocket failed", exc_info=error)
+            await send({"type": "websocket.close", "code": 1011, "reason": "Internal Server Error"})
+            return
+        if isinstance(error, BackPressureError):
+            retry = max(1, round(error.retry_after_s or 1))
+            await _simple(send, error.status_code, error.message, [(b"retry-after", str(retry).encode())])
+            return
+        if isinstance(error, DeploymentUnavailableError):
+            await _simple(send, 503, error.message, [(b"retry-after", b"1")])
+            return
+        self.logger.error("the request failed", exc_info=error)
+        await _simple(send, 500, "Internal Server Error")
+
+
+class _Timer:
+    def __init__(self, seconds: float, task: Any) -> None:
+        self.late = False
+        self._task = task
+        self._handle = asyncio.get_running_loop().call_later(seconds, self._end)
+
+    def _end(self) -> None:
+        self.late = True
+        self._task.cancel()
+
+    def cancel(self) -> None:
+        """It was in time."""
+        self._handle.cancel()
+
+
+def _context_of(scope: Any, prefix: str, order: Any) -> context.RequestContext:
+    request_id = model = session = ""
+    for name, value in scope["headers"]:
+        if name == REQUEST_HEADER:
+            request_id = value.decode("latin-1")
+        elif name == MODEL_HEADER:
+            model = value.decode("latin-1")
+        elif name == SESSION_HEADER:
+            session = value.decode("latin-1")
+    return context.RequestContext(
+        request_id or os.urandom(16).hex(), prefix, order.app, model, session, set(), order.name
+    )
+
+
+async def _simple(send: Any, status: int, text: str, headers: Any = ()) -> None:
+    body = text.encode()
+    named = [(b"content-type", TEXT), (b"content-length", str(len(body)).encode()), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": named})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def system_path(table: Any, path: str, send: Any) -> None:
+    """The paths that are Serve's own."""
+    if path == "/-/healthz":
+        await _simple(send, 200, "success")
+    elif path == "/-/routes":
+        body = json.dumps(
+            {route.prefix: route.app for route in sorted(table.routes, key=lambda each: each.prefix)}
+        )
+        await send(
+            {
+                "type": "http.response.start",
+                "status": 200,
+                "headers": [(b"content-type", b"application/json")],
+            }
+        )
+        await send({"type": "http.response.body", "body": body.encode()})
+    else:
+        await _simple(send, 404, f"Serve has no path {path!r}; it has /-/healthz and /-/routes")
+
+
+async def _not_ours(scope: Any, send: Any, route: Any, path: str) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008, "reason": f"nothing is served at {path}"})
+    elif route is None:
+        await _simple(send, 404, f"nothing is served at {path}; /-/routes lists what is")
+    else:
+        text = (
+            f"this connection belongs to another application by now; send the request for {path} on a new one"
+        )
+        await _simple(send, 421, text, [(b"connection", b"close")])
+
+
+class Nobody:
+    """The application of a server that serves none: Serve's own paths, and 404."""
+
+    def __init__(self, front: Front) -> None:
+        self.front = front
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        path = scope["path"]
+        if path.startswith("/-/") and scope["type"] == "http":
+            await system_path(self.front.table, path, send)
+        else:
+            await _not_ours(scope, send, self.front.table.match(path), path)

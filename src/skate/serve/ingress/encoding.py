@@ -1,0 +1,58 @@
+"""What a handler returned, as the body of an HTTP answer."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import json
+import pathlib
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+TEXT = b"text/plain; charset=utf-8"
+JSON = b"application/json"
+BYTES = b"application/octet-stream"
+_encoder = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), default=lambda value: plain(value)
+).encode
+
+
+def encoded(value: Any) -> tuple[bytes, bytes]:
+    """Content type and body: text for str, bytes as they are, JSON for all else. Raises TypeError for what has no JSON."""
+    kind = type(value)
+    if kind is str:
+        return TEXT, value.encode()
+    if kind is bytes:
+        return BYTES, value
+    if isinstance(value, (bytearray, memoryview)):
+        return BYTES, bytes(value)
+    return JSON, _encoder(value).encode()
+
+
+def plain(value: Any) -> Any:
+    """Plain data for what JSON does not know: dataclasses, pydantic models, enums, dates, arrays."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, (uuid.UUID, pathlib.PurePath)):
+        return str(value)
+    if isinstance(value, (set, frozenset, tuple)) or type(value).__name__ in ("deque", "generator"):
+        return list(value)
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, Mapping):
+        return dict(value)
+    for convert in ("tolist", "item"):  # arrays and their scalars
+        call = getattr(value, convert, None)
+        if call is not None:
+            return call()
+    raise TypeError(
+        f"a handler returned a {type(value).__name__}, which has no JSON; return plain data, text, bytes or a Response"
+    )

@@ -1,0 +1,117 @@
+"""Decides, at the beginning of each request, which process is to have its connection."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from skate.serve.routing.board import View
+from skate.serve.routing.table import Key, Line, Place, Route, Table
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """The connection belongs to these processes, the best one first."""
+
+    mailboxes: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Later:
+    """No replica has room or is there; the connection waits."""
+
+    key: Key
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The request is answered at once with this status."""
+
+    status: int
+    reason: str
+    retry_after_s: float | None = None
+
+
+#: It is served in this process.
+HERE = None
+Decision = Elsewhere | Later | Refused | None
+
+
+class Front:
+    """What one process knows of the ways to all others."""
+
+    def __init__(self, own: Key | None, own_replica: str, node: str) -> None:
+        self.own = own
+        self.own_replica = own_replica
+        self.node = node
+        self.table = Table()
+        self.draining = False
+        #: Whether a request that comes now would wait here.
+        self.full: Callable[[], bool] = lambda: False
+        self.queued: Callable[[Key], int] = lambda key: 0
+        self._views: dict[str, View] = {}
+
+    def update(self, table: Table) -> None:
+        """The present table."""
+        self.table = table
+        living = {
+            place.replica: place for line in table.lines.values() for place in line.places if place.mailbox
+        }
+        for name in [name for name in self._views if name not in living]:
+            self._views.pop(name).close()
+        for name, place in living.items():
+            if name not in self._views:
+                self._views[name] = View(place.pid, place.fd, place.node, self.node)
+
+    def decide(self, path: str) -> Decision:
+        """Where a request for a path is served."""
+        if path.startswith("/-/"):
+            return HERE
+        route = self.table.match(path)
+        if route is None:
+            return HERE  # which says that there is no such path
+        key = (route.app, route.ingress)
+        if key == self.own and not self.draining and not self.full():
+            return HERE
+        return self._choose(key, route)
+
+    def _choose(self, key: Key, route: Route) -> Decision:
+        line = self.table.lines.get(key)
+        mine = key == self.own
+        if line is None:
+            return HERE if mine else Refused(503, f"the application {route.app!r} is not ready", 1)
+        others = [
+            place
+            for place in line.places
+            if place.mailbox and place.replica != self.own_replica and place.node == self.node
+        ]
+        if not others:
+            if mine:  # also while it leaves: nobody else could
+                return HERE
+            return self._nobody(key, route, line)
+        if mine and not self.draining:
+            # This one is full: another one is better only if it has room now.
+            free = [place for place in others if self._load(place) < line.max_ongoing]
+            return Elsewhere(self._ordered(free)) if free else HERE
+        return Elsewhere(self._ordered(others))
+
+    def _nobody(self, key: Key, route: Route, line: Line) -> Decision:
+        if line.failed:
+            return Refused(503, f"the application {route.app!r} could not be deployed", line.retry_after_s)
+        if not line.been_ready:
+            return Refused(503, f"the application {route.app!r} is being deployed; try again in a moment", 1)
+        waiting = self.queued(key)
+        if 0 <= line.max_queued <= waiting:
+            return Refused(line.status_code, f"{waiting} requests wait already", line.retry_after_s or 1)
+        return Later(key)
+
+    def _load(self, place: Place) -> int:
+        view = self._views.get(place.replica)
+        return 0 if view is None else view.load()
+
+    def _ordered(self, places: list[Place]) -> tuple[bytes, ...]:
+        drawn = random.sample(places, min(2, len(places)))
+        best = sorted(drawn, key=self._load)
+        rest = [place for place in places if place not in best]
+        return tuple(place.mailbox for place in (*best, *rest))

@@ -1,0 +1,270 @@
+"""An HTTP server inside a replica (or, while no replica accepts, inside the controller)."""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import socket
+import time
+from collections import deque
+from typing import Any
+
+import uvicorn
+
+from skate.serve.ingress import sockets
+from skate.serve.ingress.front import Front
+from skate.serve.ingress.keeper import fetch_from_any
+from skate.serve.ingress.protocol import ServingProtocol
+from skate.serve.routing import watch
+from skate.serve.routing.board import ACCEPTING, CONNECTIONS
+from skate.serve.routing.table import Key, Table
+
+#: So many connections are taken at once before others get a turn.
+_ACCEPT_AT_ONCE = 16
+
+
+class Serving:
+    """Accepts connections, keeps those it has, and knows those that wait for a replica elsewhere."""
+
+    def __init__(self, options: Any, front: Front, app: Any, board: Any, watching: Any) -> None:
+        self.options = options
+        self.front = front
+        self.app = app
+        self.loop = asyncio.get_running_loop()
+        self.config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_keep_alive=options.keep_alive_timeout_s,
+            server_header=False,
+            root_path="",
+            ws_max_size=64 << 20,
+        )
+        self.config.load()
+        self.state = uvicorn.server.ServerState()
+        self._tick()
+        self.box = sockets.Mailbox()
+        self.mailbox = self.box.name
+        self.protocols: set[ServingProtocol] = set()
+        self.held: dict[Key, deque[ServingProtocol]] = {}
+        self.board = board
+        self.docs_path: str | None = None
+        self._listening: socket.socket | None = None
+        self._accepting = False
+        self._tasks: set[Any] = set()
+        self._tls = _tls_context(options)
+        front.queued = lambda key: len(self.held.get(key, ()))
+        self.loop.add_reader(self.box.sock.fileno(), self._arrived)
+        self._watching = watching
+
+    # -- the table
+
+    def _changed(self, table: Table) -> None:
+        self.front.update(table)
+        if self.front.own is not None:
+            line = table.lines.get(self.front.own)
+            known = line is not None and any(each.mailbox == self.mailbox for each in line.places)
+            self.accept(known and not self.front.draining)
+        held, self.held = self.held, {}
+        for waiting in held.values():
+            for protocol in waiting:
+                protocol.decide_again()
+        if held:
+            self.demand()
+
+    def own_siblings(self) -> tuple[bytes, ...]:
+        """Where the connections of this replica go when it leaves."""
+        line = self.front.table.lines.get(self.front.own) if self.front.own else None
+        if line is None:
+            return ()
+        return tuple(each.mailbox for each in line.places if each.mailbox and each.mailbox != self.mailbox)
+
+    # -- connections
+
+    def listen(self, sock: socket.socket) -> None:
+        """Accept from this socket; a replica does so once it stands in the table, and so knows all others."""
+        self._listening = sock
+        if self.front.own is None:
+            self.accept(True)
+        else:
+            self._changed(self.front.table)
+
+    def accept(self, wanted: bool) -> None:
+        """Accept from now on, or no more."""
+        sock = self._listening
+        if sock is None or wanted == self._accepting:
+            return
+        self._accepting = wanted
+        if wanted:
+            self.loop.add_reader(sock.fileno(), self._accept)
+        else:
+            self.loop.remove_reader(sock.fileno())
+        if self.board is not None:
+            self.board.cells[ACCEPTING] = int(wanted)
+
+    def _accept(self) -> None:
+        assert self._listening is not None
+        for _ in range(_ACCEPT_AT_ONCE):
+            try:
+                sock, _ = self._listening.accept()
+            except OSError:  # another replica was first
+                return
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._keep(self._open(sock, None, b""))
+            if self.front.own is not None and self.front.full() and self.own_siblings():
+                return  # others may have room
+
+    def _keep(self, coroutine: Any) -> None:
+        task = self.loop.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _open(self, sock: socket.socket, known: dict[str, Any] | None, head: bytes) -> None:
+        protocol = ServingProtocol(self)
+        if known:
+            protocol.known = known
+        try:
+            await self.loop.connect_accepted_socket(
+                lambda: protocol, sock, ssl=None if known is not None else self._tls
+            )
+        except OSError:  # it went, or spoke no TLS
+            sock.close()
+            return
+        if head:
+            protocol.data_received(head)
+
+    def _arrived(self) -> None:
+        while True:
+            taken = self.box.take()
+            if taken is None:
+                return
+            message, head, sock = taken
+            if message.get("wants") == "listener":
+                if self._listening is not None:
+                    sockets.send(message["reply"], self._listening, b"", listener=True)
+                sock.close()
+                continue
+            self._keep(self._open(sock, message, head))
+
+    def connected(self, protocol: ServingProtocol) -> None:
+        """A connection is here."""
+        self.protocols.add(protocol)
+        if self.board is not None:
+            self.board.cells[CONNECTIONS] = len(self.protocols)
+
+    def disconnected(self, protocol: ServingProtocol) -> None:
+        """It is here no more."""
+        self.protocols.discard(protocol)
+        if self.board is not None:
+            self.board.cells[CONNECTIONS] = len(self.protocols)
+        key = protocol._waits_for
+        if key is not None and key in self.held:
+            waiting = self.held[key]
+            if protocol in waiting:
+                waiting.remove(protocol)
+
+    connections_away = disconnected
+
+    def hold(self, protocol: ServingProtocol, key: Key) -> None:
+        """A connection waits for a replica of this deployment."""
+        self.held.setdefault(key, deque()).append(protocol)
+        self.demand()
+        limit = self.options.request_timeout_s
+        if limit is not None:
+
+            def late() -> None:
+                if protocol._waits_for == key:
+                    self.disconnected(protocol)
+                    protocol.give_up(408, f"no replica was there within {limit} s")
+
+            self.loop.call_later(limit, late)
+
+    def demand(self) -> None:
+        """Tell the controller what waits here, so that it starts replicas where there are none."""
+        self._watching.demand({key: len(each) for key, each in self.held.items() if each})
+
+    # -- the end
+
+    @property
+    def idle(self) -> bool:
+        """True if no request is under way."""
+        return all(each.cycle is None or each.cycle.response_complete for each in self.protocols)
+
+    def stop_accepting(self) -> None:
+        """Leave new connections, and those that idle, to others."""
+        self.front.draining = True
+        self.accept(False)
+        for protocol in list(self.protocols):
+            protocol.decide_again()
+
+    async def close(self) -> None:
+        """Close what is left."""
+        self.accept(False)
+        for protocol in list(self.protocols):
+            protocol.decide_again()
+        await asyncio.sleep(0)
+        for protocol in list(self.protocols):
+            protocol.shutdown()
+        self.loop.remove_reader(self.box.sock.fileno())
+        self.box.close()
+        end = getattr(self.app, "end", None)
+        if end is not None:
+            await end()
+
+    def _tick(self) -> None:
+        date = email.utils.formatdate(time.time(), usegmt=True).encode()
+        self.state.default_headers = [(b"date", date), *self.config.encoded_headers]
+        self.loop.call_later(1, self._tick)
+
+
+def _tls_context(options: Any) -> Any:
+    if not options.ssl_certfile:
+        return None
+    import ssl  # only with HTTPS
+
+    made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    made.load_cert_chain(options.ssl_certfile, options.ssl_keyfile, options.ssl_keyfile_password)
+    if options.ssl_ca_certs:
+        made.load_verify_locations(options.ssl_ca_certs)
+    return made
+
+
+async def open_ingress(replica: Any, http: Any) -> Serving:
+    """Serve HTTP in a replica, on the socket that all share."""
+    from skate.serve.ingress.application import Ingress  # with starlette behind it
+
+    order = replica.order
+    watching = watch.current()
+    front = Front((order.app, order.name), order.replica, watching.node)
+    app = Ingress(replica, front, http["options"])
+    front.full = lambda: replica.gate.full
+    await app.begin()
+    serving = Serving(http["options"], front, app, replica.board, Demand(watching))
+    serving.docs_path = app.docs_path
+    sock = await fetch_from_any(http["keepers"])
+    if sock is None:
+        options = http["options"]
+        sock = sockets.listen(options.host, options.port)
+    serving.listen(sock)
+
+    def changed(table: Table) -> None:
+        serving.loop.call_soon_threadsafe(serving._changed, table)
+
+    watching.on_change(changed)
+    return serving
+
+
+class Demand:
+    """Tells the controller what connections wait for."""
+
+    def __init__(self, watching: Any) -> None:
+        self._watching = watching
+        self._told: dict[Key, int] = {}
+
+    def demand(self, waiting: dict[Key, int]) -> None:
+        """What waits now."""
+        if waiting != self._told:
+            self._told = waiting
+            self._watching.controller.demand.remote(self._watching.name + "-http", waiting)

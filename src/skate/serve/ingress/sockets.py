@@ -1,0 +1,115 @@
+"""The listening socket that all ingress replicas share, and how sockets get from one process to another.
+
+The listening socket is opened once, by the controller, and handed to each replica, so that a replica which ends takes no waiting
+connection with it. A connection goes to another process in the same way, with what was read of it. Both go over Unix sockets
+without a file (abstract names); the kernel says who sends, and only the same user is listened to.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import os
+import socket
+import struct
+from typing import Any
+
+import msgpack
+
+_CREDENTIALS = struct.Struct("3i")
+#: What fits into one message beside a descriptor; more goes through a file in memory.
+INLINE_BYTES = 32 * 1024
+
+
+def listen(host: str | None, port: int) -> socket.socket:
+    """A listening socket. Raises RuntimeError that says what to do if the port is taken."""
+    family = socket.AF_INET6 if host and ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host or "0.0.0.0", port))
+        sock.listen(2048)
+    except OSError as error:
+        sock.close()
+        raise RuntimeError(
+            f"Serve cannot listen on {host}:{port}: {error.strerror}; end what listens there, or choose another port with "
+            'serve.start(http_options={"port": ...})'
+        ) from None
+    sock.setblocking(False)
+    return sock
+
+
+class Mailbox:
+    """Where sockets arrive."""
+
+    def __init__(self) -> None:
+        self.name = b"\0skate-serve-" + os.urandom(12).hex().encode()
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self.sock.setblocking(False)
+        self.sock.bind(self.name)
+
+    def take(self) -> tuple[dict[str, Any], bytes, socket.socket] | None:
+        """What has arrived: the message, the bytes read so far, the socket. None if nothing has, or it was not for us."""
+        try:
+            space = socket.CMSG_SPACE(3 * array.array("i").itemsize) + socket.CMSG_SPACE(_CREDENTIALS.size)
+            data, ancillary, _, _ = self.sock.recvmsg(2 * INLINE_BYTES, space)
+        except OSError:
+            return None
+        fds = array.array("i")
+        user = -1
+        for level, kind, body in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                fds.frombytes(body[: len(body) - len(body) % fds.itemsize])
+            elif level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
+                _, user, _ = _CREDENTIALS.unpack(body)
+        if user != os.geteuid() or not fds:
+            for fd in fds:
+                os.close(fd)
+            return None
+        message = msgpack.unpackb(data)
+        head: bytes = message.pop("head", b"")
+        if len(fds) > 1:
+            with os.fdopen(fds[1], "rb") as file:
+                file.seek(0)
+                head = file.read()
+        sock = socket.socket(fileno=fds[0])
+        sock.setblocking(False)
+        return message, head, sock
+
+    def close(self) -> None:
+        """Nothing arrives any more."""
+        self.sock.close()
+
+
+_out: list[socket.socket] = []
+
+
+def send(to: bytes, sock: socket.socket, head: bytes, **message: Any) -> bool:
+    """Give a copy of a socket to another process; False if it does not take it."""
+    if not _out:
+        _out.append(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        _out[0].setblocking(False)
+    fds = [sock.fileno()]
+    with contextlib.ExitStack() as stack:
+        if len(head) > INLINE_BYTES:
+            file = stack.enter_context(
+                os.fdopen(os.memfd_create("skate-serve-head", os.MFD_CLOEXEC), "wb", 0)
+            )
+            file.write(head)
+            fds.append(file.fileno())
+            head = b""
+        try:
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+            _out[0].sendmsg([msgpack.packb({**message, "head": head})], rights, 0, to)
+        except OSError:
+            return False
+    return True
+
+
+def forget_outgoing() -> None:
+    """In a forked child the socket is the parent's."""
+    _out.clear()
+
+
+os.register_at_fork(after_in_child=forget_outgoing)

@@ -1,0 +1,62 @@
+"""Metrics of the user's own, marked with the replica that they come from."""
+
+from __future__ import annotations
+
+from skate.serve import context
+from skate.util import metrics as plain
+
+_OWN = ("deployment", "replica", "application", "route")
+
+
+def _tags(tags: dict[str, str] | None) -> dict[str, str]:
+    here = context.current_replica()
+    own = {}
+    if here is not None:
+        own = {"deployment": here.deployment, "replica": here.replica_tag, "application": here.app_name}
+        own["route"] = context.request.get().route
+    return {**own, **(tags or {})}
+
+
+def _keys(tag_keys: tuple[str, ...] | None) -> tuple[str, ...]:
+    if context.current_replica() is None:
+        return tuple(tag_keys or ())
+    return (*(tag_keys or ()), *(name for name in _OWN if name not in (tag_keys or ())))
+
+
+class Counter(plain.Counter):
+    """A number that grows."""
+
+    def __init__(self, name: str, description: str = "", tag_keys: tuple[str, ...] | None = None) -> None:
+        super().__init__(name, description, _keys(tag_keys))
+
+    def inc(self, value: int | float = 1.0, tags: dict[str, str] | None = None) -> None:
+        """Add to it."""
+        super().inc(value, _tags(tags))
+
+
+class Gauge(plain.Gauge):
+    """A number that is what it is now."""
+
+    def __init__(self, name: str, description: str = "", tag_keys: tuple[str, ...] | None = None) -> None:
+        super().__init__(name, description, _keys(tag_keys))
+
+    def set(self, value: int | float | None, tags: dict[str, str] | None = None) -> None:
+        """Set it."""
+        super().set(value, _tags(tags))
+
+
+class Histogram(plain.Histogram):
+    """Numbers by class."""
+
+    def __init__(
+        self,
+        name: str,
+        description: str = "",
+        boundaries: list[float] | None = None,
+        tag_keys: tuple[str, ...] | None = None,
+    ) -> None:
+        super().__init__(name, description, boundaries, _keys(tag_keys))
+
+    def observe(self, value: int | float, tags: dict[str, str] | None = None) -> None:
+        """Add one."""
+        super().observe(value, _tags(tags))

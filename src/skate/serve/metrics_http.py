@@ -1,0 +1,66 @@
+"""Counts and times of HTTP requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: Upper bounds of the classes that latencies are counted in, in milliseconds.
+BOUNDS_MS = (
+    1,
+    2,
+    5,
+    10,
+    20,
+    50,
+    100,
+    200,
+    300,
+    400,
+    500,
+    1000,
+    2000,
+    5000,
+    10_000,
+    60_000,
+    120_000,
+    300_000,
+    600_000,
+)
+
+
+class Requests:
+    """What one replica has answered, by route, method and status."""
+
+    def __init__(self, app: str, deployment: str) -> None:
+        self.app = app
+        self.deployment = deployment
+        self.counts: dict[tuple[str, str, int], int] = {}
+        self.classes: dict[str, list[int]] = {}
+        self.sums: dict[str, float] = {}
+
+    def done(self, scope: Any, route: str, status: int, seconds: float) -> None:
+        """A request has ended."""
+        key = (route, scope.get("method", "WS"), status)
+        self.counts[key] = self.counts.get(key, 0) + 1
+        classes = self.classes.get(route)
+        if classes is None:
+            classes = self.classes[route] = [0] * (len(BOUNDS_MS) + 1)
+            self.sums[route] = 0.0
+        ms = seconds * 1e3
+        self.sums[route] += ms
+        at = 0
+        for bound in BOUNDS_MS:
+            if ms <= bound:
+                break
+            at += 1
+        classes[at] += 1
+
+    def snapshot(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        return {
+            "app": self.app,
+            "deployment": self.deployment,
+            "counts": dict(self.counts),
+            "classes": {route: list(each) for route, each in self.classes.items()},
+            "sums": dict(self.sums),
+        }

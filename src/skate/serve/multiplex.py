@@ -1,0 +1,124 @@
+"""`@serve.multiplexed`: several models in one replica, those used last."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from skate.serve import context
+
+
+class _Shelf:
+    """The models that one object (or function) holds, the one used last at the end."""
+
+    def __init__(self, load: Callable[..., Any], limit: int) -> None:
+        self.load = load
+        self.limit = limit
+        self.models: OrderedDict[str, Any] = OrderedDict()
+        self._loading: dict[str, asyncio.Future[Any]] = {}
+        self._room = asyncio.Lock()
+
+    async def get(self, model: str, *args: Any) -> Any:
+        """A model, loaded if it is not there; whoever asks while it loads waits for the same."""
+        if model in self.models:
+            self.models.move_to_end(model)
+            return self.models[model]
+        under_way = self._loading.get(model)
+        if under_way is not None:
+            return await asyncio.shield(under_way)
+        future = asyncio.get_running_loop().create_future()
+        self._loading[model] = future
+        try:
+            async with self._room:  # one after the other, so that no more are in memory than may be
+                await self._make_room()
+                loaded = self.load(*args, model)
+                if inspect.isawaitable(loaded):
+                    loaded = await loaded
+                self.models[model] = loaded
+        except BaseException as error:  # whoever waits for the same model gets the same
+            future.set_exception(error)
+            future.exception()
+            raise
+        else:
+            future.set_result(loaded)
+        finally:
+            del self._loading[model]
+        tell(tuple(self.models))
+        return loaded
+
+    async def _make_room(self) -> None:
+        while self.limit > 0 and len(self.models) >= self.limit:
+            _, old = self.models.popitem(last=False)
+            finalizer = getattr(type(old), "__del__", None)
+            if finalizer is not None and inspect.iscoroutinefunction(finalizer):
+                await finalizer(old)
+                type(old).__del__ = lambda self: None  # it ran; the interpreter cannot await it
+            del old
+
+
+def tell(models: tuple[str, ...]) -> None:
+    """Let everybody know what this replica holds, so that requests for a model come where it is."""
+    here = context.current_replica()
+    if here is None:
+        return
+    from skate.serve.routing import watch  # only inside replicas
+
+    name, app = here.replica_id.deployment_id
+    try:
+        watch.current().controller.models.remote((app, name), here.replica_tag, models)
+    except ValueError:  # Serve is being shut down
+        return
+
+
+def multiplexed(func: Callable[..., Any] | None = None, max_num_models_per_replica: int = 3) -> Any:
+    """Make an async function of a model's id one that keeps what it loads: up to so many, the one unused longest goes.
+
+    A method takes the id after `self`. -1 means no limit. Raises TypeError for what is not async or takes no id, ValueError for
+    a number that cannot be.
+    """
+    limit = max_num_models_per_replica
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise TypeError(f"max_num_models_per_replica is a whole number, not {limit!r}")
+    if limit != -1 and limit <= 0:
+        raise ValueError(f"max_num_models_per_replica must be above 0, or -1 for no limit, not {limit}")
+    if func is not None and not callable(func):
+        raise TypeError("@serve.multiplexed stands above a function, or takes its settings by name")
+
+    def decorate(function: Any) -> Any:
+        if not inspect.iscoroutinefunction(function):
+            raise TypeError(f"@serve.multiplexed needs an async function; {function!r} is not async")
+        parameters = list(inspect.signature(function).parameters)
+        is_method = bool(parameters) and parameters[0] == "self"
+        if len(parameters) != 1 + is_method:
+            raise TypeError(
+                "@serve.multiplexed needs a function that takes a model's id, and nothing else beside self"
+            )
+        place = f"_serve_shelf_{function.__name__}"
+
+        @functools.wraps(function)
+        async def wrapped(*args: Any, **kwargs: Any) -> Any:
+            given = [*args, *kwargs.values()]
+            owner = given[:1] if is_method else []
+            rest = given[len(owner) :]
+            if len(rest) != 1:
+                raise TypeError(f"{function.__name__} is called with the id of a model")
+            model = rest[0]
+            if not isinstance(model, str):
+                raise TypeError(f"the id of a model is a text, not {model!r}")
+            if not model:
+                raise ValueError(
+                    "the request names no model: say handle.options(multiplexed_model_id=...) or send the header"
+                )
+            holder = (owner[0] if owner else wrapped).__dict__
+            shelf = holder.get(place)
+            if shelf is None:
+                shelf = holder[place] = _Shelf(function, limit)
+            return await shelf.get(model, *owner)
+
+        return wrapped
+
+    return decorate if func is None else decorate(func)

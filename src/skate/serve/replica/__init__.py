@@ -1,0 +1,1 @@
+"""A replica: one process that runs a deployment's code."""

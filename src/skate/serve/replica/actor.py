@@ -1,0 +1,211 @@
+"""The actor behind a replica."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import skate
+from skate.serve import context
+from skate.serve.identity import DeploymentID, ReplicaID
+from skate.serve.replica.gate import Gate
+from skate.serve.replica.servable import Servable
+from skate.serve.routing.board import Board
+
+
+class Order:
+    """What a replica is told when it is made; plain data, and the code as bytes."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__.update(fields)
+
+    app: str
+    name: str
+    replica: str
+    code: bytes
+    version: str
+    config: Any
+    rank: int
+    world_size: int
+    #: How HTTP comes in, for the ingress of an application with a route; None for all others.
+    http: Any
+    grpc: Any
+
+
+class Replica:
+    """Answers what is asked of one replica, by handles, by HTTP and by the controller."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self.board = Board()
+        self.gate = Gate(self.board, order.config.max_ongoing_requests)
+        self.id = ReplicaID(order.replica, DeploymentID(order.name, order.app))
+        self.servable: Servable
+        self.server: Any = None
+        self.grpc: Any = None
+        self._draining = False
+
+    async def start(self) -> dict[str, Any]:
+        """Make the user's object; what others need to reach it. Raises what its constructor raises."""
+        order = self.order
+        code, arguments = pickle.loads(order.code)
+        target = pickle.loads(code)
+        args, kwargs = pickle.loads(arguments)
+        self._log_setup()
+        servable = self.servable = Servable(target, order.name, order.config.max_ongoing_requests)
+        place = context.ReplicaContext(
+            self.id,
+            None,
+            order.config,
+            context.ReplicaRank(order.rank),
+            order.world_size,
+            code_version=order.version,
+        )
+        context.enter_replica(place)
+        await servable.make(args, kwargs)
+        place.servable_object = servable.object
+        if order.config.user_config is not None:
+            await self._reconfigure(order.config.user_config)
+        await servable.maybe("check_health")
+        mailbox = b""
+        if order.http is not None:
+            from skate.serve.ingress.serving import open_ingress  # only ingress replicas speak HTTP
+
+            self.server = await open_ingress(self, order.http)
+            mailbox = self.server.mailbox
+        if order.grpc is not None:
+            from skate.serve.ingress.grpc_server import open_grpc  # only where gRPC is asked for
+
+            self.grpc = await open_grpc(self, order.grpc)
+        return {
+            "pid": os.getpid(),
+            "fd": self.board.fd,
+            "node": skate.get_runtime_context().get_node_id(),
+            "actor_id": skate.get_runtime_context().get_actor_id(),
+            "worker_id": skate.get_runtime_context().get_worker_id(),
+            "mailbox": mailbox,
+            "docs_path": getattr(self.server, "docs_path", None),
+            "methods": hasattr(servable.object, "record_autoscaling_stats"),
+        }
+
+    def _log_setup(self) -> None:
+        from skate.serve.logs import configure  # reads the deployment's own settings
+
+        configure(
+            self.order.config.logging_config, f"{self.order.app} {self.order.name} {self.order.replica}"
+        )
+
+    # -- requests
+
+    async def call(self, meta: tuple[str, ...], /, *args: Any, **kwargs: Any) -> Any:
+        """One request by a handle."""
+        gate = self.gate
+        around = context.RequestContext(meta[0], meta[2], meta[3], meta[4], meta[5], set(), self.order.name)
+        context.request.set(around)
+        servable = self.servable
+        await gate.enter()
+        started = time.perf_counter()
+        failed = True
+        try:
+            context.servable.set(servable.object)
+            method = servable.method(meta[1])
+            if method.is_async and not method.is_generator:
+                value = await method.call(*args, **kwargs)
+            else:
+                value = await servable.call(method, args, kwargs)
+            failed = False
+            return value
+        finally:
+            gate.leave(time.perf_counter() - started, failed)
+            if failed:
+                cancel_children(around.children)
+
+    async def stream(self, meta: tuple[str, ...], /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        """One request by a handle whose answer is a stream."""
+        gate = self.gate
+        around = context.RequestContext(meta[0], meta[2], meta[3], meta[4], meta[5], set(), self.order.name)
+        context.request.set(around)
+        servable = self.servable
+        await gate.enter()
+        started = time.perf_counter()
+        failed = True
+        try:
+            context.servable.set(servable.object)
+            async for value in servable.stream(servable.method(meta[1]), args, kwargs):
+                yield value
+            failed = False
+        finally:
+            gate.leave(time.perf_counter() - started, failed)
+            if failed:
+                cancel_children(around.children)
+
+    # -- the controller
+
+    async def reconfigure(self, config: Any, rank: int) -> None:
+        """Take over settings that need no new replica."""
+        old = self.order.config
+        self.order.config = config
+        if config.max_ongoing_requests != old.max_ongoing_requests:
+            self.gate.resize(config.max_ongoing_requests)
+        found = context.current_replica()
+        if found is not None:
+            found._deployment_config = config
+            found.rank = context.ReplicaRank(rank)
+        if config.user_config != old.user_config and config.user_config is not None:
+            await self._reconfigure(config.user_config)
+
+    async def _reconfigure(self, user_config: Any) -> None:
+        if not await self.servable.maybe("reconfigure", user_config):
+            raise ValueError(
+                f"the deployment {self.order.name} was given a user_config, but has no method reconfigure(user_config) to "
+                "take it"
+            )
+
+    async def check(self) -> dict[str, Any]:
+        """Ask the user's code whether it is well; raises what it raises. What it may tell of itself comes back."""
+        await self.servable.maybe("check_health")
+        told: dict[str, Any] = {}
+        for name, key in (("record_autoscaling_stats", "autoscaling"), ("record_routing_stats", "routing")):
+            call = getattr(self.servable.object, name, None)
+            if call is not None:
+                value = call()
+                told[key] = await value if hasattr(value, "__await__") else value
+        return told
+
+    async def drain(self, timeout_s: float) -> None:
+        """Finish what is there, and take the user's object down; no longer than `timeout_s` seconds."""
+        deadline = time.monotonic() + timeout_s
+        if not self._draining:
+            self._draining = True
+            if self.server is not None:
+                self.server.stop_accepting()
+            if self.grpc is not None:
+                self.grpc.stop_accepting(timeout_s)
+        while not (self.gate.idle and (self.server is None or self.server.idle)):
+            if time.monotonic() > deadline:
+                break
+            await asyncio.sleep(0.005)
+        try:
+            if self.server is not None:
+                await self.server.close()
+            await asyncio.wait_for(self.servable.end(), max(0.1, deadline - time.monotonic()))
+        except Exception:  # the replica goes either way; what its finalizer raised is in its output
+            import traceback  # only here
+
+            traceback.print_exc()
+
+    async def live(self) -> None:
+        """Never returns: whoever waits for it learns when the process ends."""
+        await asyncio.get_running_loop().create_future()
+
+
+def cancel_children(children: set[Any] | None) -> None:
+    """Give up the handle calls that a failed or cancelled request has made."""
+    for each in children or ():
+        each.cancel()
+    if children:
+        children.clear()

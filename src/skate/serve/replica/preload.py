@@ -1,0 +1,9 @@
+"""What replicas load, for the process that they are forked from: most of them speak HTTP."""
+
+from __future__ import annotations
+
+try:
+    import skate.serve.ingress.serving  # noqa: F401
+    from skate.serve.ingress import application  # noqa: F401
+except ImportError:  # without the extra, replicas are called by handles alone
+    pass

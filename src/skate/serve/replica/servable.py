@@ -1,0 +1,186 @@
+"""The user's class or function, made and called: what is async runs in the loop, what is not in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from skate.serve import context
+
+_END = object()
+
+
+class Method:
+    """A method of the user's object, and how it is run."""
+
+    __slots__ = ("call", "is_async", "is_generator", "name", "takes_request")
+
+    def __init__(self, call: Callable[..., Any], name: str) -> None:
+        self.call = call
+        self.name = name
+        plain = call
+        while isinstance(plain, functools.partial):
+            plain = plain.func
+        if not inspect.isroutine(plain):
+            plain = getattr(plain, "__call__", plain)  # noqa: B004 (an object with a method of that name)
+        self.is_generator = inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain)
+        self.is_async = inspect.iscoroutinefunction(plain) or inspect.isasyncgenfunction(plain)
+        try:
+            self.takes_request = bool(inspect.signature(call).parameters)
+        except (TypeError, ValueError):  # a function of C without a signature
+            self.takes_request = True
+
+
+class Servable:
+    """What is served."""
+
+    def __init__(self, target: Any, name: str, threads: int) -> None:
+        self.target = target
+        self.name = name
+        self.object: Any = None
+        self.is_function = not inspect.isclass(target)
+        self._methods: dict[str, Method] = {}
+        self._threads = max(1, min(threads, 64))
+        self._pool: ThreadPoolExecutor | None = None
+
+    async def make(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Run the constructor; in a thread, so that a long one does not keep the replica from answering."""
+        if self.is_function:
+            self.object = self.target
+            return
+        constructor = self.target.__init__
+        if inspect.iscoroutinefunction(constructor):
+            self.object = self.target.__new__(self.target)
+            context.servable.set(self.object)
+            await constructor(self.object, *args, **kwargs)
+        else:
+            # In the loop's thread: what a constructor makes (loops, CUDA contexts, signal handlers) belongs to its thread.
+            self.object = self.target(*args, **kwargs)
+
+    def method(self, name: str) -> Method:
+        """A method by its name. Raises AttributeError, naming those that are there."""
+        found = self._methods.get(name)
+        if found is None:
+            found = self._methods[name] = self._find(name)
+        return found
+
+    def _find(self, name: str) -> Method:
+        if self.is_function:
+            if name != "__call__":
+                raise AttributeError(
+                    f"the deployment {self.name} is a function and has no method {name!r}; call it with handle.remote(...)"
+                )
+            return Method(self.object, name)
+        call = getattr(self.object, name, None)
+        if (
+            call is None
+            or not callable(call)
+            or (name == "__call__" and not hasattr(type(self.object), name))
+        ):
+            import difflib  # only errors need it
+
+            known = [
+                each
+                for each in dir(self.object)
+                if not each.startswith("_") and callable(getattr(self.object, each))
+            ]
+            if hasattr(type(self.object), "__call__"):  # noqa: B004
+                known.append("__call__")
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise AttributeError(
+                f"the deployment {self.name} has no method {name!r}{hint} It has: {', '.join(known) or 'none'}"
+            )
+        return Method(call, name)
+
+    async def call(self, method: Method, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a method and wait for what it returns."""
+        if method.is_generator:
+            raise TypeError(
+                f"{self.name}.{method.name} is a generator: call it through handle.options(stream=True)"
+            )
+        if method.is_async:
+            return await method.call(*args, **kwargs)
+        value = await self.in_thread(method.call, args, kwargs)
+        if inspect.isawaitable(value):
+            return await value
+        return value
+
+    async def stream(
+        self, method: Method, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> AsyncIterator[Any]:
+        """Call a generator, value by value."""
+        if not method.is_generator:
+            value = await self.call(method, args, kwargs)
+            if not hasattr(value, "__aiter__") and not inspect.isgenerator(value):
+                raise TypeError(
+                    f"{self.name}.{method.name} was called with stream=True, but it is no generator: it returned a "
+                    f"{type(value).__name__}"
+                )
+            generator = value
+        else:
+            generator = method.call(*args, **kwargs)
+        async for each in self.values(generator):
+            yield each
+
+    async def values(self, generator: Any) -> AsyncIterator[Any]:
+        """The values of a generator of either kind; what is not async makes each in a thread."""
+        if hasattr(generator, "__aiter__"):
+            try:
+                async for each in generator:
+                    yield each
+            finally:
+                close = getattr(generator, "aclose", None)
+                if close is not None:
+                    await close()
+            return
+        iterator = iter(generator)
+        try:
+            while True:
+                value = await self.in_thread(next, (iterator, _END), {})
+                if value is _END:
+                    return
+                yield value
+        finally:
+            close = getattr(generator, "close", None)
+            if close is not None:
+                close()
+
+    async def in_thread(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run what is not async in a thread, with the request's context."""
+        pool = self._pool
+        if pool is None:
+            pool = self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="serve")
+        around = contextvars.copy_context()
+        return await asyncio.get_running_loop().run_in_executor(
+            pool, functools.partial(around.run, call, *args, **kwargs)
+        )
+
+    async def maybe(self, name: str, *args: Any) -> bool:
+        """Call a method that the user's object may have; False if it has none."""
+        call = None if self.is_function else getattr(self.object, name, None)
+        if call is None:
+            return False
+        value = call(*args)
+        if inspect.isawaitable(value):
+            await value
+        return True
+
+    async def end(self) -> None:
+        """Let the user's object know that it goes: `__del__`, which may be async."""
+        if not self.is_function and hasattr(self.object, "__del__"):
+            cls = type(self.object)
+            finalizer = cls.__del__
+            try:
+                value = finalizer(self.object)
+                if inspect.isawaitable(value):
+                    await value
+            finally:
+                cls.__del__ = lambda self: None  # it ran; the interpreter would run it again
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,62 @@
+"""What a replica is doing, readable by every process of the machine without asking it.
+
+Each replica keeps a page of counters in an anonymous file; others map it through `/proc`. So a router sees the real length of
+a replica's queue, and the controller its load, while the replica itself is busy or blocked.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+
+PAGE_BYTES = 4096
+ONGOING, WAITING, STARTED, FAILED, ACCEPTING, CONNECTIONS, MICROSECONDS = range(7)
+
+
+class Board:
+    """The counters; made by the replica itself."""
+
+    def __init__(self) -> None:
+        self.fd = os.memfd_create("skate-serve-board", os.MFD_CLOEXEC)
+        os.ftruncate(self.fd, PAGE_BYTES)
+        self._map = mmap.mmap(self.fd, PAGE_BYTES)
+        self.cells = memoryview(self._map).cast("q")
+
+
+class View:
+    """The counters of another replica; all zero if it is on another machine."""
+
+    def __init__(self, pid: int, fd: int, node: str, own_node: str) -> None:
+        self.cells: memoryview | list[int] = [0] * 8
+        self.real = False
+        if pid <= 0 or node != own_node:
+            return
+        try:
+            file = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # it has gone, or may not be looked at
+            return
+        try:
+            self._map = mmap.mmap(file, PAGE_BYTES, prot=mmap.PROT_READ)
+        except (OSError, ValueError):  # not the file it was
+            return
+        finally:
+            os.close(file)
+        self.cells = memoryview(self._map).cast("q")
+        self.real = True
+
+    def close(self) -> None:
+        """Look no more."""
+        cells, self.cells = self.cells, [0] * 8
+        if self.real:
+            self.real = False
+            assert isinstance(cells, memoryview)
+            cells.release()
+            self._map.close()
+
+    def load(self) -> int:
+        """Requests that are there, in work or waiting."""
+        cells = self.cells
+        try:
+            return cells[ONGOING] + cells[WAITING]
+        except ValueError:  # closed just now, by another thread
+            return 0

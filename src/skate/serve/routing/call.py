@@ -1,0 +1,72 @@
+"""One request on its way to a replica."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+Meta = tuple[str, str, str, str, str, str]  # request id, method, route, application, model, session
+
+
+class Call:
+    """A request, from the moment it is made to the moment its answer has a name.
+
+    It is settled once: with `ref`, what the replica's answer will be, or with `error`.
+    """
+
+    __slots__ = (
+        "meta",
+        "args",
+        "kwargs",
+        "stream",
+        "ref",
+        "error",
+        "settled",
+        "cancelled",
+        "_then",
+        "_lock",
+        "site",
+    )
+
+    def __init__(self, meta: Meta, args: tuple[Any, ...], kwargs: dict[str, Any], stream: bool) -> None:
+        self.meta = meta
+        self.args = args
+        self.kwargs = kwargs
+        self.stream = stream
+        self.ref: Any = None
+        self.error: BaseException | None = None
+        self.settled = False
+        self.cancelled = False
+        #: Where the user's code made it, for error messages.
+        self.site: Any = None
+        self._then: list[Callable[[], None]] | None = None
+        self._lock = threading.Lock()
+
+    def settle(self, ref: Any, error: BaseException | None) -> None:
+        """It is with a replica, or has failed."""
+        with self._lock:
+            self.ref = ref
+            self.error = error
+            self.settled = True
+            then, self._then = self._then, None
+        self.args = ()
+        self.kwargs = {}
+        for each in then or ():
+            each()
+
+    def when_settled(self, then: Callable[[], None]) -> None:
+        """Call back when it is; at once if it is already."""
+        with self._lock:
+            if not self.settled:
+                self._then = [*(self._then or ()), then]
+                return
+        then()
+
+    def wait(self, timeout_s: float | None) -> bool:
+        """Wait in this thread until it is settled; False if that took too long."""
+        if self.settled:
+            return True
+        event = threading.Event()
+        self.when_settled(event.set)
+        return event.wait(timeout_s)

@@ -1,0 +1,141 @@
+"""Keeps a process's table up to date: one call to the controller stands open and is answered when something changes."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import skate
+from skate.serve import context
+from skate.serve.identity import CONTROLLER_NAME, NAMESPACE
+from skate.serve.routing.router import Router, looker
+from skate.serve.routing.table import Key, Table
+
+
+class Watch:
+    """One process's view of what is served."""
+
+    def __init__(self, controller: Any) -> None:
+        self.controller = controller
+        self.table = Table()
+        self.routers: dict[Key, Router] = {}
+        self.closed = False
+        here = context.current_replica()
+        #: A replica's is known to the controller, which forgets it with the replica.
+        self.name = os.urandom(8).hex() if here is None else here.replica_tag
+        self.node = skate.get_runtime_context().get_node_id()
+        self._told: list[Callable[[Table], None]] = []
+        self._lock = threading.Lock()
+        self._told_waiting: dict[Key, int] = {}
+        looker.tell = self._tell_waiting
+        self._listen()
+
+    def router(self, key: Key) -> Router:
+        """The router of a deployment."""
+        found = self.routers.get(key)
+        if found is None:
+            with self._lock:
+                found = self.routers.setdefault(key, Router(key, self.node))
+            if self.table.version >= 0:
+                found.update(self.table.lines.get(key))
+        return found
+
+    def on_change(self, call: Callable[[Table], None]) -> None:
+        """Have each new table told, in whichever thread it comes."""
+        self._told.append(call)
+        if self.table.version >= 0:
+            call(self.table)
+
+    def waiting(self) -> dict[Key, int]:
+        """Requests that wait here, by deployment."""
+        return {key: len(router.waiting) for key, router in list(self.routers.items()) if router.waiting}
+
+    def _tell_waiting(self) -> None:
+        waiting = self.waiting()
+        if waiting != self._told_waiting and not self.closed:
+            self._told_waiting = waiting
+            try:
+                self.controller.demand.remote(self.name, waiting)
+            except Exception:  # the session has ended, however that shows
+                return
+
+    def apply(self, table: Table) -> None:
+        """Take over a table."""
+        with self._lock:
+            if table.version <= self.table.version and table.version >= 0:
+                return
+            self.table = table
+        for key, router in list(self.routers.items()):
+            router.update(table.lines.get(key))
+        for call in list(self._told):
+            call(table)
+
+    def close(self) -> None:
+        """Serve has ended."""
+        self.closed = True
+        for router in list(self.routers.values()):
+            router.update(None)
+
+    def _listen(self) -> None:
+        try:
+            ref = self.controller.listen.remote(self.name, self.table.version, self.waiting())
+            future = ref.future()
+        except Exception:  # the session has ended, however that shows
+            self.close()
+            return
+        future.add_done_callback(self._heard)
+
+    def _heard(self, future: Any) -> None:
+        error = future.exception()
+        if error is not None:
+            self.close()
+            return
+        answer = future.result()
+        if answer == "remember":
+            self.controller.remember.remote(self.table)
+        elif answer is not None:
+            self.apply(answer)
+        self._listen()
+
+
+_watch: Watch | None = None
+_making = threading.Lock()
+
+
+def controller() -> Any:
+    """The controller's handle. Raises ValueError if Serve does not run."""
+    return skate.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
+
+
+def current() -> Watch:
+    """The watch of this process. Raises ValueError if Serve does not run."""
+    global _watch
+    watch = _watch
+    if watch is None or watch.closed:
+        with _making:
+            if _watch is None or _watch.closed:
+                _watch = Watch(controller())
+            watch = _watch
+    return watch
+
+
+def adopt(made: Any) -> Watch:
+    """Watch a controller that was just started, or the one that is watched already."""
+    global _watch
+    with _making:
+        if _watch is None or _watch.closed or _watch.controller != made:
+            if _watch is not None:
+                _watch.close()
+            _watch = Watch(made)
+        return _watch
+
+
+def drop() -> None:
+    """Serve was shut down."""
+    global _watch
+    with _making:
+        if _watch is not None:
+            _watch.close()
+        _watch = None

@@ -1,0 +1,42 @@
+"""What `serve.status()` returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from skate.serve.controller.states import (
+    ApplicationStatus,
+    DeploymentStatus,
+    DeploymentStatusTrigger,
+    ProxyStatus,
+    ReplicaState,
+)
+
+
+@dataclass(frozen=True)
+class DeploymentStatusOverview:
+    """How a deployment is."""
+
+    status: DeploymentStatus
+    status_trigger: DeploymentStatusTrigger
+    replica_states: dict[ReplicaState, int]
+    message: str
+
+
+@dataclass(frozen=True)
+class ApplicationStatusOverview:
+    """How an application is; times are seconds since the epoch."""
+
+    status: ApplicationStatus
+    message: str
+    last_deployed_time_s: float
+    deployments: dict[str, DeploymentStatusOverview]
+
+
+@dataclass(frozen=True)
+class ServeStatus:
+    """How everything is, by application, and where requests are taken in, by node."""
+
+    proxies: dict[str, ProxyStatus] = field(default_factory=dict)
+    applications: dict[str, ApplicationStatusOverview] = field(default_factory=dict)
+    target_capacity: float | None = None

@@ -1,0 +1,28 @@
+"""Settings of OpenTelemetry spans."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from skate.serve.config.checked import Checked
+
+
+def _from_environment() -> str:
+    return os.environ.get("RAY_SERVE_TRACING_EXPORTER_IMPORT_PATH", "")
+
+
+@dataclass(kw_only=True)
+class TracingConfig(Checked):
+    """Whether spans are made, where they go (`module:function` that returns exporters), and of which share of requests."""
+
+    enabled: bool = field(default_factory=lambda: bool(_from_environment()))
+    exporter_import_path: str = field(default_factory=_from_environment)
+    sampling_ratio: float = field(
+        default_factory=lambda: float(os.environ.get("RAY_SERVE_TRACING_SAMPLING_RATIO", "1.0"))
+    )
+
+    def check(self) -> None:
+        """A share is a share."""
+        if not 0 <= self.sampling_ratio <= 1:
+            raise ValueError(f"TracingConfig.sampling_ratio is between 0 and 1, not {self.sampling_ratio}")
