@@ -27,7 +27,7 @@ class _Waiting:
         self.size = size
 
 
-_END = object()
+_END = None  # not an object of its own: functions that are sent by value bring copies of what they name
 
 
 def plan(sizes: list[int], limit: int) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copyreg
 import hashlib
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,6 +101,7 @@ def part(name: str, bound: Deployment, arguments: Any, outbound: tuple[str, ...]
     """A deployment packed. Raises TypeError if its code or arguments cannot be sent."""
     import cloudpickle  # 15 ms, and only those who deploy need it
 
+    _teach_pickle()
     target = bound.func_or_class
     code = _dumped(cloudpickle, target, f"the code of the deployment {name!r}")
     args = _dumped(cloudpickle, arguments, f"the arguments of the deployment {name!r}")
@@ -112,6 +115,17 @@ def part(name: str, bound: Deployment, arguments: Any, outbound: tuple[str, ...]
     whole = cloudpickle.dumps((code, args))
     docs = getattr(asgi, "docs_url", None) if asgi is not None else None
     return Part(name, whole, version, config, actor, asgi=asgi is not None, outbound=outbound, docs_path=docs)
+
+
+def _state_of(state: Any) -> Any:
+    return type(state), (dict(state._state),)
+
+
+def _teach_pickle() -> None:
+    """The state of a Starlette application cannot be unpickled as it is: it looks for itself without end."""
+    structures = sys.modules.get("starlette.datastructures")
+    if structures is not None and structures.State not in copyreg.dispatch_table:
+        copyreg.pickle(structures.State, _state_of)
 
 
 def _dumped(cloudpickle: Any, value: Any, what: str) -> bytes:
