@@ -4,6 +4,7 @@
     skate script.py [args...]         the same
     skate memory                      who keeps which object alive
     skate list KIND                   actors, tasks, objects, nodes, ...
+    skate serve run module:app        serve an application; build, deploy, status, config, shutdown
     skate summary KIND                how many tasks, actors, objects of what kind
     skate start --head                start a node that stays; `skate status` shows it, `skate stop` ends it
     skate --version                   the versions of Skate and of the API that it speaks
@@ -22,6 +23,7 @@ VERBS = {
     "list": "skate.command.listing",
     "memory": "skate.command.memory",
     "run": "skate.command.run",
+    "serve": "skate.serve.command",
     "summary": "skate.command.summary",
     "start": "skate.command.start",
     "status": "skate.command.status",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skate.serve.config.deployment import DeploymentConfig
-from skate.serve.deployment import Application, Deployment
+from skate.serve.deployment import Application, Deployment, actor_options, configured
 from skate.serve.exceptions import RayServeException
 from skate.serve.handle.handle import DeploymentHandle
 
@@ -29,6 +29,15 @@ class Part:
     asgi: bool = False
     outbound: tuple[str, ...] = ()
     docs_path: str | None = None
+
+    def change(self, given: dict[str, Any]) -> None:
+        """Other options, from a file."""
+        self.config = configured(self.config, given)
+        before = self.actor
+        self.actor = actor_options(before, given)
+        if self.actor != before:
+            said = self.version + repr(sorted(self.actor.items(), key=str))
+            self.version = hashlib.sha1(said.encode(), usedforsecurity=False).hexdigest()
 
 
 @dataclass

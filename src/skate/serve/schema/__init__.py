@@ -1,0 +1,37 @@
+"""Records of what Serve is told by files and tells of itself."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_HOMES = {
+    "skate.serve.controller.states": (
+        "ApplicationStatus",
+        "DeploymentStatus",
+        "DeploymentStatusTrigger",
+        "ProxyStatus",
+        "ReplicaState",
+    ),
+    "skate.serve.config.deployment": ("LoggingConfig",),
+    "skate.serve.context": ("ReplicaRank",),
+    "skate.serve.schema.deploy": (
+        "DeploymentSchema",
+        "HTTPOptionsSchema",
+        "ServeApplicationSchema",
+        "ServeDeploySchema",
+        "gRPCOptionsSchema",
+    ),
+    "skate.serve.schema.status": ("ApplicationStatusOverview", "DeploymentStatusOverview", "ServeStatus"),
+    "skate.serve.schema.tracing": ("TracingConfig",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME_OF)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'skate.serve.schema' has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)

@@ -1,0 +1,137 @@
+"""What a Serve config file may say; each record names the field that is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from skate.serve.config.checked import Checked, not_negative
+from skate.serve.config.deployment import LoggingConfig
+from skate.serve.config.http import ControllerOptions, ProxyLocation
+from skate.serve.deployment import ACTOR_OPTIONS, CONFIG_OPTIONS
+from skate.serve.graph import checked_prefix
+from skate.serve.identity import DEFAULT
+from skate.serve.schema.tracing import TracingConfig
+
+
+@dataclass(kw_only=True)
+class HTTPOptionsSchema(Checked):
+    """`http_options` of a file."""
+
+    host: str = "0.0.0.0"
+    port: int = 8000
+    root_path: str = ""
+    request_timeout_s: float | None = None
+    keep_alive_timeout_s: int = 90
+    ssl_keyfile: str | None = None
+    ssl_certfile: str | None = None
+    ssl_keyfile_password: str | None = None
+    ssl_ca_certs: str | None = None
+
+
+@dataclass(kw_only=True)
+class gRPCOptionsSchema(Checked):
+    """`grpc_options` of a file."""
+
+    port: int = 9000
+    grpc_servicer_functions: list[Any] = field(default_factory=list)
+    request_timeout_s: float | None = None
+    enable_reflection: bool = True
+
+
+@dataclass(kw_only=True)
+class DeploymentSchema(Checked):
+    """A deployment of a file: options that take the place of those in the code."""
+
+    name: str
+    num_replicas: Any = DEFAULT.VALUE
+    max_ongoing_requests: Any = DEFAULT.VALUE
+    max_queued_requests: Any = DEFAULT.VALUE
+    backpressure_config: Any = DEFAULT.VALUE
+    user_config: Any = DEFAULT.VALUE
+    autoscaling_config: Any = DEFAULT.VALUE
+    graceful_shutdown_wait_loop_s: Any = DEFAULT.VALUE
+    graceful_shutdown_timeout_s: Any = DEFAULT.VALUE
+    health_check_period_s: Any = DEFAULT.VALUE
+    health_check_timeout_s: Any = DEFAULT.VALUE
+    ray_actor_options: Any = DEFAULT.VALUE
+    placement_group_bundles: Any = DEFAULT.VALUE
+    placement_group_strategy: Any = DEFAULT.VALUE
+    placement_group_bundle_label_selector: Any = DEFAULT.VALUE
+    max_replicas_per_node: Any = DEFAULT.VALUE
+    logging_config: Any = DEFAULT.VALUE
+    request_router_config: Any = DEFAULT.VALUE
+    gang_scheduling_config: Any = DEFAULT.VALUE
+    deployment_actors: Any = DEFAULT.VALUE
+    rolling_update_percentage: Any = DEFAULT.VALUE
+    max_surge_percent: Any = DEFAULT.VALUE
+
+    def check(self) -> None:
+        """Both ways of saying a number cannot be given."""
+        if isinstance(self.num_replicas, int) and self.autoscaling_config not in (None, DEFAULT.VALUE):
+            raise ValueError(
+                f"deployment {self.name!r} has num_replicas and autoscaling_config; give one, or num_replicas: auto"
+            )
+
+    def given(self) -> dict[str, Any]:
+        """The options that were said."""
+        names = (*CONFIG_OPTIONS, *ACTOR_OPTIONS)
+        said = {name: getattr(self, name) for name in names if name in self.__dataclass_fields__}
+        return {name: value for name, value in said.items() if value is not DEFAULT.VALUE}
+
+
+@dataclass(kw_only=True)
+class ServeApplicationSchema(Checked):
+    """An application of a file."""
+
+    name: str = "default"
+    route_prefix: str | None = "/"
+    import_path: str
+    runtime_env: dict[str, Any] = field(default_factory=dict)
+    host: str = "0.0.0.0"
+    port: int = 8000
+    deployments: list[DeploymentSchema] = field(default_factory=list)
+    autoscaling_policy: dict[str, Any] | None = None
+    args: dict[str, Any] = field(default_factory=dict)
+    logging_config: LoggingConfig | None = None
+    external_scaler_enabled: bool = False
+
+    def check(self) -> None:
+        """A path that can be imported, a prefix that can be matched, deployments that differ."""
+        checked_prefix(self.route_prefix)
+        if ":" not in self.import_path and "." not in self.import_path:
+            raise ValueError(
+                f"import_path {self.import_path!r} names no object; write it as 'module:name', such as 'my_program:app'"
+            )
+        _differ("deployment names", [each.name for each in self.deployments])
+
+
+@dataclass(kw_only=True)
+class ServeDeploySchema(Checked):
+    """A whole file."""
+
+    proxy_location: ProxyLocation = ProxyLocation.EveryNode
+    http_options: HTTPOptionsSchema = field(default_factory=HTTPOptionsSchema)
+    grpc_options: gRPCOptionsSchema = field(default_factory=gRPCOptionsSchema)
+    controller_options: ControllerOptions | None = None
+    logging_config: LoggingConfig | None = None
+    tracing_config: TracingConfig | None = None
+    applications: list[ServeApplicationSchema]
+    target_capacity: float | None = None
+
+    def check(self) -> None:
+        """Names and routes differ, and a capacity is a percentage."""
+        _differ("application names", [each.name for each in self.applications])
+        routes = [each.route_prefix for each in self.applications if each.route_prefix is not None]
+        _differ("route prefixes", routes)
+        not_negative("ServeDeploySchema", target_capacity=self.target_capacity)
+        if self.target_capacity is not None and self.target_capacity > 100:
+            raise ValueError(f"target_capacity is a percentage up to 100, not {self.target_capacity}")
+
+
+def _differ(what: str, names: list[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(
+            f"{what} differ from each other; given more than once: {', '.join(map(repr, twice))}"
+        )
