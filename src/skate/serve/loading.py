@@ -63,7 +63,8 @@ def _typed(function: Any, args: dict[str, Any]) -> Any:
     parameters = list(inspect.signature(function).parameters.values())
     if len(parameters) != 1:
         raise TypeError(
-            f"a function that builds an application takes one argument, a dict; {function.__name__} takes {len(parameters)}"
+            f"a function that builds an application takes one argument, a dict; {function.__name__} takes "
+            f"{len(parameters)}"
         )
     kind = typing.get_type_hints(function).get(parameters[0].name)
     if hasattr(kind, "model_validate"):

@@ -1,0 +1,115 @@
+"""Updates, deaths and restarts while requests keep coming."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import skate
+from serve.load import Load
+from skate import serve
+from skate.serve.identity import CONTROLLER_NAME, NAMESPACE
+
+
+def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = 30) -> Any:
+    deadline = time.monotonic() + timeout_s
+    pause = threading.Event()
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"waited {timeout_s} s for {what}; last: {value!r}"
+        pause.wait(0.005)
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        number = sock.getsockname()[1]
+    skate.init(num_cpus=8, log_to_driver=False, preload=["skate.serve.replica.preload"])
+    serve.start(http_options={"port": number})
+    yield number
+    serve.shutdown()
+    skate.shutdown()
+
+
+def version(word: str, **options: Any) -> Any:
+    @serve.deployment(name="Versioned", ray_actor_options={"num_cpus": 0.1}, max_ongoing_requests=20, **options)
+    class Versioned:
+        async def __call__(self, request: Any = None) -> str:
+            return word
+
+        async def pid(self) -> int:
+            return os.getpid()
+
+    return Versioned.bind()
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_a_rolling_update_fails_no_request(port: int, replicas: int) -> None:
+    serve.run(version("v1", num_replicas=replicas))
+    with Load(port) as load:
+        wait_for(lambda: load.good() > 100, "the first answers")
+        for number in (2, 3):
+            serve.run(version(f"v{number}", num_replicas=replicas))
+            wait_for(lambda word=f"200 v{number}": load.answers[word] > 50, "answers of the new version")
+    assert not load.lost(), load.answers
+    serve.delete("default")
+
+
+def test_fewer_replicas_fail_no_request(port: int) -> None:
+    serve.run(version("v", num_replicas=4))
+    with Load(port) as load:
+        for count in (1, 3, 2):
+            serve.run(version("v", num_replicas=count))
+            before = load.good()
+            wait_for(lambda before=before: load.good() > before + 100, "more answers")
+    assert not load.lost(), load.answers
+    serve.delete("default")
+
+
+def test_a_killed_replica_takes_no_request_along_but_its_own(port: int) -> None:
+    handle = serve.run(version("v", num_replicas=2))
+    with Load(port, threads=8) as load:
+        wait_for(lambda: load.good() > 100, "the first answers")
+        os.kill(handle.pid.remote().result(), signal.SIGKILL)
+        before = load.good()
+        wait_for(lambda: load.good() > before + 200, "answers after the kill")
+    # Each connection of the dead process loses the one request that it had under way, at most.
+    assert sum(load.lost().values()) <= 8, load.answers
+    wait_for(
+        lambda: serve.status().applications["default"].deployments["Versioned"].replica_states == {"RUNNING": 2},
+        "the replica to be replaced",
+    )
+    serve.delete("default")
+
+
+def test_a_killed_controller_is_not_noticed_by_requests(port: int) -> None:
+    handle = serve.run(version("v", num_replicas=2))
+    pids = {handle.pid.remote().result() for _ in range(30)}
+    with Load(port) as load:
+        wait_for(lambda: load.good() > 100, "the first answers")
+        controller = skate.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
+        old = skate.get(controller.ping.remote())
+        os.kill(old, signal.SIGKILL)
+        new = wait_for(lambda: skate.get(controller.ping.remote()), "the controller to start again")
+        assert new != old
+        before = load.good()
+        wait_for(lambda: load.good() > before + 100, "more answers")
+        status = wait_for(
+            lambda: serve.status().applications.get("default"), "the controller to know the application"
+        )
+    assert not load.lost(), load.answers
+    wait_for(lambda: serve.status().applications["default"].status == "RUNNING", "the application to be checked")
+    assert status.deployments["Versioned"].replica_states
+    assert {handle.pid.remote().result() for _ in range(30)} == pids
+    # And it works on: an update, more replicas, another application beside it.
+    assert serve.run(version("after", num_replicas=1)).remote().result() == "after"
+    serve.delete("default")
