@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import skate
 from serve.load import Load
+
+import skate
 from skate import serve
 from skate.serve.identity import CONTROLLER_NAME, NAMESPACE
 
@@ -41,7 +42,9 @@ def port() -> Iterator[int]:
 
 
 def version(word: str, **options: Any) -> Any:
-    @serve.deployment(name="Versioned", ray_actor_options={"num_cpus": 0.1}, max_ongoing_requests=20, **options)
+    @serve.deployment(
+        name="Versioned", ray_actor_options={"num_cpus": 0.1}, max_ongoing_requests=20, **options
+    )
     class Versioned:
         async def __call__(self, request: Any = None) -> str:
             return word
@@ -85,7 +88,9 @@ def test_a_killed_replica_takes_no_request_along_but_its_own(port: int) -> None:
     # Each connection of the dead process loses the one request that it had under way, at most.
     assert sum(load.lost().values()) <= 8, load.answers
     wait_for(
-        lambda: serve.status().applications["default"].deployments["Versioned"].replica_states == {"RUNNING": 2},
+        lambda: (
+            serve.status().applications["default"].deployments["Versioned"].replica_states == {"RUNNING": 2}
+        ),
         "the replica to be replaced",
     )
     serve.delete("default")
@@ -107,7 +112,9 @@ def test_a_killed_controller_is_not_noticed_by_requests(port: int) -> None:
             lambda: serve.status().applications.get("default"), "the controller to know the application"
         )
     assert not load.lost(), load.answers
-    wait_for(lambda: serve.status().applications["default"].status == "RUNNING", "the application to be checked")
+    wait_for(
+        lambda: serve.status().applications["default"].status == "RUNNING", "the application to be checked"
+    )
     assert status.deployments["Versioned"].replica_states
     assert {handle.pid.remote().result() for _ in range(30)} == pids
     # And it works on: an update, more replicas, another application beside it.

@@ -66,7 +66,7 @@ def _typed(function: Any, args: dict[str, Any]) -> Any:
             f"a function that builds an application takes one argument, a dict; {function.__name__} takes "
             f"{len(parameters)}"
         )
-    kind = typing.get_type_hints(function).get(parameters[0].name)
+    kind: Any = typing.get_type_hints(function).get(parameters[0].name)
     if hasattr(kind, "model_validate"):
         return kind.model_validate(args)
     return args

@@ -114,14 +114,14 @@ def test_run_again_replaces_the_code(deploy: Callable[..., Any]) -> None:
 
 def test_run_again_unchanged_keeps_the_replica(deploy: Callable[..., Any]) -> None:
     app = Joined.bind(Word.bind("same"))
-    pid = deploy(Word.options(version="1").bind("same"), "same").pid.remote().result()
-    assert deploy(Word.options(version="1").bind("same"), "same").pid.remote().result() == pid
+    pid = deploy(Word.bind("same"), "same").pid.remote().result()
+    assert deploy(Word.bind("same"), "same").pid.remote().result() == pid
     del app
 
 
 def test_more_replicas_keep_those_there_are(deploy: Callable[..., Any]) -> None:
-    pid = deploy(Word.options(version="1").bind("w"), "more").pid.remote().result()
-    handle = deploy(Word.options(version="1", num_replicas=2).bind("w"), "more")
+    pid = deploy(Word.bind("w"), "more").pid.remote().result()
+    handle = deploy(Word.options(num_replicas=2).bind("w"), "more")
     pids = {each.result() for each in [handle.pid.remote() for _ in range(50)]}
     assert pid in pids and len(pids) == 2
 
@@ -148,9 +148,9 @@ def test_user_config_comes_before_the_first_request(deploy: Callable[..., Any]) 
 
 
 def test_user_config_changes_in_place(deploy: Callable[..., Any]) -> None:
-    handle = deploy(Configured.options(version="1", user_config={"value": "one"}).bind(), "config")
+    handle = deploy(Configured.options(user_config={"value": "one"}).bind(), "config")
     pid = handle.pid.remote().result()
-    handle = deploy(Configured.options(version="1", user_config={"value": "two"}).bind(), "config")
+    handle = deploy(Configured.options(user_config={"value": "two"}).bind(), "config")
     assert handle.remote().result() == "two"
     assert handle.pid.remote().result() == pid
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import skate
 from skate.serve import api, loading
+from skate.serve.graph import build
 from skate.serve.routing import watch
 from skate.serve.schema.deploy import ServeDeploySchema
 
@@ -52,9 +53,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--name", default="default")
     run.add_argument("--host", default=None)
     run.add_argument("--port", type=int, default=None)
-    build = verb("build", _build, "write a config file for applications")
-    build.add_argument("targets", nargs="+", metavar="module:app")
-    build.add_argument("-o", "--output-path", default=None)
+    building = verb("build", _build, "write a config file for applications")
+    building.add_argument("targets", nargs="+", metavar="module:app")
+    building.add_argument("-o", "--output-path", default=None)
     deploy = verb("deploy", _deploy, "have a running node serve a config file")
     deploy.add_argument("config")
     status = verb("status", _status, "how applications are")
@@ -134,7 +135,7 @@ def _build(parsed: argparse.Namespace) -> int:
         name = f"app{at + 1}"
         app = loading.application(target)
         prefix = "/" if len(parsed.targets) == 1 else f"/{name}"
-        made = loading.build(app, name, prefix)
+        made = build(app, name, prefix)
         deployments = []
         for part in made.parts:
             said = part.config.model_dump(exclude_unset=True)

@@ -1,0 +1,1 @@
+"""Serve: beside Ray Serve and beside bare uvicorn."""
