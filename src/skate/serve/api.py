@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 import warnings
 from collections.abc import Sequence
@@ -228,6 +229,9 @@ def _not_running(what: str) -> str:
 
 def shutdown() -> None:
     """End all applications and Serve itself. Harmless if it does not run."""
+    local = sys.modules.get("skate.serve.local_testing")
+    if local is not None:
+        local.end_all()
     if not skate.is_initialized():
         return
     try:

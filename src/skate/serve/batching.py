@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skate.serve import context
+from skate.serve.exceptions import RayServeException
 
 
 class _Waiting:
@@ -149,7 +150,7 @@ def _check_length(values: Any, count: int, function: Any) -> None:
             f"{function.__name__} got a batch and returned a {type(values).__name__}; it returns a list"
         )
     if len(values) != count:
-        raise RuntimeError(
+        raise RayServeException(
             f"{function.__name__} got a batch of {count} and returned {len(values)} results; it returns one for each"
         )
 

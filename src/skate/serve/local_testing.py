@@ -18,7 +18,13 @@ class _Loop:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-        threading.Thread(target=self.loop.run_forever, name="skate-serve-local", daemon=True).start()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="skate-serve-local", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
 
     def call(self, coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
@@ -95,10 +101,20 @@ class LocalHandle(DeploymentHandle):
         return Values()
 
 
+_loops: list[_Loop] = []
+
+
+def end_all() -> None:
+    """End what was run here."""
+    while _loops:
+        _loops.pop().end()
+
+
 def run_locally(app: Application, name: str) -> DeploymentHandle:
     """Make all deployments of an application in this process; a handle to its ingress. Raises as `serve.run` does."""
     build(app, name, "/")
     loop = _Loop()
+    _loops.append(loop)
     made: dict[int, LocalHandle] = {}
 
     def handle_of(each: Any) -> Any:

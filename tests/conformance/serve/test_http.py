@@ -114,9 +114,14 @@ def test_dict(ask: Ask) -> None:
     assert got.headers["content-type"].startswith("application/json")
 
 
-@pytest.mark.parametrize(("what", "value"), [("list", [1, 2]), ("none", None), ("number", 42)])
+@pytest.mark.parametrize(("what", "value"), [("list", [1, 2]), ("number", 42)])
 def test_json_values(ask: Ask, what: str, value: Any) -> None:
     assert ask(what).json() == value
+
+
+def test_nothing_is_an_empty_body(ask: Ask) -> None:
+    got = ask("none")
+    assert (got.status_code, got.content) == (200, b"")
 
 
 def test_bytes(ask: Ask) -> None:

@@ -40,7 +40,6 @@ def test_defaults(name: str, value: Any) -> None:
         ("max_ongoing_requests", 17),
         ("max_queued_requests", 4),
         ("user_config", {"a": 1}),
-        ("version", "v2"),
     ],
 )
 def test_options_change_it(option: str, value: Any) -> None:
@@ -159,6 +158,12 @@ def test_http_defaults(field: str, value: Any) -> None:
     assert getattr(HTTPOptions(), field) == value
 
 
+@pytest.mark.chosen_difference("a version that the user gives still counts", id="D-serve-version")
+def test_version() -> None:
+    assert Some.options(version="v2").version == "v2"
+
+
+@pytest.mark.chosen_difference("refused where it is written", id="D-serve-tls")
 def test_key_without_certificate() -> None:
     with pytest.raises(ValueError):
         HTTPOptions(ssl_keyfile="/key")

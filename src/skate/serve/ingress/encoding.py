@@ -21,6 +21,8 @@ _encoder = json.JSONEncoder(
 
 def encoded(value: Any) -> tuple[bytes, bytes]:
     """Content type and body: text for str, bytes as they are, JSON for all else. Raises TypeError for what has no JSON."""
+    if value is None:
+        return JSON, b""
     kind = type(value)
     if kind is str:
         return TEXT, value.encode()

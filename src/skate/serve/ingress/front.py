@@ -15,6 +15,8 @@ class Elsewhere:
     """The connection belongs to these processes, the best one first."""
 
     mailboxes: tuple[bytes, ...]
+    #: It cannot be served here at all.
+    foreign: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class Front:
             # This one is full: another one is better only if it has room now.
             free = [place for place in others if self._load(place) < line.max_ongoing]
             return Elsewhere(self._ordered(free)) if free else HERE
-        return Elsewhere(self._ordered(others))
+        return Elsewhere(self._ordered(others), foreign=not mine)
 
     def _nobody(self, key: Key, route: Route, line: Line) -> Decision:
         if line.failed:

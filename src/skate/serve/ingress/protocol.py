@@ -16,6 +16,9 @@ from skate.serve.ingress.front import HERE, Elsewhere, Later, Refused
 
 #: A request line may be so long before it is somebody's attack.
 _LINE_BYTES_MAX = 64 * 1024
+#: A connection that nobody takes is offered again, for two seconds in all.
+_RETRY_SECONDS, _TRIES_MAX = 0.005, 400
+_RETRY = ("", "")
 
 
 def _between_h11(protocol: Any) -> bool:
@@ -48,6 +51,7 @@ class ServingProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type, unuse
         self._serving = serving
         self._head = b""
         self._waits_for: Any = None
+        self._tries = 0
         #: The line read before a hand-over, of a connection whose other end was TLS.
         self.known: dict[str, Any] = {}
 
@@ -101,7 +105,12 @@ class ServingProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type, unuse
     def _dispose(self, decision: Any, data: bytes) -> bool:
         """Do what was decided; False if the request is served here after all."""
         if isinstance(decision, Elsewhere):
-            return self._hand_over(decision.mailboxes, data)
+            if self._hand_over(decision.mailboxes, data):
+                return True
+            if not decision.foreign:
+                return False
+            self._try_later(data)
+            return True
         if isinstance(decision, Refused):
             self._refuse(decision)
             return True
@@ -111,6 +120,20 @@ class ServingProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type, unuse
         self._unset_keepalive_if_required()
         self._serving.hold(self, decision.key)
         return True
+
+    def _try_later(self, data: bytes) -> None:
+        """Another process that is to have the connection takes none just now: it is busy, or has just ended."""
+        self._head = data
+        self._waits_for = _RETRY
+        self._tries += 1
+        if self._tries > _TRIES_MAX:
+            self.give_up(503, "the replicas of the application do not answer")
+        else:
+            self.loop.call_later(_RETRY_SECONDS, self._again)
+
+    def _again(self) -> None:
+        if self._waits_for is _RETRY:
+            self.decide_again()
 
     def decide_again(self) -> None:
         """Something has changed for a connection that waits, or that idles in a process which leaves."""

@@ -239,10 +239,11 @@ async def open_ingress(replica: Any, http: Any) -> Serving:
     watching = watch.current()
     front = Front((order.app, order.name), order.replica, watching.node)
     app = Ingress(replica, front, http["options"])
-    front.full = lambda: replica.gate.full
     await app.begin()
     serving = Serving(http["options"], front, app, replica.board, Demand(watching))
     serving.docs_path = app.docs_path
+    # Requests that were read just now have tasks, but have not come to the gate yet.
+    front.full = lambda: replica.gate.full or len(serving.state.tasks) >= replica.gate.limit
     sock = await fetch_from_any(http["keepers"])
     if sock is None:
         options = http["options"]
