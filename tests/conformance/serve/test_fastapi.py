@@ -1,7 +1,6 @@
 """`@serve.ingress`: FastAPI applications whose routes are methods, and WebSockets."""
 
-from __future__ import annotations
-
+# No annotations as text here: FastAPI reads them, and Ray loses the module that they would be looked up in.
 import asyncio
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +11,9 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Response, UploadFile
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 from ray import serve
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 
 LIGHT: dict[str, Any] = {"ray_actor_options": {"num_cpus": 0}}
 
@@ -26,6 +28,10 @@ def make() -> Any:
 
     def common(limit: int = 10) -> int:
         return limit
+
+    @app.get("/plain-function")
+    async def plain_function() -> str:
+        return "no self"
 
     @serve.deployment(max_ongoing_requests=50, **LIGHT)
     @serve.ingress(app)
@@ -90,10 +96,6 @@ def make() -> Any:
 
         async def direct(self, x: int) -> int:
             return x * 2
-
-    @app.get("/plain-function")
-    async def plain_function() -> str:
-        return "no self"
 
     return Web
 
@@ -208,6 +210,20 @@ def test_ingress_needs_a_class() -> None:
         def function() -> None: ...
 
 
+def test_a_starlette_application(deploy: Any, http: httpx.Client) -> None:
+    async def hello(request: Any) -> Any:
+        return PlainTextResponse("starlette")
+
+    @serve.deployment(**LIGHT)
+    @serve.ingress(Starlette(routes=[Route("/hello", hello)]))
+    class Small:
+        pass
+
+    deploy(Small.bind(), "starlette")
+    assert http.get("/starlette/hello").text == "starlette"
+
+
+@pytest.mark.chosen_difference("a bare function of ASGI is an application too", id="D-serve-asgi-function")
 def test_any_asgi_application(deploy: Any, http: httpx.Client) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
