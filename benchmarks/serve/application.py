@@ -51,16 +51,8 @@ def measured(call: Any, seconds: float = 1.0) -> float:
     return count / (time.perf_counter() - began)
 
 
-def served() -> None:
-    began = time.perf_counter()
-    if TARGET == "ray":
-        import ray
-        from ray import serve
-    else:
-        import skate as ray
-        from skate import serve
-    imported = time.perf_counter()
-
+def deployments(serve: Any) -> tuple[Any, Any]:
+    """The two that are measured."""
     light: dict[str, Any] = {"ray_actor_options": {"num_cpus": 0}, "max_ongoing_requests": 1000}
 
     @serve.deployment(**light)
@@ -100,6 +92,20 @@ def served() -> None:
                 return StreamingResponse(parts(), media_type="text/plain")
             return "hello"
 
+    return Front, Inner
+
+
+def served() -> None:
+    began = time.perf_counter()
+    if TARGET == "ray":
+        import ray
+        from ray import serve
+    else:
+        import skate as ray
+        from skate import serve
+    imported = time.perf_counter()
+
+    Front, Inner = deployments(serve)
     if TARGET == "ray":
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, address="local")
         serve.start(http_options={"port": PORT})

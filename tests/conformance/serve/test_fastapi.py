@@ -23,86 +23,86 @@ class Item(BaseModel):
     count: int = 1
 
 
-def make() -> Any:
-    app = FastAPI()
+app = FastAPI()
 
-    def common(limit: int = 10) -> int:
+
+def common(limit: int = 10) -> int:
+    return limit
+
+
+@app.get("/plain-function")
+async def plain_function() -> str:
+    return "no self"
+
+
+@serve.deployment(max_ongoing_requests=50, **LIGHT)
+@serve.ingress(app)
+class Web:
+    def __init__(self, word: str) -> None:
+        self.word = word
+        self.calls = 0
+
+    @app.get("/")
+    def root(self) -> str:
+        return self.word
+
+    @app.get("/items/{number}")
+    async def item(self, number: int, q: str = Query(default="none")) -> dict[str, Any]:
+        return {"number": number, "q": q, "word": self.word}
+
+    @app.post("/items", status_code=201)
+    async def add(self, item: Item) -> Item:
+        return Item(name=item.name + "!", count=item.count + 1)
+
+    @app.get("/limit")
+    async def limit(self, limit: int = Depends(common)) -> int:
         return limit
 
-    @app.get("/plain-function")
-    async def plain_function() -> str:
-        return "no self"
+    @app.get("/missing")
+    async def missing(self) -> None:
+        raise HTTPException(404, "not here")
 
-    @serve.deployment(max_ongoing_requests=50, **LIGHT)
-    @serve.ingress(app)
-    class Web:
-        def __init__(self, word: str) -> None:
-            self.word = word
-            self.calls = 0
+    @app.get("/fails")
+    async def fails(self) -> None:
+        raise RuntimeError("secret")
 
-        @app.get("/")
-        def root(self) -> str:
-            return self.word
+    @app.get("/header")
+    async def header(self, response: Response) -> str:
+        response.headers["x-own"] = "own"
+        return "ok"
 
-        @app.get("/items/{number}")
-        async def item(self, number: int, q: str = Query(default="none")) -> dict[str, Any]:
-            return {"number": number, "q": q, "word": self.word}
+    @app.post("/upload")
+    async def upload(self, file: UploadFile) -> dict[str, Any]:
+        return {"name": file.filename, "size": len(await file.read())}
 
-        @app.post("/items", status_code=201)
-        async def add(self, item: Item) -> Item:
-            return Item(name=item.name + "!", count=item.count + 1)
+    @app.get("/stream")
+    async def stream(self) -> StreamingResponse:
+        async def parts() -> Any:
+            for i in range(20):
+                yield f"{self.word}{i}\n"
 
-        @app.get("/limit")
-        async def limit(self, limit: int = Depends(common)) -> int:
-            return limit
+        return StreamingResponse(parts(), media_type="text/plain")
 
-        @app.get("/missing")
-        async def missing(self) -> None:
-            raise HTTPException(404, "not here")
+    @app.websocket("/socket")
+    async def socket(self, socket: WebSocket) -> None:
+        await socket.accept()
+        text = await socket.receive_text()
+        await socket.send_text(f"{self.word}:{text}")
+        await socket.send_bytes(b"\x01\x02")
+        await socket.close()
 
-        @app.get("/fails")
-        async def fails(self) -> None:
-            raise RuntimeError("secret")
+    @app.get("/count")
+    async def count(self) -> int:
+        self.calls += 1
+        return self.calls
 
-        @app.get("/header")
-        async def header(self, response: Response) -> str:
-            response.headers["x-own"] = "own"
-            return "ok"
-
-        @app.post("/upload")
-        async def upload(self, file: UploadFile) -> dict[str, Any]:
-            return {"name": file.filename, "size": len(await file.read())}
-
-        @app.get("/stream")
-        async def stream(self) -> StreamingResponse:
-            async def parts() -> Any:
-                for i in range(20):
-                    yield f"{self.word}{i}\n"
-
-            return StreamingResponse(parts(), media_type="text/plain")
-
-        @app.websocket("/socket")
-        async def socket(self, socket: WebSocket) -> None:
-            await socket.accept()
-            text = await socket.receive_text()
-            await socket.send_text(f"{self.word}:{text}")
-            await socket.send_bytes(b"\x01\x02")
-            await socket.close()
-
-        @app.get("/count")
-        async def count(self) -> int:
-            self.calls += 1
-            return self.calls
-
-        async def direct(self, x: int) -> int:
-            return x * 2
-
-    return Web
+    async def direct(self, x: int) -> int:
+        return x * 2
 
 
 @pytest.fixture(scope="module")
 def web(server: str) -> Iterator[Any]:
-    handle = serve.run(make().bind("word"), name="web", route_prefix="/web")
+    handle = serve.run(Web.bind("word"), name="web", route_prefix="/web")
     yield handle
     serve.delete("web")
 
