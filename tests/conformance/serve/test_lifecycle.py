@@ -112,6 +112,7 @@ def test_run_again_replaces_the_code(deploy: Callable[..., Any]) -> None:
     assert deploy(Word.bind("new"), "again").remote().result() == "new"
 
 
+@pytest.mark.chosen_difference("what is the same stays, also from Python", id="D-serve-unchanged")
 def test_run_again_unchanged_keeps_the_replica(deploy: Callable[..., Any]) -> None:
     app = Joined.bind(Word.bind("same"))
     pid = deploy(Word.bind("same"), "same").pid.remote().result()
@@ -119,6 +120,7 @@ def test_run_again_unchanged_keeps_the_replica(deploy: Callable[..., Any]) -> No
     del app
 
 
+@pytest.mark.chosen_difference("what is the same stays, also from Python", id="D-serve-unchanged")
 def test_more_replicas_keep_those_there_are(deploy: Callable[..., Any]) -> None:
     pid = deploy(Word.bind("w"), "more").pid.remote().result()
     handle = deploy(Word.options(num_replicas=2).bind("w"), "more")
@@ -147,6 +149,7 @@ def test_user_config_comes_before_the_first_request(deploy: Callable[..., Any]) 
     assert deploy(Configured.options(user_config={"value": "one"}).bind()).remote().result() == "one"
 
 
+@pytest.mark.chosen_difference("what is the same stays, also from Python", id="D-serve-unchanged")
 def test_user_config_changes_in_place(deploy: Callable[..., Any]) -> None:
     handle = deploy(Configured.options(user_config={"value": "one"}).bind(), "config")
     pid = handle.pid.remote().result()

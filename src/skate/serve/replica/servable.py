@@ -18,7 +18,7 @@ _END = object()
 class Method:
     """A method of the user's object, and how it is run."""
 
-    __slots__ = ("call", "is_async", "is_generator", "name", "takes_request")
+    __slots__ = ("call", "is_async", "is_generator", "name", "takes_context", "takes_request")
 
     def __init__(self, call: Callable[..., Any], name: str) -> None:
         self.call = call
@@ -31,9 +31,12 @@ class Method:
         self.is_generator = inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain)
         self.is_async = inspect.iscoroutinefunction(plain) or inspect.isasyncgenfunction(plain)
         try:
-            self.takes_request = bool(inspect.signature(call).parameters)
+            parameters = inspect.signature(call).parameters
+            self.takes_request = bool(parameters)
+            self.takes_context = "grpc_context" in parameters
         except (TypeError, ValueError):  # a function of C without a signature
             self.takes_request = True
+            self.takes_context = False
 
 
 class Servable:

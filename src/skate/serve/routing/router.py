@@ -119,7 +119,11 @@ class Router:
         elif self.waiting:
             target = None
         else:
-            target = self._choose(call, line)
+            try:
+                target = self._choose(call, line)
+            except Exception as error:  # a router of the user's may raise anything; its caller is told
+                call.settle(None, error)
+                return
         if target is not None:
             self._send(target, call)
             return
@@ -160,7 +164,15 @@ class Router:
                 if not self.waiting or line is None:
                     return
                 call = self.waiting[0]
-                target = self._choose(call, line)
+                wrong = target = None
+                try:
+                    target = self._choose(call, line)
+                except Exception as error:  # as above
+                    wrong = error
+                if wrong is not None:
+                    self.waiting.popleft()
+                    call.settle(None, wrong)
+                    continue
                 if target is None:
                     return
                 self.waiting.popleft()

@@ -1,0 +1,103 @@
+"""Routers of one's own: a class that ranks the replicas a request may go to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from skate.serve.identity import DeploymentID, ReplicaID
+
+
+@dataclass(frozen=True)
+class RunningReplica:
+    """A replica that takes requests."""
+
+    replica_id: ReplicaID
+    #: Requests that it has now, in work or waiting.
+    queue_len: int = 0
+    max_ongoing_requests: int = 0
+    multiplexed_model_ids: frozenset[str] = frozenset()
+    #: What `record_routing_stats` of its object returned last.
+    routing_stats: dict[str, Any] = field(default_factory=dict, compare=False)
+    node_id: str = ""
+
+    def __hash__(self) -> int:
+        return hash(self.replica_id)
+
+
+@dataclass(frozen=True)
+class RequestMetadata:
+    """What is known of a request."""
+
+    request_id: str
+    call_method: str
+    route: str
+    app_name: str
+    multiplexed_model_id: str
+    session_id: str
+    is_streaming: bool = False
+
+
+@dataclass(frozen=True)
+class PendingRequest:
+    """A request that is to go to a replica."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    metadata: RequestMetadata
+
+
+class RequestRouter:
+    """Base of routers: subclasses rank the candidates, and may be told which replica was chosen."""
+
+    def __init__(self, deployment_id: DeploymentID) -> None:
+        self.deployment_id = deployment_id
+
+    def initialize_state(self, **kwargs: Any) -> None:
+        """Called once, with `request_router_kwargs`."""
+
+    async def choose_replicas(
+        self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
+    ) -> list[list[RunningReplica]]:
+        """Groups of replicas, the best group first; within a group the one with the shortest queue is taken.
+
+        It runs where the request is made and may not wait for anything.
+        """
+        raise NotImplementedError
+
+    def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any) -> None:
+        """A request went to a replica."""
+
+    def update_replicas(self, replicas: list[RunningReplica]) -> None:
+        """The replicas there are now."""
+
+
+class MultiplexMixin:
+    """Prefers replicas that hold the model of the request."""
+
+    def apply_multiplex_routing(
+        self,
+        pending_request: PendingRequest | None = None,
+        candidate_replicas: list[RunningReplica] | None = None,
+    ) -> list[RunningReplica]:
+        """Those of the candidates that hold it, or all."""
+        candidates = candidate_replicas or []
+        model = "" if pending_request is None else pending_request.metadata.multiplexed_model_id
+        holding = [each for each in candidates if model and model in each.multiplexed_model_ids]
+        return holding or candidates
+
+
+class FIFOMixin:
+    """Requests go out in the order they came, which they do anyway."""
+
+
+class LocalityMixin:
+    """Prefers replicas of the same node; all of them are."""
+
+    def apply_locality_routing(
+        self,
+        pending_request: PendingRequest | None = None,
+        candidate_replicas: list[RunningReplica] | None = None,
+    ) -> list[RunningReplica]:
+        """All candidates."""
+        return candidate_replicas or []
