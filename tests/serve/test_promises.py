@@ -315,6 +315,21 @@ def test_https_for_two_applications(port: int, tmp_path: Path) -> None:
     client.close()
 
 
+def test_metrics_that_prometheus_reads(port: int) -> None:
+    parser = pytest.importorskip("prometheus_client.parser")
+
+    serve.run(Hello.options(num_replicas=2).bind(), port=port)
+    for _ in range(5):
+        get(port)
+    families = {each.name: each for each in parser.text_string_to_metric_families(get(port, "/-/metrics")[1])}
+    requests = families["ray_serve_num_http_requests"].samples
+    assert sum(each.value for each in requests) == 5
+    assert {each.labels["status_code"] for each in requests} == {"200"}
+    latency = families["ray_serve_http_request_latency_ms"].samples
+    assert sum(each.value for each in latency if each.name.endswith("_count")) == 5
+    assert len(families["ray_serve_deployment_replica_healthy"].samples) == 2
+
+
 def test_importing_serve_loads_no_web_framework() -> None:
     program = "import sys, skate.serve; print([m for m in ('fastapi', 'uvicorn', 'starlette', 'grpc') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import skate
 from skate.serve.config.http import HTTPOptions
-from skate.serve.controller import scaling, telling
+from skate.serve.controller import exposition, scaling, telling
 from skate.serve.controller.doing import Hands
 from skate.serve.controller.feasible import why_not
 from skate.serve.controller.machine import Machine
@@ -379,6 +379,11 @@ class Controller:
         await self._waking()
         record = self.machine.apps.get(app)
         return None if record is None or record.deleting else record.ingress
+
+    async def metrics(self) -> str:
+        """Counts, latencies, load and replicas as Prometheus reads them."""
+        await self._waking()
+        return await exposition.page(self)
 
     async def ping(self) -> int:
         """Its process."""

@@ -21,6 +21,7 @@ from skate.serve.ingress.lifespan import Lifespan
 from skate.serve.logs import LOGGER
 from skate.serve.replica.actor import cancel_children
 from skate.serve.replica.servable import Method
+from skate.serve.routing import watch
 
 MODEL_HEADER = b"serve_multiplexed_model_id"
 SESSION_HEADER = b"x-session-id"
@@ -43,7 +44,7 @@ class Ingress:
         self.docs_path: str | None = None
         self._lifespan: Lifespan | None = None
         self._method: Method | None = None
-        self._metrics = metrics_http.Requests(self.order.app, self.order.name)
+        self.requests = metrics_http.Requests(self.order.app, self.order.name)
 
     async def begin(self) -> None:
         """Find out what the user's code is, and start it up if it is an ASGI application."""
@@ -137,7 +138,7 @@ class Ingress:
                 timer.cancel()
             if around.children:
                 cancel_children(around.children)
-            self._metrics.done(scope, prefix, status, now - started)
+            self.requests.done(scope, prefix, status, now - started)
             if self.access_log:
                 what = scope.get("method", "WS")
                 self.logger.info("%s %s %s %.1fms", what, scope["path"], status, (now - started) * 1e3)
@@ -245,6 +246,13 @@ async def system_path(table: Any, path: str, send: Any) -> None:
     """The paths that are Serve's own."""
     if path == "/-/healthz":
         await _simple(send, 200, "success")
+    elif path == "/-/metrics":
+        try:
+            text = await watch.current().controller.metrics.remote()
+        except Exception:  # the controller is being started again, or this is its own server
+            await _simple(send, 503, "the controller does not answer just now", [(b"retry-after", b"1")])
+        else:
+            await _simple(send, 200, text)
     elif path == "/-/routes":
         body = json.dumps(
             {route.prefix: route.app for route in sorted(table.routes, key=lambda each: each.prefix)}
@@ -258,7 +266,7 @@ async def system_path(table: Any, path: str, send: Any) -> None:
         )
         await send({"type": "http.response.body", "body": body.encode()})
     else:
-        await _simple(send, 404, f"Serve has no path {path!r}; it has /-/healthz and /-/routes")
+        await _simple(send, 404, f"Serve has no path {path!r}; it has /-/healthz, /-/routes and /-/metrics")
 
 
 async def _not_ours(scope: Any, send: Any, route: Any, path: str) -> None:

@@ -14,7 +14,7 @@ from skate.serve import context
 from skate.serve.identity import DeploymentID, ReplicaID
 from skate.serve.replica.gate import Gate
 from skate.serve.replica.servable import Servable
-from skate.serve.routing.board import Board
+from skate.serve.routing.board import MICROSECONDS, Board
 
 
 class Order:
@@ -197,6 +197,16 @@ class Replica:
             import traceback  # only here
 
             traceback.print_exc()
+
+    async def metrics(self) -> dict[str, Any]:
+        """What it has done and does, as numbers."""
+        cells = self.board.cells
+        names = ("ongoing", "waiting", "started", "failed")
+        said: dict[str, Any] = {name: cells[at] for at, name in enumerate(names)}
+        said["microseconds"] = cells[MICROSECONDS]
+        if self.server is not None:
+            said["http"] = self.server.app.requests.snapshot()
+        return said
 
     async def live(self) -> None:
         """Never returns: whoever waits for it learns when the process ends."""

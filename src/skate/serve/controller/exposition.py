@@ -1,0 +1,81 @@
+"""Prometheus text of everything that is served: counts and latencies by route, load and replicas by deployment."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from skate.serve.controller import scaling
+from skate.serve.metrics_http import BOUNDS_MS
+
+_ASK_SECONDS = 2.0
+
+
+class Page:
+    """Lines of one page, each metric announced once."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, list[str]] = {}
+
+    def add(self, name: str, kind: str, value: float, suffix: str = "", **labels: Any) -> None:
+        """One value."""
+        lines = self._lines.setdefault(name, [f"# TYPE {name} {kind}"])
+        said = ",".join(f'{key}="{_escaped(str(each))}"' for key, each in labels.items())
+        lines.append(f"{name}{suffix}{{{said}}} {value:g}")
+
+    def text(self) -> str:
+        """The page."""
+        return "\n".join(line for lines in self._lines.values() for line in lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+async def page(controller: Any) -> str:
+    """All of it; a replica that does not answer in time is left out of what only it knows."""
+    made = Page()
+    asked = []
+    for record in controller.machine.each():
+        labels = {"application": record.key[0], "deployment": record.key[1]}
+        _, queued = scaling.load_of(controller, record)
+        made.add("ray_serve_deployment_queued_queries", "gauge", queued, **labels)
+        made.add("ray_serve_deployment_target_replicas", "gauge", record.want, **labels)
+        for one in record.serving():
+            healthy = int(not one.failures)
+            made.add("ray_serve_deployment_replica_healthy", "gauge", healthy, **labels, replica=one.id)
+            actor = controller.hands.actors.get(one.id)
+            if actor is not None:
+                asked.append((labels, one.id, actor.metrics.remote().as_future()))
+    for labels, replica, future in asked:
+        try:
+            said = await asyncio.wait_for(future, _ASK_SECONDS)
+        except Exception:  # it is busy, or has ended
+            continue
+        _add_replica(made, {**labels, "replica": replica}, said)
+    return made.text()
+
+
+def _add_replica(made: Page, labels: dict[str, str], said: dict[str, Any]) -> None:
+    made.add("ray_serve_replica_processing_queries", "gauge", said["ongoing"], **labels)
+    made.add("ray_serve_replica_pending_queries", "gauge", said["waiting"], **labels)
+    made.add("ray_serve_deployment_request_counter_total", "counter", said["started"], **labels)
+    made.add("ray_serve_deployment_error_counter_total", "counter", said["failed"], **labels)
+    made.add(
+        "ray_serve_deployment_processing_time_seconds_total", "counter", said["microseconds"] / 1e6, **labels
+    )
+    web = said.get("http")
+    if web is None:
+        return
+    for (route, method, status), count in web["counts"].items():
+        more = {**labels, "route": route, "method": method, "status_code": status}
+        made.add("ray_serve_num_http_requests_total", "counter", count, **more)
+        if status >= 400 or status == 0:
+            made.add("ray_serve_num_http_error_requests_total", "counter", count, **more)
+    for route, classes in web["classes"].items():
+        name, total = "ray_serve_http_request_latency_ms", 0
+        for bound, count in zip((*BOUNDS_MS, "+Inf"), classes, strict=True):
+            total += count
+            made.add(name, "histogram", total, "_bucket", **labels, route=route, le=bound)
+        made.add(name, "histogram", web["sums"][route], "_sum", **labels, route=route)
+        made.add(name, "histogram", total, "_count", **labels, route=route)
