@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -53,6 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--name", default="default")
     run.add_argument("--host", default=None)
     run.add_argument("--port", type=int, default=None)
+    run.add_argument(
+        "--rest-port", type=int, default=None, help="also serve the REST API; SKATE_SERVE_TOKEN is its token"
+    )
     building = verb("build", _build, "write a config file for applications")
     building.add_argument("targets", nargs="+", metavar="module:app")
     building.add_argument("-o", "--output-path", default=None)
@@ -101,6 +105,11 @@ def _run(parsed: argparse.Namespace) -> int:
     print("Serve runs; Ctrl-C ends it" if parsed.blocking else "Serve runs", flush=True)
     if not parsed.blocking:
         return 0
+    rest = None
+    if parsed.rest_port is not None:
+        from skate.serve.rest import RestServer  # only where it is asked for
+
+        rest = RestServer(os.environ.get("SKATE_SERVE_TOKEN", ""), port=parsed.rest_port)
     try:
         if parsed.reload:
             from skate.serve.command.reloading import watch_and_run  # only for development
@@ -109,6 +118,8 @@ def _run(parsed: argparse.Namespace) -> int:
         while True:
             time.sleep(3600)
     except KeyboardInterrupt:
+        if rest is not None:
+            rest.close()
         api.shutdown()
         return 0
 

@@ -12,11 +12,14 @@ R = TypeVar("R", bound="Checked")
 
 
 def nearest(name: str, known: typing.Iterable[str]) -> str:
-    """` (did you mean ...?)`, or nothing."""
+    """`; did you mean ...?`, or a full stop."""
     import difflib  # 4 ms, and only errors need it
 
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    listed = list(known)
+    near = difflib.get_close_matches(name, listed, n=1, cutoff=0.55) or [
+        each for each in listed if each.startswith(name)
+    ]
+    return f"; did you mean {near[0]!r}?" if near else "."
 
 
 class Checked:

@@ -1,0 +1,121 @@
+"""The REST API: `/api/serve/applications/`, with a bearer token, on an address of its own.
+
+    GET     how everything is
+    PUT     serve exactly what the config in the body says
+    DELETE  end all applications
+
+and POST `/api/serve/applications/{app}/deployments/{deployment}/scale` with `{"target_num_replicas": n}`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import threading
+from typing import Any
+
+import skate
+from skate.serve import api, loading
+from skate.serve.routing import watch
+from skate.serve.schema.deploy import ServeDeploySchema
+
+_PATH = "/api/serve/applications/"
+_BODY_BYTES_MAX = 16 << 20
+
+
+class Api:
+    """An ASGI application."""
+
+    def __init__(self, token: str) -> None:
+        if not token:
+            raise ValueError("the REST API needs a token: whoever has it may run any code here")
+        self._token = token.encode()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        given = headers.get(b"authorization", b"")
+        if not hmac.compare_digest(given, b"Bearer " + self._token):
+            await _answer(send, 401, {"error": "a bearer token is needed: Authorization: Bearer ..."})
+            return
+        body = b""
+        more = True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > _BODY_BYTES_MAX:
+                await _answer(send, 413, {"error": f"the body is larger than {_BODY_BYTES_MAX} bytes"})
+                return
+        loop = asyncio.get_running_loop()
+        status, said = await loop.run_in_executor(None, act, scope["method"], scope["path"], body)
+        await _answer(send, status, said)
+
+
+def act(method: str, path: str, body: bytes) -> tuple[int, Any]:
+    """Do what a request asks; status and answer."""
+    try:
+        if path.rstrip("/") == _PATH.rstrip("/"):
+            if method == "GET":
+                return 200, _details()
+            if method == "PUT":
+                schema = ServeDeploySchema.model_validate(json.loads(body))
+                loading.deploy(schema, api._started(), skate.get)
+                return 200, {}
+            if method == "DELETE":
+                api.shutdown()
+                return 200, {}
+            return 405, {"error": f"{method} is not one of GET, PUT, DELETE"}
+        words = path.strip("/").split("/")
+        if len(words) == 7 and words[4] == "deployments" and words[6] == "scale" and method == "POST":
+            return _scale(words[3], words[5], json.loads(body))
+    except ValueError as error:  # JSON that is none, a config that cannot be
+        return 400, {"error": str(error)}
+    except Exception as error:  # code that is imported for a deploy may raise anything
+        return 500, {"error": f"{type(error).__name__}: {error}"}
+    return 404, {"error": f"there is no {path}"}
+
+
+def _details() -> Any:
+    try:
+        controller = watch.controller()
+    except ValueError:
+        return {"applications": {}, "proxies": {}}
+    return skate.get(controller.details.remote())
+
+
+def _scale(app: str, deployment: str, said: Any) -> tuple[int, Any]:
+    want = said.get("target_num_replicas") if isinstance(said, dict) else None
+    if isinstance(want, bool) or not isinstance(want, int) or want < 0:
+        return 400, {"error": f"target_num_replicas is a number of replicas, not {want!r}"}
+    apps = _details()["applications"]
+    if app not in apps or deployment not in apps[app]["deployments"]:
+        return 404, {"error": f"there is no deployment {deployment!r} in an application {app!r}"}
+    skate.get(watch.controller().scale.remote(app, deployment, want))
+    return 200, {}
+
+
+async def _answer(send: Any, status: int, said: Any) -> None:
+    body = json.dumps(said, default=str).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+class RestServer:
+    """The API, served by a thread of this process until `close`."""
+
+    def __init__(self, token: str, host: str = "127.0.0.1", port: int = 8265) -> None:
+        import uvicorn  # only who asks for the API
+
+        config = uvicorn.Config(Api(token), host=host, port=port, log_level="warning", lifespan="off")
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, name="skate-serve-rest", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop."""
+        self._server.should_exit = True
+        self._thread.join(10)
