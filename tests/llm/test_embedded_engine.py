@@ -406,3 +406,33 @@ def test_a_window_of_attention_is_kept(tmp_path: Path) -> None:
         await engine.stop()
 
     asyncio.run(run())
+
+
+def test_encoders_make_embeddings(tmp_path: Path) -> None:
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(2)
+    config = BertConfig(
+        vocab_size=tiny.VOCABULARY, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        max_position_embeddings=64,
+    )  # fmt: skip
+    model = BertModel(config).eval()
+    model.save_pretrained(tmp_path)
+    tiny.tokenizer().save_pretrained(tmp_path)
+
+    async def run() -> None:
+        engine = EmbeddedEngine(EngineArgs(str(tmp_path), task="embed"))
+        await engine.start()
+        prompts = [[1, 2, 3], list(range(40)), [9]]
+        found = await asyncio.gather(*(engine.embed(each, "r") for each in prompts))
+        for prompt, each in zip(prompts, found, strict=True):
+            with torch.inference_mode():
+                mean = model(torch.tensor([prompt])).last_hidden_state[0].mean(0)
+            assert each.vector == pytest.approx((mean / mean.norm()).tolist(), abs=1e-5)
+        with pytest.raises(NotSupported, match="embeddings"):
+            await ask(engine, [1])
+        with pytest.raises(PromptTooLong):
+            await engine.embed([1] * 65, "r")
+        await engine.stop()
+
+    asyncio.run(run())

@@ -197,6 +197,18 @@ def test_an_engine_that_is_not_installed_is_an_import_error() -> None:
         llm.build_processor(llm.vLLMEngineProcessorConfig(model_source="m", accelerator_type="A100"))
 
 
+@pytest.mark.chosen_difference("an engine of its own runs models on CPUs", id="D-data-llm-cpu")
+def test_without_vllm_and_gpus_a_model_runs_on_cpus() -> None:
+    pytest.importorskip("transformers", reason="what runs models on CPUs stands on it")
+    try:
+        __import__("vllm")
+    except ImportError:
+        made = llm.build_processor(llm.vLLMEngineProcessorConfig(model_source="m"))
+        assert "vLLMEngineStage" in made.list_stage_names()
+    else:
+        pytest.skip("vllm is installed")
+
+
 # -- requests
 
 
