@@ -35,7 +35,7 @@ def generated(model: Any, prompt: list[int], count: int) -> list[int]:
     return tokens
 
 
-prompts = st.lists(st.integers(0, 255), min_size=1, max_size=90)
+prompts = st.lists(st.integers(0, 255), min_size=1, max_size=60)
 sampled = st.fixed_dictionaries(
     {"temperature": st.sampled_from([0.5, 1.0, 1.7]), "seed": st.integers(0, 1000)},
     optional={
@@ -56,7 +56,7 @@ greedy = st.just({"temperature": 0.0})
 requests = st.fixed_dictionaries(
     {
         "prompt": prompts,
-        "max_tokens": st.integers(5, 40),
+        "max_tokens": st.integers(5, 18),
         "params": greedy | sampled,
         #: How many increments of the request before it come first, and after how many it is given up.
         "after": st.integers(0, 6),
@@ -65,8 +65,8 @@ requests = st.fixed_dictionaries(
 )
 
 
-@given(st.lists(requests, min_size=1, max_size=9))
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(requests, min_size=1, max_size=6))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_mix_of_requests_gives_each_what_it_gets_alone(
     engine: EmbeddedEngine, reference: Any, mix: list[dict[str, Any]]
 ) -> None:

@@ -80,11 +80,15 @@ def choose(
         if none_of:
             logits[row, list(none_of)] = -torch.inf
     tokens: list[int] = logits.argmax(-1).tolist()
-    rows = [row for row, each in enumerate(choices) if not each.params.greedy]
-    if rows:
-        drawn = _drawn(logits[rows] if len(rows) < len(choices) else logits, [choices[row] for row in rows])
-        for row, token in zip(rows, drawn, strict=True):
-            tokens[row] = token
+    # Apart, as a draw from sorted probabilities is another token than one from those that lie as they are.
+    for sorts in (False, True):
+        rows = [row for row, each in enumerate(choices) if not each.params.greedy and each.sorts == sorts]
+        if rows:
+            drawn = _drawn(
+                logits[rows] if len(rows) < len(choices) else logits, [choices[row] for row in rows], sorts
+            )
+            for row, token in zip(rows, drawn, strict=True):
+                tokens[row] = token
     for each, token in zip(choices, tokens, strict=True):
         if each.changes:
             each.took(token)
@@ -95,13 +99,13 @@ def choose(
     return tokens, found
 
 
-def _drawn(logits: torch.Tensor, choices: Sequence[Choice]) -> list[int]:
+def _drawn(logits: torch.Tensor, choices: Sequence[Choice], sorts: bool) -> list[int]:
     """Tokens drawn by inverting the cumulative probabilities at one random number for each row."""
     params = [each.params for each in choices]
     points = torch.tensor([[each.uniform()] for each in choices], dtype=torch.float64)
     scaled = logits / torch.tensor([[each.temperature] for each in params])
     order = None
-    if any(each.sorts for each in choices):
+    if sorts:
         scaled, order = scaled.sort(dim=-1, descending=True, stable=True)
         size = scaled.shape[-1]
         if any(each.top_k > 0 for each in params):
