@@ -45,10 +45,12 @@ async def get(port: int, path: str) -> Any:
     return json.loads(found.split(b"\r\n\r\n", 1)[1])
 
 
-async def through_http(port: int, count: int, tokens: int, stream: bool) -> dict[str, float]:
+async def through_http(
+    port: int, count: int, tokens: int, stream: bool, model: str = "m"
+) -> dict[str, float]:
     """All requests at once over HTTP."""
     more = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
-    body = {"model": "m", "max_tokens": tokens, "temperature": 0, "ignore_eos": True, **more}
+    body = {"model": model, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, **more}
     before = await get(port, "/cpu")
     started = time.perf_counter()
     found = await asyncio.gather(*(post(port, {**body, "prompt": each}) for each in loops.prompts(count)))
@@ -63,12 +65,18 @@ async def compare(port: int, args: argparse.Namespace) -> None:
     """Bare engine and both kinds of answers over HTTP, in turn."""
     print("  requests | way           | tokens/s wall | of bare | tokens/s CPU | of bare | TTFT ms")
     for count in COUNTS:
-        rounds: dict[str, list[dict[str, float]]] = {"engine bare": [], "HTTP, stream": [], "HTTP, whole": []}
+        rounds: dict[str, list[dict[str, float]]] = {
+            "engine bare": [],
+            "HTTP, stream": [],
+            "HTTP, 20 ms": [],
+            "HTTP, whole": [],
+        }
         await get(port, f"/bare?count={count}&tokens=16")
         await through_http(port, count, 16, True)
         for _ in range(args.rounds):
             rounds["engine bare"].append(await get(port, f"/bare?count={count}&tokens={args.tokens}"))
             rounds["HTTP, stream"].append(await through_http(port, count, args.tokens, True))
+            rounds["HTTP, 20 ms"].append(await through_http(port, count, args.tokens, True, "m20"))
             rounds["HTTP, whole"].append(await through_http(port, count, args.tokens, False))
         base: tuple[float, float] | None = None
         for name, each in rounds.items():

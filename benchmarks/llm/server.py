@@ -55,7 +55,8 @@ async def main(folder: str, threads: int) -> None:
     async def cpu(request: Request) -> JSONResponse:
         return JSONResponse(time.process_time())
 
-    app = build_app(LocalModels([Serving(engine, "m")]))
+    servings = [Serving(engine, "m"), Serving(engine, "m20", stream_interval_s=0.02)]
+    app = build_app(LocalModels(servings))
     app.router.routes += [Route("/bare", bare), Route("/cpu", cpu)]
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     task = asyncio.create_task(server.serve())

@@ -16,6 +16,7 @@ from skate.llm.errors import BadRequest, NotSupported, PromptTooLong, UnknownMod
 from skate.llm.openai import checking, failures, logprobs
 from skate.llm.openai.events import DONE, Events
 from skate.llm.openai.metrics import Metrics
+from skate.llm.openai.pacing import together
 from skate.llm.openai.requests import (
     ChatCompletionRequest,
     CompletionRequest,
@@ -68,33 +69,35 @@ class Serving:
         model: the name that clients use.
         adapters: whether `model:adapter` asks for a LoRA adapter of the engine.
         metrics: where figures go; None for nowhere.
+        stream_interval_s: events of a stream that come within so long go out together, the first at once; 0 for each alone.
     """
 
     def __init__(
-        self, engine: Engine, model: str, *, adapters: bool = False, metrics: Metrics | None = None
+        self,
+        engine: Engine,
+        model: str,
+        *,
+        adapters: bool = False,
+        metrics: Metrics | None = None,
+        stream_interval_s: float = 0.0,
     ) -> None:
+        self._interval_s = stream_interval_s
         self.engine = engine
         self.model = model
         self._adapters = adapters
         self._metrics = metrics
 
-    async def chat(self, request: ChatCompletionRequest) -> AsyncGenerator[Any, None]:
+    def chat(self, request: ChatCompletionRequest) -> AsyncGenerator[Any, None]:
         """POST /v1/chat/completions."""
-        async with aclosing(self._answered(request, self._chat(request))) as found:
-            async for each in found:
-                yield each
+        return together(self._answered(request, self._chat(request)), self._interval_s)
 
-    async def completions(self, request: CompletionRequest) -> AsyncGenerator[Any, None]:
+    def completions(self, request: CompletionRequest) -> AsyncGenerator[Any, None]:
         """POST /v1/completions."""
-        async with aclosing(self._answered(request, self._completions(request))) as found:
-            async for each in found:
-                yield each
+        return together(self._answered(request, self._completions(request)), self._interval_s)
 
-    async def embeddings(self, request: EmbeddingRequest) -> AsyncGenerator[Any, None]:
+    def embeddings(self, request: EmbeddingRequest) -> AsyncGenerator[Any, None]:
         """POST /v1/embeddings."""
-        async with aclosing(self._answered(request, self._embeddings(request))) as found:
-            async for each in found:
-                yield each
+        return self._answered(request, self._embeddings(request))
 
     async def tokenize(self, request: TokenizeRequest) -> AsyncGenerator[Any, None]:
         """POST /tokenize."""
