@@ -1,0 +1,130 @@
+"""Which replica a request should go to, by what it begins with or by who asks: pure, so that it can be tried without replicas.
+
+A replica that has computed the start of a prompt before may still have its keys and values. Requests go where most of their
+prompt has been, unless that replica is much busier than others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+#: Texts are remembered in pieces of so many characters.
+_PIECE = 64
+
+
+class Prefixes:
+    """Which replicas have had which starts of texts, in pieces; the oldest are forgotten first.
+
+    A piece is known by the hash of all text up to its end, so that one look-up tells whether a whole start was there.
+    """
+
+    def __init__(self, most: int = 50_000) -> None:
+        self._most = most
+        self._had: OrderedDict[bytes, dict[str, None]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._had)
+
+    def add(self, text: str, replica: str) -> None:
+        """Remember that a replica has had a text."""
+        for key in _keys(text):
+            self._had.setdefault(key, {})[replica] = None
+            self._had.move_to_end(key)
+        while len(self._had) > self._most:
+            self._had.popitem(last=False)
+
+    def drop(self, replica: str) -> None:
+        """Forget a replica that is gone."""
+        for key in [key for key, replicas in self._had.items() if replica in replicas]:
+            self._had[key].pop(replica)
+            if not self._had[key]:
+                del self._had[key]
+
+    def longest(self, text: str, replicas: Iterable[str]) -> tuple[float, list[str]]:
+        """The share of a text that has been at some of the replicas, and those that had most of it."""
+        left = set(replicas)
+        best: list[str] = []
+        pieces = 0
+        keys = list(_keys(text))
+        for number, key in enumerate(keys, 1):
+            left &= self._had.get(key, {}).keys()
+            if not left:
+                break
+            pieces, best = number, sorted(left)
+        return (pieces / len(keys) if keys else 0.0), best
+
+
+def _keys(text: str) -> Iterable[bytes]:
+    state = hashlib.blake2b(digest_size=12)
+    for at in range(0, len(text), _PIECE):
+        state.update(text[at : at + _PIECE].encode("utf-8", "surrogatepass"))
+        yield state.digest()
+
+
+def by_prefix(
+    text: str | None,
+    loads: Mapping[str, int],
+    prefixes: Prefixes,
+    *,
+    imbalanced_threshold: float = float("inf"),
+    match_rate_threshold: float = 0.1,
+) -> list[str]:
+    """The replicas that a request should go to, best first; empty if any is as good.
+
+    Args:
+        text: what the request begins with; None if it has none.
+        loads: requests under way at each replica.
+        prefixes: what they have had.
+        imbalanced_threshold: if the busiest has so many more than the idlest, only load counts.
+        match_rate_threshold: the share of the text below which it is not worth going somewhere for.
+    """
+    if not loads or text is None:
+        return []
+    if max(loads.values()) - min(loads.values()) > imbalanced_threshold:
+        return []
+    share, best = prefixes.longest(text, loads)
+    if best and share >= match_rate_threshold:
+        return sorted(best, key=lambda replica: (loads[replica], replica))
+    # Nobody has had it: it goes where least is remembered per request, which for lack of better is the idlest.
+    return [min(loads, key=lambda replica: (loads[replica], replica))]
+
+
+def by_session(session: str | None, replicas: Sequence[str]) -> list[str]:
+    """Replicas in the order in which a session should try them; empty without a session.
+
+    By the highest of the hashes of session and replica (rendezvous hashing): a session stays where it was for as long as
+    that replica is there, and when one goes, only its own sessions move.
+    """
+    if session is None:
+        return []
+
+    def weight(replica: str) -> bytes:
+        return hashlib.blake2b(f"{session}\0{replica}".encode(), digest_size=8).digest()
+
+    return sorted(replicas, key=weight, reverse=True)
+
+
+def text_of(arguments: Sequence[Any]) -> str | None:
+    """What a request of OpenAI's begins with: its prompt, or its messages; None if no argument has either."""
+    for each in arguments:
+        for field in ("messages", "prompt", "input"):
+            found = each.get(field) if isinstance(each, Mapping) else getattr(each, field, None)
+            if found:
+                return _flat(found)
+    return None
+
+
+def _flat(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return "\n".join(_flat(value[name]) for name in ("role", "content", "text") if value.get(name))
+    if isinstance(value, Sequence):
+        if value and isinstance(value[0], int):
+            return " ".join(map(str, value))
+        return "\n".join(map(_flat, value))
+    fields = {name: getattr(value, name, None) for name in ("role", "content", "text")}
+    return _flat(fields) if any(fields.values()) else str(value)

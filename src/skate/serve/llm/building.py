@@ -1,0 +1,119 @@
+"""Applications of Serve from configs of models."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any, NoReturn
+
+from skate.llm.openai.responses import ModelCard
+from skate.serve.llm.configs import LLMConfig, LLMServingArgs
+from skate.serve.llm.ingress import OpenAiIngress, make_fastapi_ingress
+from skate.serve.llm.placement import deployment_name
+from skate.serve.llm.server import LLMServer
+
+# By name, as only its public names are used, and they are loaded when asked for.
+_serve: Any = importlib.import_module("skate.serve")
+
+
+def build_llm_deployment(
+    llm_config: LLMConfig,
+    *,
+    name_prefix: str | None = None,
+    bind_kwargs: dict[str, Any] | None = None,
+    override_serve_options: dict[str, Any] | None = None,
+    deployment_cls: type | None = None,
+) -> Any:
+    """A model as an application, for handles or as a part of another.
+
+    Args:
+        llm_config: the model.
+        name_prefix: in front of the deployment's name; "LLMServer:" if None.
+        bind_kwargs: further arguments of the class.
+        override_serve_options: options of serve.deployment that count more than the config's.
+        deployment_cls: in place of LLMServer.
+
+    Raises ImportError if the engine cannot run here, see skate.llm.engines.decided.
+    """
+    kind: Any = deployment_cls or _loaded(llm_config.server_cls) or LLMServer
+    prefix = f"{kind.__name__}:" if name_prefix is None else name_prefix
+    options = kind.get_deployment_options(llm_config)
+    name = prefix + options.pop("name", deployment_name(llm_config.model_id))
+    options = {**options, "name": name, **(override_serve_options or {})}
+    return _serve.deployment(**options)(kind).bind(llm_config=llm_config, **(bind_kwargs or {}))
+
+
+def build_openai_app(llm_serving_args: Any) -> Any:
+    """An application with OpenAI's endpoints over one or several models.
+
+    Args:
+        llm_serving_args: LLMServingArgs, a dict of its fields, or the path of a YAML file with them.
+
+    Raises ValueError for wrong fields, ImportError if an engine cannot run here.
+    """
+    args = _serving_args(llm_serving_args)
+    chosen = args.ingress_cls_config
+    kind: Any = _loaded(chosen.ingress_cls) or OpenAiIngress
+    handles = {each.model_id: build_llm_deployment(each) for each in args.llm_configs}
+    cards = {name: ModelCard(id=name) for name in handles}
+    lora = {
+        each.model_id: each.lora_config.dynamic_lora_loading_path
+        for each in args.llm_configs
+        if each.lora_config is not None and each.lora_config.dynamic_lora_loading_path
+    }
+    options = {
+        "name": "OpenAiIngress",
+        **kind.get_deployment_options(args.llm_configs),
+        **args.ingress_deployment_config,
+    }
+    ingress = _serve.deployment(**options)(make_fastapi_ingress(kind))
+    return ingress.bind(
+        llm_deployments=handles, model_cards=cards, lora_paths=lora, **chosen.ingress_extra_kwargs
+    )
+
+
+def _serving_args(given: Any) -> LLMServingArgs:
+    if isinstance(given, LLMServingArgs):
+        return given
+    if isinstance(given, (str, os.PathLike)):
+        found: LLMServingArgs = LLMServingArgs.from_file(os.fspath(given))
+        return found
+    return LLMServingArgs.model_validate(given)
+
+
+def _loaded(given: Any) -> Any:
+    """A class, or the one that "module:Class" or "module.Class" names."""
+    if not isinstance(given, str):
+        return given
+    module, _, name = given.rpartition(":") if ":" in given else given.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def _refused(what: str, why: str) -> NoReturn:
+    raise NotImplementedError(
+        f"{what} is not there: {why}; use build_openai_app, with more replicas for more load"
+    )
+
+
+def build_pd_openai_app(pd_serving_args: Any) -> NoReturn:
+    """Prefill and decode in different replicas: refused."""
+    _refused(
+        "build_pd_openai_app",
+        "prefill and decode apart need vLLM's KV transfer between GPUs, which could not be tried",
+    )
+
+
+def build_dp_deployment(llm_config: Any, **_: Any) -> NoReturn:
+    """Data parallel attention: refused."""
+    _refused(
+        "build_dp_deployment",
+        "data parallel attention is a matter of vLLM's ranks on GPUs, which could not be tried",
+    )
+
+
+def build_dp_openai_app(dp_serving_args: Any) -> NoReturn:
+    """Data parallel attention: refused."""
+    _refused(
+        "build_dp_openai_app",
+        "data parallel attention is a matter of vLLM's ranks on GPUs, which could not be tried",
+    )

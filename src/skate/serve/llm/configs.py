@@ -1,0 +1,192 @@
+"""What is said of a model that is to be served. Needs pydantic and nothing of what runs models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
+
+from skate.llm.installed import library
+
+_DOWNLOAD_TIMEOUT_S = 30.0
+_DOWNLOAD_TRIES = 3
+
+
+class Config(BaseModel):
+    """Base: no field that is not known, and files of YAML."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=(), arbitrary_types_allowed=True)
+
+    @classmethod
+    def from_file(cls, path: str) -> Any:
+        """A config from a YAML file."""
+        with open(path) as file:
+            return cls.model_validate(library("yaml", "a YAML file", "pyyaml").safe_load(file))
+
+
+class CloudMirrorConfig(Config):
+    """A bucket that has the weights, as `bucket_uri`, with further files as {bucket_uri, destination_path}."""
+
+    bucket_uri: str | None = None
+    extra_files: list[dict[str, str]] = Field(default_factory=list)
+
+    @field_validator("bucket_uri")
+    @classmethod
+    def _is_uri(cls, value: str | None) -> str | None:
+        if value is not None and "://" not in value:
+            raise ValueError(f"bucket_uri is a URI such as s3://bucket/path, not {value!r}")
+        return value
+
+
+class ModelLoadingConfig(Config):
+    """Which model, and what clients call it.
+
+    Args:
+        model_id: the name that clients use.
+        model_source: a name, a folder or a bucket; `model_id` if None.
+        tokenizer_source: where the tokenizer is, if not with the model.
+    """
+
+    model_id: str
+    model_source: str | CloudMirrorConfig | None = None
+    tokenizer_source: str | None = None
+
+    @field_validator("model_id")
+    @classmethod
+    def _not_empty(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("model_id is the name that clients use, and is empty")
+        return value
+
+    def source(self) -> str:
+        """Where the weights are. Raises NotImplementedError for buckets."""
+        if isinstance(self.model_source, CloudMirrorConfig):
+            raise NotImplementedError(
+                f"model_source is the bucket {self.model_source.bucket_uri}: copying weights from buckets is not there yet; "
+                "copy them to a folder that all nodes see, and give that as model_source"
+            )
+        return self.model_source or self.model_id
+
+
+class LoraConfig(Config):
+    """LoRA adapters of a model, asked for as `model_id:adapter`.
+
+    Args:
+        dynamic_lora_loading_path: the folder that has each adapter in a folder of its name.
+        max_num_adapters_per_replica: how many a replica holds; the one that was used longest ago goes first.
+        download_timeout_s, max_download_tries: for adapters in buckets.
+    """
+
+    dynamic_lora_loading_path: str | None = None
+    max_num_adapters_per_replica: PositiveInt = 16
+    download_timeout_s: float | None = _DOWNLOAD_TIMEOUT_S
+    max_download_tries: int = _DOWNLOAD_TRIES
+
+
+class LLMConfig(Config):
+    """A model as a deployment.
+
+    Args:
+        model_loading_config: a ModelLoadingConfig, or a dict of its fields.
+        llm_engine: "vLLM", "embedded" or the name of an engine that was registered.
+        engine_kwargs: the engine's arguments, as vLLM names them; tensor_parallel_size times pipeline_parallel_size is the
+            number of GPUs of a replica.
+        accelerator_type: the kind of GPU that a replica wants.
+        accelerator_config: further fields of that kind.
+        placement_group_config: `bundle_per_worker` or `bundles`, and `strategy`, in place of one GPU for each worker.
+        lora_config: a LoraConfig, or a dict of its fields.
+        deployment_config: options of serve.deployment, without placement groups.
+        runtime_env: of the replicas.
+        server_cls: in place of LLMServer; a class or "module:Class".
+        experimental_configs: `stream_batching_interval_ms`.
+        log_engine_metrics: whether the engine logs its own figures.
+        callback_config: taken and kept; there are no callbacks.
+    """
+
+    model_loading_config: ModelLoadingConfig
+    llm_engine: str = "vLLM"
+    engine_kwargs: dict[str, Any] = Field(default_factory=dict)
+    accelerator_type: str | None = None
+    accelerator_config: dict[str, Any] | None = None
+    placement_group_config: dict[str, Any] | None = None
+    lora_config: LoraConfig | None = None
+    deployment_config: dict[str, Any] = Field(default_factory=dict)
+    runtime_env: dict[str, Any] | None = None
+    server_cls: Any = None
+    experimental_configs: dict[str, Any] = Field(default_factory=dict)
+    log_engine_metrics: bool | None = True
+    callback_config: Any = None
+
+    @field_validator("llm_engine")
+    @classmethod
+    def _named(cls, value: str) -> str:
+        if not value:
+            raise ValueError("llm_engine is the name of an engine, such as vLLM or embedded")
+        return value
+
+    @field_validator("deployment_config")
+    @classmethod
+    def _without_groups(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for name in ("placement_group_bundles", "placement_group_strategy"):
+            if name in value:
+                raise ValueError(
+                    f"{name} follows from the model: say placement_group_config of LLMConfig instead"
+                )
+        return value
+
+    @model_validator(mode="after")
+    def _sizes(self) -> LLMConfig:
+        for name in ("tensor_parallel_size", "pipeline_parallel_size"):
+            size = self.engine_kwargs.get(name, 1)
+            if not isinstance(size, int) or size < 1:
+                raise ValueError(f"{name} of engine_kwargs is a whole number from 1 on, not {size!r}")
+        return self
+
+    @property
+    def model_id(self) -> str:
+        """The name that clients use."""
+        return self.model_loading_config.model_id
+
+    def update_engine_kwargs(self, **kwargs: Any) -> None:
+        """Add arguments of the engine."""
+        self.engine_kwargs.update(kwargs)
+
+
+class IngressClsConfig(Config):
+    """The class of the ingress, or "module:Class", and arguments for it."""
+
+    ingress_cls: Any = None
+    ingress_extra_kwargs: dict[str, Any] = Field(default_factory=dict)
+
+
+class LLMServingArgs(Config):
+    """What build_openai_app takes.
+
+    Args:
+        llm_configs: LLMConfigs, dicts of their fields, or paths of YAML files.
+        ingress_cls_config: the class that takes HTTP requests.
+        ingress_deployment_config: options of its deployment.
+    """
+
+    llm_configs: list[LLMConfig] = Field(min_length=1)
+    ingress_cls_config: IngressClsConfig = Field(default_factory=IngressClsConfig)
+    ingress_deployment_config: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("llm_configs", mode="before")
+    @classmethod
+    def _from_files(cls, value: Any) -> Any:
+        if isinstance(value, (str, os.PathLike, Mapping, LLMConfig)):
+            raise ValueError("llm_configs is a list")
+        return [LLMConfig.from_file(each) if isinstance(each, str) else each for each in value]
+
+    @model_validator(mode="after")
+    def _names(self) -> LLMServingArgs:
+        names = [each.model_id for each in self.llm_configs]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(
+                f"two of llm_configs have the model_id {twice[0]}; clients could not tell them apart"
+            )
+        return self

@@ -1,0 +1,172 @@
+"""OpenAI's endpoints over deployments: the ingress picks the model's handle and passes on what comes back."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException as StarletteHTTPException
+
+from skate.llm.errors import UnknownModel
+from skate.llm.openai.app import Endpoints, any_error, base_of, http_error
+from skate.llm.openai.responses import ModelCard
+
+# By name, as only its public names are used, and they are loaded when asked for.
+_serve: Any = importlib.import_module("skate.serve")
+
+#: The methods that are endpoints, and how each is put into an app.
+DEFAULT_ENDPOINTS: dict[str, Callable[[FastAPI], Callable[..., Any]]] = {
+    "models": lambda app: app.get("/v1/models"),
+    "model_data": lambda app: app.get("/v1/models/{model:path}"),
+    "chat": lambda app: app.post("/v1/chat/completions"),
+    "completions": lambda app: app.post("/v1/completions"),
+    "embeddings": lambda app: app.post("/v1/embeddings"),
+    "tokenize": lambda app: app.post("/tokenize"),
+    "detokenize": lambda app: app.post("/detokenize"),
+    "health": lambda app: app.get("/health"),
+}
+
+
+class HandleModels:
+    """Models that are deployments, asked through their handles."""
+
+    def __init__(self, handles: dict[str, Any], cards: dict[str, ModelCard]) -> None:
+        self._handles = handles
+        self._cards = cards
+
+    async def cards(self) -> list[ModelCard]:
+        """All of them."""
+        return list(self._cards.values())
+
+    async def card(self, model: str) -> ModelCard:
+        """One of them, or an adapter that its replicas find."""
+        if model in self._cards:
+            return self._cards[model]
+        base, adapter = base_of(model, self._handles)
+        if not await self._handles[base].has_adapter.remote(adapter):
+            raise UnknownModel(model, tuple(self._handles))
+        return ModelCard(id=model, metadata={"base_model_id": base})
+
+    def call(self, model: str, method: str, request: BaseModel) -> AsyncGenerator[Any, None]:
+        """Ask a replica, for an adapter one that has it if there is one."""
+        base, adapter = base_of(model, self._handles)
+        options: dict[str, Any] = {"stream": True}
+        if adapter is not None:
+            options["multiplexed_model_id"] = model
+        return _answers(getattr(self._handles[base].options(**options), method), request)
+
+    async def check_health(self) -> None:
+        """The replicas' own health is the controller's matter; an ingress that answers is well."""
+
+
+async def _answers(method: Any, request: BaseModel) -> AsyncGenerator[Any, None]:
+    answers = method.remote(request)
+    ended = False
+    try:
+        async for each in answers:
+            yield each
+        ended = True
+    finally:
+        if not ended:
+            answers.cancel()
+
+
+class OpenAiIngress:
+    """The handlers of the endpoints; a subclass may change them, and add some by make_fastapi_ingress.
+
+    Args:
+        llm_deployments: handles by model id.
+        model_cards: what /v1/models says, by model id.
+        lora_paths: taken and kept; adapters are found by the replicas.
+    """
+
+    def __init__(
+        self,
+        llm_deployments: dict[str, Any],
+        model_cards: dict[str, ModelCard],
+        *,
+        lora_paths: dict[str, str] | None = None,
+        **more: Any,
+    ) -> None:
+        self.lora_paths = lora_paths or {}
+        self._endpoints = Endpoints(HandleModels(llm_deployments, model_cards))
+
+    async def models(self, request: Request) -> Any:
+        """GET /v1/models."""
+        return await self._endpoints.models(request)
+
+    async def model_data(self, request: Request) -> Any:
+        """GET /v1/models/{model}."""
+        return await self._endpoints.model(request)
+
+    async def chat(self, request: Request) -> Any:
+        """POST /v1/chat/completions."""
+        return await self._endpoints.chat(request)
+
+    async def completions(self, request: Request) -> Any:
+        """POST /v1/completions."""
+        return await self._endpoints.completions(request)
+
+    async def embeddings(self, request: Request) -> Any:
+        """POST /v1/embeddings."""
+        return await self._endpoints.embeddings(request)
+
+    async def tokenize(self, request: Request) -> Any:
+        """POST /tokenize."""
+        return await self._endpoints.tokenize(request)
+
+    async def detokenize(self, request: Request) -> Any:
+        """POST /detokenize."""
+        return await self._endpoints.detokenize(request)
+
+    async def health(self, request: Request) -> Any:
+        """GET /health."""
+        return await self._endpoints.health(request)
+
+    @classmethod
+    def get_deployment_options(cls, llm_configs: list[Any] | None = None) -> dict[str, Any]:
+        """Options of the ingress's deployment; it may go down to no replica if all models may."""
+        options: dict[str, Any] = {"max_ongoing_requests": 1_000_000}
+        scaled = [(each.deployment_config.get("autoscaling_config") or {}) for each in llm_configs or ()]
+        if scaled and all(isinstance(each, dict) and each.get("min_replicas") == 0 for each in scaled):
+            options["autoscaling_config"] = {"min_replicas": 0}
+        return options
+
+
+#: What the ingress was called in earlier releases.
+LLMRouter = OpenAiIngress
+
+
+def make_fastapi_ingress(
+    cls: type,
+    *,
+    endpoint_map: dict[str, Callable[[FastAPI], Callable[..., Any]]] | None = None,
+    app: FastAPI | None = None,
+) -> type:
+    """A class whose methods are endpoints of a FastAPI app, for serve.deployment.
+
+    Args:
+        cls: has the methods.
+        endpoint_map: for each method what puts it into the app; OpenAI's endpoints if None.
+        app: an app that has other routes; a new one if None.
+    """
+    endpoints = dict(endpoint_map or DEFAULT_ENDPOINTS)
+    missing = [name for name in endpoints if not hasattr(cls, name)]
+    if missing:
+        raise AttributeError(f"{cls.__name__} has no {', '.join(missing)}, which endpoint_map names")
+
+    def build(servable: Any) -> FastAPI:
+        # In the replica: an app does not travel, and its routes are methods of the replica's object.
+        made = FastAPI(title="OpenAI-compatible API") if app is None else app
+        for kind in (HTTPException, StarletteHTTPException):
+            made.add_exception_handler(kind, http_error)
+        made.add_exception_handler(Exception, any_error)
+        for name, puts in endpoints.items():
+            puts(made)(getattr(servable, name))
+        return made
+
+    found: type = _serve.ingress(build)(cls)
+    return found

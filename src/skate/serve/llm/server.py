@@ -1,0 +1,162 @@
+"""The replica that has a model: it starts an engine and answers OpenAI's requests by handle."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from skate.llm.engine import Engine, EngineArgs
+from skate.llm.engines import SETTING, choose, find
+from skate.llm.openai.metrics import Metrics
+from skate.llm.openai.requests import (
+    ChatCompletionRequest,
+    CompletionRequest,
+    DetokenizeRequest,
+    EmbeddingRequest,
+    TokenizeRequest,
+)
+from skate.llm.openai.serving import Serving
+from skate.serve.llm.configs import LLMConfig
+from skate.serve.llm.placement import asks_for_gpus, deployment_options
+
+_log = logging.getLogger("skate.llm")
+#: Events of a stream that come within so long after one that went out go together, so that a token is no message of its own.
+STREAM_INTERVAL_MS = 20.0
+#: What a config says to several GPUs and what means nothing where SKATE_LLM_ENGINE puts another engine in place.
+_OF_GPUS = ("tensor_parallel_size", "pipeline_parallel_size", "quantization", "gpu_memory_utilization")
+
+
+class LLMServer:
+    """A model behind a handle. Its methods are generators: one response, one ErrorResponse, or the events of a stream."""
+
+    async def __init__(  # type: ignore[misc]
+        self, llm_config: LLMConfig, *, engine_cls: Any = None, model_downloader: Any = None
+    ) -> None:
+        self._config = llm_config
+        if model_downloader is not None:
+            raise NotImplementedError(
+                "model_downloader: adapters are read from folders; there is no downloading yet"
+            )
+        args = engine_args(llm_config)
+        if engine_cls is not None:
+            self.engine: Engine = engine_cls(args)
+        else:
+            name = choose(llm_config.llm_engine, asks_for_gpus=asks_for_gpus(llm_config), gpus=gpus_there())
+            self.engine = find(name).factory(args)
+        began = time.perf_counter()
+        await self.engine.start()
+        info = self.engine.info()
+        _log.info(
+            "%s: %s by the engine %s, context %d, ready after %.1f s",
+            llm_config.model_id,
+            info.model,
+            info.engine,
+            info.max_model_len,
+            time.perf_counter() - began,
+        )
+        said = llm_config.experimental_configs
+        self._serving = Serving(
+            self.engine,
+            llm_config.model_id,
+            adapters=llm_config.lora_config is not None,
+            metrics=Metrics(llm_config.model_id),
+            stream_interval_s=float(said.get("stream_batching_interval_ms", STREAM_INTERVAL_MS)) / 1000,
+        )
+
+    async def chat(
+        self, request: ChatCompletionRequest, raw_request_info: Any = None
+    ) -> AsyncGenerator[Any, None]:
+        """Answer a chat."""
+        async with aclosing(self._serving.chat(request)) as found:
+            async for each in found:
+                yield each
+
+    async def completions(
+        self, request: CompletionRequest, raw_request_info: Any = None
+    ) -> AsyncGenerator[Any, None]:
+        """Answer a completion."""
+        async with aclosing(self._serving.completions(request)) as found:
+            async for each in found:
+                yield each
+
+    async def embeddings(
+        self, request: EmbeddingRequest, raw_request_info: Any = None
+    ) -> AsyncGenerator[Any, None]:
+        """Texts as vectors."""
+        async with aclosing(self._serving.embeddings(request)) as found:
+            async for each in found:
+                yield each
+
+    async def tokenize(
+        self, request: TokenizeRequest, raw_request_info: Any = None
+    ) -> AsyncGenerator[Any, None]:
+        """A text as tokens."""
+        async for each in self._serving.tokenize(request):
+            yield each
+
+    async def detokenize(
+        self, request: DetokenizeRequest, raw_request_info: Any = None
+    ) -> AsyncGenerator[Any, None]:
+        """Tokens as text."""
+        async for each in self._serving.detokenize(request):
+            yield each
+
+    async def check_health(self) -> None:
+        """Raises if the engine does not answer any more."""
+        await self.engine.check_health()
+
+    async def has_adapter(self, name: str) -> bool:
+        """Whether `model_id:name` can be asked."""
+        return self._serving.has_adapter(name)
+
+    async def load(self) -> tuple[int, int]:
+        """Answers that run and that wait; (0, 0) from engines that do not say."""
+        says = getattr(self.engine, "load", None)
+        return (0, 0) if says is None else says()
+
+    async def llm_config(self) -> LLMConfig:
+        """What it was made of."""
+        return self._config
+
+    async def __del__(self) -> None:
+        engine = getattr(self, "engine", None)
+        if engine is not None:
+            await engine.stop()
+
+    @classmethod
+    def get_deployment_options(cls, llm_config: LLMConfig) -> dict[str, Any]:
+        """Options of the deployment that this class becomes. Raises ImportError if no engine here can do it."""
+        name = choose(llm_config.llm_engine, asks_for_gpus=asks_for_gpus(llm_config), gpus=gpus_there())
+        return deployment_options(llm_config, find(name).needs_gpu)
+
+
+def engine_args(config: LLMConfig) -> EngineArgs:
+    """What the engine is made of."""
+    kwargs = dict(config.engine_kwargs)
+    if os.environ.get(SETTING):
+        dropped = [name for name in _OF_GPUS if kwargs.pop(name, None) is not None]
+        if dropped:
+            _log.warning("%s is set: %s of engine_kwargs count for nothing", SETTING, ", ".join(dropped))
+    lora = config.lora_config
+    return EngineArgs(
+        config.model_loading_config.source(),
+        config.model_loading_config.tokenizer_source,
+        kwargs,
+        str(kwargs.pop("task", "generate")),
+        None if lora is None else lora.dynamic_lora_loading_path,
+        16 if lora is None else lora.max_num_adapters_per_replica,
+        bool(config.log_engine_metrics),
+    )
+
+
+def gpus_there() -> float:
+    """GPUs of the cluster, or of this machine before there is one."""
+    import skate  # the session may not be there yet when a config is built
+
+    if skate.is_initialized():
+        return float(skate.cluster_resources().get("GPU", 0))
+    return float(sum(name[6:].isdigit() for name in os.listdir("/dev") if name.startswith("nvidia")))
