@@ -34,8 +34,8 @@ $(RAY_VENV)/.made: pyproject.toml
 	@$(RAY_VENV)/bin/python -m pip uninstall --quiet --yes skate
 	@touch $@
 
-demo: $(VENV)/.demo  ## real work on real input: an index of Python's own documentation, searched
-	@$(BIN)/python examples/demo.py
+demo: $(VENV)/.demo  ## from text to an answering model: data, training, serving; ARGS="--keep" leaves the server and its page
+	@$(BIN)/python examples/main_job $(ARGS)
 
 test: $(VENV)/.dev  ## the whole test suite; ARGS="-k actor -x" goes to pytest
 	@$(BIN)/python -m pytest $(ARGS)

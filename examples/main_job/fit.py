@@ -19,7 +19,7 @@ REPORT_EVERY = 10  # steps
 WARM_UP = 20  # steps
 
 
-def fit(tokens_folder: str, tokenizer_folder: str, steps: int, folder: Path, batch_size: int = 16) -> Result:
+def fit(tokens_folder: str, tokenizer_folder: str, steps: int, folder: Path, batch_size: int) -> Result:
     """Train for so many steps; the metrics of each report and the last checkpoint come back."""
     config = {"steps": steps, "batch_size": batch_size, "lr": 2e-3, "tokenizer": tokenizer_folder}
     trainer = TorchTrainer(
@@ -51,6 +51,7 @@ def train_loop_per_worker(config: dict[str, Any]) -> None:
 
     step, losses, began = 0, [], time.perf_counter()
     while step < config["steps"]:
+        before = step
         batches = shard.iter_torch_batches(
             batch_size=config["batch_size"],
             local_shuffle_buffer_size=256,
@@ -79,6 +80,10 @@ def train_loop_per_worker(config: dict[str, Any]) -> None:
                 losses, began = [], time.perf_counter()
             if last:
                 return
+        if step == before:
+            raise ValueError(
+                f"there are fewer rows than a batch of {config['batch_size']} for each worker; read more text"
+            )
 
 
 def report(metrics: dict[str, float], model: Any, tokenizer: Any, keep: bool) -> None:

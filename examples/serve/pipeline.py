@@ -1,6 +1,6 @@
 """Two deployments behind one address: a retriever and a writer, asked over HTTP and by a handle.
 
-    python examples/serve/pipeline.py
+python examples/serve/pipeline.py
 """
 
 import json

@@ -1,4 +1,4 @@
-"""``make demo`` and the other examples: run as a reader would run them."""
+"""The examples, run as a reader would run them; the main job has tests of its own."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def run(name: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def demo() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("demo", EXAMPLES / "demo.py")
+def search() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("search", EXAMPLES / "search.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -40,8 +40,8 @@ def demo() -> ModuleType:
     return module
 
 
-def test_the_demo_indexes_answers_and_checks_itself() -> None:
-    lines = run("demo.py")
+def test_the_search_indexes_answers_and_checks_itself() -> None:
+    lines = run("search.py")
     text = "\n".join(lines)
     assert "indexing shards: 24/24" in text, "without a terminal the progress bar is plain lines"
     assert any(line.startswith("indexed ") and "documents" in line for line in lines)
@@ -51,39 +51,39 @@ def test_the_demo_indexes_answers_and_checks_itself() -> None:
     assert lines[-1].startswith("done in ")
 
 
-def test_an_index_counts_terms_of_title_and_text(demo: ModuleType) -> None:
-    index = demo.build_index(
-        [demo.Document("a.Cat", "\n  The cat sat.\nOn a mat."), demo.Document("dog", "A dog, a cat.")]
+def test_an_index_counts_terms_of_title_and_text(search: ModuleType) -> None:
+    index = search.build_index(
+        [search.Document("a.Cat", "\n  The cat sat.\nOn a mat."), search.Document("dog", "A dog, a cat.")]
     )
     assert index.postings["cat"] == [(0, 2), (1, 1)]
     assert index.postings["dog"] == [(1, 2)]
-    assert index.entries[0] == demo.Entry("a.Cat", "The cat sat.", words=6)
+    assert index.entries[0] == search.Entry("a.Cat", "The cat sat.", words=6)
 
 
-def test_rarer_words_weigh_more_and_long_documents_less(demo: ModuleType) -> None:
+def test_rarer_words_weigh_more_and_long_documents_less(search: ModuleType) -> None:
     documents = [
-        demo.Document("common", "thread"),
-        demo.Document("rare", "gzip"),
-        demo.Document("long", "gzip " + " ".join(f"filler{i}" for i in range(200))),
+        search.Document("common", "thread"),
+        search.Document("rare", "gzip"),
+        search.Document("long", "gzip " + " ".join(f"filler{i}" for i in range(200))),
     ]
-    answers = demo.rank(demo.build_index(documents), {"thread": 1.0, "gzip": 2.0}, mean_words=10)
+    answers = search.rank(search.build_index(documents), {"thread": 1.0, "gzip": 2.0}, mean_words=10)
     assert [answer.title for answer in answers] == ["rare", "common", "long"]
 
 
-def test_every_source_is_in_exactly_one_shard(demo: ModuleType) -> None:
-    shards = demo.cut_into_shards()
+def test_every_source_is_in_exactly_one_shard(search: ModuleType) -> None:
+    shards = search.cut_into_shards()
     sources = [path for shard in shards for path in shard.sources]
-    assert sorted(sources) == demo.library_sources()[0]
-    assert sum(len(shard.topics) for shard in shards) == len(demo.topics.topics)
+    assert sorted(sources) == search.library_sources()[0]
+    assert sum(len(shard.topics) for shard in shards) == len(search.topics.topics)
     sizes = [sum(os.path.getsize(path) for path in shard.sources) for shard in shards]
     # A file is not divided: where one is larger than a fair share, it is a share of its own.
     largest = max(map(os.path.getsize, sources))
     assert max(sizes) <= max(1.2 * min(sizes), largest), f"shards of unequal size keep workers idle: {sizes}"
 
 
-def test_passages_lose_nothing(demo: ModuleType) -> None:
-    text = demo.topics.topics["for"]
-    parts = list(demo.passages("topic for", text))
+def test_passages_lose_nothing(search: ModuleType) -> None:
+    text = search.topics.topics["for"]
+    parts = list(search.passages("topic for", text))
     assert "\n\n".join(part.text for part in parts) == text
     assert len(parts) > 1
 

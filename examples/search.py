@@ -1,6 +1,6 @@
 """Index everything that this Python says about itself, in parallel, and search it.
 
-    make demo            or            python examples/demo.py
+    python examples/search.py
 
 The text is on every machine already: the reference topics of ``pydoc_data`` and each docstring in the sources
 of the standard library. Tasks parse the sources and build one inverted index per shard; the indexes stay in

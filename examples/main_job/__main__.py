@@ -1,0 +1,136 @@
+"""The main job: from text to an answering model, on one machine, with one command.
+
+    make demo            or            python examples/main_job
+
+Data reads Python's own documentation, cleans it, trains a tokenizer and tokenizes in a stream; Train fits a small GPT with two
+workers that share gradients; Serve puts it behind OpenAI's API, and OpenAI's client asks it. `--keep` leaves the server and
+its page running. The same program runs on a cluster: what changes is the address that `init` is given, and the number of
+workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is made here; nothing is looked for elsewhere
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+
+import answer
+import fit
+import prepare
+from rich.console import Console
+from rich.table import Table
+
+import skate as ray
+from skate import serve
+
+#: Steps of training: about six passes over a row in two, a minute and a half on two quiet CPUs.
+STEPS = 220
+
+
+def main() -> None:
+    """Run the job as it is asked for on the command line."""
+    wanted = arguments()
+    console = Console(highlight=False)
+    folder = Path(wanted.folder or tempfile.mkdtemp(prefix="skate-main-job-")).resolve()
+    rows: list[tuple[str, str, float]] = []
+    began = time.perf_counter()
+
+    @contextmanager
+    def stage(name: str) -> Iterator[list[str]]:
+        console.rule(name, align="left")
+        start, said = time.perf_counter(), []
+        yield said
+        rows.append((name, ", ".join(said), time.perf_counter() - start))
+
+    ray.init(num_cpus=max(4, os.cpu_count() or 1), preload=["torch"])
+    with stage("Data") as said:
+        text = prepare.prepare(folder, wanted.files)
+        said.append(f"{text.documents:,} documents of {text.characters / 1e6:.1f} MB")
+        said.append(f"{text.tokens:,} tokens")
+        console.print(f"{said[0]}, {said[1]} in {text.rows:,} rows")
+    with stage("Train") as said:
+        result = fit.fit(
+            text.tokens_folder, text.tokenizer_folder, wanted.steps, folder / "runs", wanted.batch_size
+        )
+        frame = result.metrics_dataframe
+        picture = fit.draw(result, folder / "loss.png")
+        said.append(f"{fit.WORKERS} workers, {wanted.steps} steps")
+        said.append(f"loss {frame['loss'].iloc[0]:.2f} to {frame['loss'].iloc[-1]:.2f}")
+        console.print(
+            f"{said[1]} at {frame['tokens_per_second'].median():,.0f} tokens/s; the curve is in {picture}",
+            soft_wrap=True,
+        )
+    with stage("Serve") as said:
+        with result.checkpoint.as_directory() as model_folder:
+            address = answer.start(model_folder, wanted.port)
+            console.print(f"[bold]{answer.QUESTION}[/bold]")
+            for piece in answer.ask(address):
+                if isinstance(piece, answer.Answered):
+                    said.append(f"first token after {piece.first_seconds * 1000:.0f} ms")
+                    said.append(f"{piece.pieces / piece.seconds:.0f} tokens/s")
+                else:
+                    console.print(piece, end="", markup=False)
+        console.print()
+    show(console, rows, time.perf_counter() - began)
+    if wanted.keep:
+        console.print(f"Ask it at {address} ; OpenAI's API is at {address}/api/v1 . Ctrl-C ends it.")
+        wait_for_interrupt()
+    serve.shutdown()
+    ray.shutdown()
+
+
+def arguments() -> argparse.Namespace:
+    """What is asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of training ({STEPS})")
+    parser.add_argument(
+        "--batch-size", type=int, default=16, help="rows of 128 tokens that a worker takes a step (16)"
+    )
+    parser.add_argument("--files", type=int, default=None, help="read so many sources only (all)")
+    parser.add_argument(
+        "--folder", help="where text, tokens, checkpoints and the picture go (a new temporary one)"
+    )
+    parser.add_argument(
+        "--port", type=int, default=8000, help="where the model is served, on this machine (8000)"
+    )
+    parser.add_argument("--keep", action="store_true", help="leave the server and its page running")
+    return parser.parse_args()
+
+
+def show(console: Console, rows: list[tuple[str, str, float]], seconds: float) -> None:
+    """What each stage did, and how long it took; and what the same command is on more machines."""
+    table = Table(title="From text to an answering model")
+    table.add_column("stage", style="bold")
+    table.add_column("what")
+    table.add_column("seconds", justify="right")
+    for name, what, took in rows:
+        table.add_row(name, what, f"{took:.1f}")
+    table.add_row("all", "", f"{seconds:.1f}")
+    console.print(table)
+    console.print(
+        "On more machines the same program runs with init(address=...) in place of init(), "
+        "ScalingConfig(num_workers=..., use_gpu=True) for training, and num_replicas=... for serving.",
+        soft_wrap=True,
+    )
+
+
+def wait_for_interrupt() -> None:
+    """Until Ctrl-C."""
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        return
+
+
+if __name__ == "__main__":
+    main()

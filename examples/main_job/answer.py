@@ -1,0 +1,78 @@
+"""Serve: the trained model behind OpenAI's API with a page to talk to it, and a client that asks it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse
+
+from skate import serve
+from skate.serve.llm import LLMConfig, build_openai_app
+
+MODEL = "documentation-gpt"
+QUESTION = "What does Python's reference say about while?"
+PAGE = Path(__file__).with_name("page.html")
+
+web = FastAPI()
+
+
+@serve.deployment(ray_actor_options={"num_cpus": 0})
+@serve.ingress(web)
+class Page:
+    """A page that asks the model and shows the answer as it comes."""
+
+    @web.get("/", response_class=HTMLResponse)
+    def show(self) -> str:
+        """The page."""
+        return PAGE.read_text(encoding="utf-8")
+
+
+class Answered(NamedTuple):
+    """What a client has seen of one answer."""
+
+    pieces: int
+    first_seconds: float
+    seconds: float
+
+
+def start(model_folder: str, port: int) -> str:
+    """Put the model and the page behind one port; the address."""
+    config = LLMConfig(
+        model_loading_config={"model_id": MODEL, "model_source": model_folder},
+        llm_engine="embedded",
+        engine_kwargs={"max_model_len": 512, "max_num_seqs": 8, "num_threads": 1},
+        deployment_config={"num_replicas": 1, "ray_actor_options": {"num_cpus": 1}},
+    )
+    serve.start(http_options={"host": "127.0.0.1", "port": port})
+    serve.run(build_openai_app({"llm_configs": [config]}), name="model", route_prefix="/api")
+    serve.run(Page.bind(), name="page", route_prefix="/")
+    return f"http://127.0.0.1:{port}"
+
+
+def ask(address: str, question: str = QUESTION, most_tokens: int = 60) -> Iterator[str | Answered]:
+    """Ask as any program that knows OpenAI's client would; pieces of the answer as they come, then what it took."""
+    from openai import OpenAI
+
+    began = time.perf_counter()
+    first, pieces = 0.0, 0
+    with OpenAI(base_url=f"{address}/api/v1", api_key="none is needed") as client:
+        stream = client.chat.completions.create(
+            model=MODEL,
+            messages=[{"role": "user", "content": question}],
+            max_tokens=most_tokens,
+            temperature=0.7,
+            top_p=0.9,
+            seed=7,
+            stream=True,
+        )
+        for event in stream:
+            text = event.choices[0].delta.content if event.choices else None
+            if text:
+                pieces += 1
+                first = first or time.perf_counter() - began
+                yield text
+    yield Answered(pieces, first, time.perf_counter() - began)
