@@ -81,8 +81,8 @@ class World:
         return sum(trial.status == Trial.RUNNING for trial in self.machine.trials)
 
     def turn(self, pick: int, value: float, fails: bool) -> None:
-        for given in self.machine.fill(lambda trial: self.running() < self.slots):
-            self.take(given)
+        for commands in self.machine.fill(lambda trial: self.running() < self.slots):
+            self.take(commands)
         assert self.running() <= self.slots
         if not self.due:
             self.take(self.machine.stuck())
