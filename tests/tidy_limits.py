@@ -72,6 +72,8 @@ MANY_PARAMETERS: dict[str, int] = {
     "src/skate/tune/progress_reporter.py::TuneReporterBase.__init__": 12,
     "src/skate/tune/schedulers/pb2.py::PB2.__init__": 10,
     "src/skate/tune/schedulers/pbt.py::PopulationBasedTraining.__init__": 13,
+    "src/skate/tune/search/bayesopt.py::BayesOptSearch.__init__": 12,
+    "src/skate/tune/search/optuna.py::OptunaSearch.__init__": 9,
     "src/skate/tune/tune.py::run": 39,
     "src/skate/tune/tune.py::run_experiments": 11,
     "src/skate/util/state/logs.py::get_log": 17,

@@ -10,25 +10,9 @@ import tempfile
 import pytest
 import ray
 from ray import tune
-from ray.tune import Checkpoint, CheckpointConfig, FailureConfig, RunConfig, TuneConfig, TuneError, Tuner
+from ray.tune import Checkpoint, CheckpointConfig, FailureConfig
 
 pytestmark = pytest.mark.usefixtures("cluster")
-
-
-@pytest.fixture
-def fit(tmp_path):
-    """Runs a search; keywords are those of the configs."""
-
-    def run(trainable, space=None, name="search", **given):
-        of_run = {key: given.pop(key) for key in list(given) if key in RunConfig.__dataclass_fields__}
-        return Tuner(
-            trainable,
-            param_space=space,
-            tune_config=TuneConfig(**given),
-            run_config=RunConfig(name=name, storage_path=str(tmp_path / "storage"), verbose=0, **of_run),
-        ).fit()
-
-    return run
 
 
 class Counting(tune.Trainable):
@@ -502,50 +486,3 @@ def test_callbacks(fit):
     callback = Seeing()
     fit(reporting, callbacks=[callback])
     assert callback.seen == ["setup", "start", 0, 1, 2, "complete", "end"]
-
-
-def test_run(tmp_path):
-    analysis = tune.run(
-        reporting,
-        config={"x": tune.grid_search([1, 2])},
-        metric="score",
-        mode="max",
-        storage_path=str(tmp_path),
-        name="run",
-        verbose=0,
-    )
-    assert analysis.best_config == {"x": 2}
-    assert analysis.best_result["score"] == 4
-    assert analysis.best_trial.config == {"x": 2}
-    assert len(analysis.trials) == 2
-    assert len(analysis.dataframe()) == 2
-    assert len(analysis.trial_dataframes) == 2
-
-
-def test_run_raises_for_trials_that_fail(tmp_path):
-    def failing(config):
-        raise ValueError("no good")
-
-    with pytest.raises(TuneError):
-        tune.run(failing, storage_path=str(tmp_path), verbose=0)
-    analysis = tune.run(failing, storage_path=str(tmp_path), verbose=0, raise_on_failed_trial=False)
-    assert analysis.trials[0].status == "ERROR"
-
-
-def test_an_analysis_of_a_folder(fit, tmp_path):
-    results = fit(reporting, {"x": tune.grid_search([1, 2])})
-    analysis = tune.ExperimentAnalysis(results.experiment_path, default_metric="score", default_mode="max")
-    assert analysis.best_config == {"x": 2}
-
-
-def test_an_analysis_of_nothing(tmp_path):
-    with pytest.raises(ValueError):
-        tune.ExperimentAnalysis(str(tmp_path))
-
-
-def test_a_result_of_a_folder(fit):
-    [result] = fit(saving)
-    again = tune.Result.from_path(result.path)
-    assert again.metrics["score"] == 2
-    assert again.checkpoint.path == result.checkpoint.path
-    assert len(again.metrics_dataframe) == 3
