@@ -299,7 +299,7 @@ def test_time_budget(fit):
         import time
 
         while True:
-            time.sleep(0.05)
+            time.sleep(0.05)  # the work of the trial
             tune.report({"score": 1})
 
     results = fit(endless, {"x": tune.grid_search([1, 2])}, time_budget_s=2)
