@@ -19,8 +19,8 @@ from skate.serve.routing import watch
 from skate.serve.routing.board import ACCEPTING, CONNECTIONS
 from skate.serve.routing.table import Key, Table
 
-#: So many connections are taken at once before others get a turn.
-_ACCEPT_AT_ONCE = 16
+#: So many connections are taken at once: few where other replicas may take some, all that wait where none is.
+_ACCEPT_AT_ONCE, _ACCEPT_ALONE = 16, 1024
 
 
 class Serving:
@@ -105,7 +105,7 @@ class Serving:
 
     def _accept(self) -> None:
         assert self._listening is not None
-        for _ in range(_ACCEPT_AT_ONCE):
+        for _ in range(_ACCEPT_AT_ONCE if self.own_siblings() else _ACCEPT_ALONE):
             try:
                 sock, _ = self._listening.accept()
             except OSError:  # another replica was first
