@@ -156,6 +156,9 @@ class Pump:
         finally:
             if is_main:
                 self.main_aside = False
+        # A thread that polls meanwhile does not see what was taken in here.
+        if self._driver_ready is not None and self._driver_ready():
+            self.kick()
 
     def _turn(self, timeout: float | None, is_main: bool) -> None:
         self.turns += 1

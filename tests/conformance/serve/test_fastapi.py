@@ -62,17 +62,6 @@ class Web:
     async def missing(self) -> None:
         raise HTTPException(404, "not here")
 
-    @app.get("/plain-function")
-    async def plain_function() -> str:
-        return "no self"
-
-    @serve.deployment(max_ongoing_requests=50, **LIGHT)
-    @serve.ingress(app)
-    class Web:
-        def __init__(self, word: str) -> None:
-            self.word = word
-            self.calls = 0
-
     @app.get("/fails")
     async def fails(self) -> None:
         raise RuntimeError("secret")
@@ -109,36 +98,6 @@ class Web:
 
     async def direct(self, x: int) -> int:
         return x * 2
-
-        @app.post("/upload")
-        async def upload(self, file: UploadFile) -> dict[str, Any]:
-            return {"name": file.filename, "size": len(await file.read())}
-
-        @app.get("/stream")
-        async def stream(self) -> StreamingResponse:
-            async def parts() -> Any:
-                for i in range(20):
-                    yield f"{self.word}{i}\n"
-
-            return StreamingResponse(parts(), media_type="text/plain")
-
-        @app.websocket("/socket")
-        async def socket(self, socket: WebSocket) -> None:
-            await socket.accept()
-            text = await socket.receive_text()
-            await socket.send_text(f"{self.word}:{text}")
-            await socket.send_bytes(b"\x01\x02")
-            await socket.close()
-
-        @app.get("/count")
-        async def count(self) -> int:
-            self.calls += 1
-            return self.calls
-
-        async def direct(self, x: int) -> int:
-            return x * 2
-
-    return Web
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from grpc import aio
 from skate.serve import context
 from skate.serve.exceptions import BackPressureError, RayServeException, gRPCStatusError
 from skate.serve.grpc_util import RayServegRPCContext
+from skate.serve.handle.handle import DeploymentHandle
 from skate.serve.importing import load
 from skate.serve.replica.actor import cancel_children
 from skate.serve.routing import watch
@@ -115,10 +116,10 @@ class GrpcServer:
         return value
 
     async def _elsewhere(self, app: str, name: str, request: Any, call_context: Any) -> Any:
-        from skate.serve.api import get_app_handle  # only requests for other applications
-
-        handle = await asyncio.get_running_loop().run_in_executor(None, get_app_handle, app)
-        return await handle.options(method_name=name).remote(request)
+        ingress = await watch.current().controller.ingress_of.remote(app)
+        if ingress is None:
+            raise RayServeException(f"there is no application {app!r}")
+        return await DeploymentHandle(ingress, app).options(method_name=name).remote(request)
 
 
 async def open_grpc(replica: Any, options: Any) -> GrpcServer:
