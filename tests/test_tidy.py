@@ -75,7 +75,7 @@ OPTIONAL = {
     "ConfigSpace", "IPython", "ax", "bayes_opt", "click", "cloudpickle", "dask", "deepspeed", "distributed", "fastapi",
     "fsspec", "grpc", "hpbandster", "hyperopt", "jax", "joblib", "msgpack", "nevergrad", "numpy", "opentelemetry", "optuna",
     "pandas", "prometheus_client", "psutil", "pyarrow", "rich", "starlette", "tensorflow", "torch",
-    "tqdm", "transformers", "uvloop", "xgboost", "yaml",
+    "tqdm", "transformers", "uvicorn", "uvloop", "xgboost", "yaml",
 }
 SLOW_TO_IMPORT = {
     "ast", "asyncio", "concurrent", "ctypes", "dataclasses", "difflib", "dis", "email", "fcntl", "hashlib",

@@ -19,7 +19,7 @@ from skate.serve.ingress.encoding import TEXT, encoded
 from skate.serve.ingress.front import Front
 from skate.serve.ingress.lifespan import Lifespan
 from skate.serve.logs import LOGGER
-from skate.serve.replica.actor import cancel_children
+from skate.serve.replica.children import cancel_children
 from skate.serve.replica.servable import Method
 from skate.serve.routing import watch
 

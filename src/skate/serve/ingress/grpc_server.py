@@ -15,7 +15,7 @@ from skate.serve.exceptions import BackPressureError, RayServeException, gRPCSta
 from skate.serve.grpc_util import RayServegRPCContext
 from skate.serve.handle.handle import DeploymentHandle
 from skate.serve.importing import load
-from skate.serve.replica.actor import cancel_children
+from skate.serve.replica.children import cancel_children
 from skate.serve.routing import watch
 
 

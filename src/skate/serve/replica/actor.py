@@ -12,6 +12,7 @@ from typing import Any
 import skate
 from skate.serve import context
 from skate.serve.identity import DeploymentID, ReplicaID
+from skate.serve.replica.children import cancel_children
 from skate.serve.replica.gate import Gate
 from skate.serve.replica.servable import Servable
 from skate.serve.routing.board import MICROSECONDS, Board
@@ -211,11 +212,3 @@ class Replica:
     async def live(self) -> None:
         """Never returns: whoever waits for it learns when the process ends."""
         await asyncio.get_running_loop().create_future()
-
-
-def cancel_children(children: set[Any] | None) -> None:
-    """Give up the handle calls that a failed or cancelled request has made."""
-    for each in children or ():
-        each.cancel()
-    if children:
-        children.clear()
