@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from typing import Any
 
 import uvicorn
@@ -20,6 +21,10 @@ class Served:
         self._server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", ws="none"))
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
+        deadline = time.monotonic() + 20
+        while not self._server.started:
+            assert time.monotonic() < deadline and self._thread.is_alive(), "the server did not start"
+            threading.Event().wait(0.002)
 
     def _run(self) -> None:
         asyncio.run(self._server.serve([self._socket]))
