@@ -353,7 +353,8 @@ def _callbacks_of(run_config: RunConfig) -> list[Any]:
     if os.environ.get("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS") == "1":
         return found
     for kind in (CSVLoggerCallback, JsonLoggerCallback, TBXLoggerCallback):
-        if not any(isinstance(each, kind) for each in found):
+        # Also one of `skate.air.loggers`, which writes the same file and more into it.
+        if not any(isinstance(each, kind) or type(each).__name__ == kind.__name__ for each in found):
             found.append(kind())
     return found
 
