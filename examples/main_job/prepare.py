@@ -46,7 +46,7 @@ def prepare(folder: Path, most_files: int | None = None) -> Prepared:
         batch_size=512,
         compute=ray.data.ActorPoolStrategy(size=1),
     )
-    rows.write_parquet(str(tokens_folder), mode="overwrite")
+    rows.random_shuffle(seed=0).write_parquet(str(tokens_folder), mode="overwrite")
     written = ray.data.read_parquet(str(tokens_folder))
     count = written.count()
     characters = text.with_column("characters", ray.data.expressions.col("answer").str.len()).sum(
