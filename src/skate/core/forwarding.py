@@ -140,10 +140,9 @@ class Forwarding:
         _, task_id, index, kind, payload, held, kept = message
         task = self.node.tasks.get(task_id)
         if kind == m.ERROR and task is not None and index <= task.items and task.client in self.node.clients:
+            # Another attempt has failed before it came so far: its reader has yet to hear of that.
             self.node.abroad.lineage.unmade(task, payload)
-            index = (
-                task.items + 1
-            )  # another attempt has failed before it came so far; its reader has yet to hear of it
+            index = task.items + 1
         oid = task_id + index.to_bytes(4, "little")
         if task is None or index <= task.items:
             if task is not None and self.node.objects.wanted(oid):

@@ -161,9 +161,8 @@ class Lineage:
         if runs is not None and runs.client == NOBODY:  # for another of its values, lost a moment before
             return
         if task is None and runs is not None and runs.node is not None and not runs.template.streaming:
-            self._note_lost(
-                record, runs
-            )  # the word that it has ended, or of the end of its node, is still to come
+            # The word that it has ended, or of the end of its node, is still to come.
+            self._note_lost(record, runs)
             return
         if task is None or task.task_id not in self.tasks or task.retries == 0:
             self._fail(record, task, problem)
