@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from skate.serve.llm.affinity import Prefixes, by_prefix, text_of
-
-# By name, as what Serve offers to routers is loaded only where there is one.
-_serve: Any = importlib.import_module("skate.serve.request_router")
+from skate.serve.request_router import RequestRouter
 
 
-class PrefixCacheAffinityRouter(_serve.RequestRouter):  # type: ignore[misc]
+class PrefixCacheAffinityRouter(RequestRouter):
     """Sends a request where most of its prompt has been, unless that replica is much busier than others."""
 
     def initialize_state(
