@@ -17,6 +17,12 @@ $(VENV)/.made:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
+# What is required alone, and what draws a progress bar: for other interpreters than the one of the whole suite.
+$(VENV)/.core: $(VENV)/.made pyproject.toml
+	@echo "setting up $(VENV) with what is required"
+	@$(BIN)/python $(PIP) --editable . 'rich>=13'
+	@touch $@
+
 $(VENV)/.demo: $(VENV)/.made pyproject.toml
 	@echo "setting up $(VENV) for the demo"
 	@$(BIN)/python $(PIP) --editable '.[demo]'

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PROMISED = ("3.10", "3.11", "3.12", "3.13")
-EXAMPLES = ("actors.py", "generators.py", "resources.py", "demo.py")
+EXAMPLES = ("actors.py", "generators.py", "resources.py", "search.py")
 
 
 def interpreter(version: str) -> str | None:
@@ -43,7 +43,7 @@ def python(request: pytest.FixtureRequest) -> str:
         pytest.skip(f"no Python {version} on this machine")
     environment = f".venv-{version}"
     done = subprocess.run(
-        ["make", f"PYTHON={base}", f"VENV={environment}", f"{environment}/.demo"],
+        ["make", f"PYTHON={base}", f"VENV={environment}", f"{environment}/.core"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -20,6 +20,7 @@ RARE = {
     "the calls that wait for an actor to be found stay where they are",
     "the task that made several values is dropped with the first of them",
     "what a lost node owned is waited for",
+    "word of an earlier plan for a bundle is taken for that of the present one",
 }
 
 BUGS = tuple(
@@ -136,7 +137,7 @@ BUGS = tuple(
         ),
         (
             "the task that made a value is dropped too early",
-            "skate.core.lineage:Lineage.keep",
+            "skate.core.lineage:Lineage._keep",
             "if not made:",
             "if len(made) < 2:",
         ),
