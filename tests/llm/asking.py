@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,3 +48,11 @@ async def ask_all(engine: Engine, prompt: Any, adapter: str | None = None, **par
 async def ask(engine: Engine, prompt: Any, adapter: str | None = None, **params: Any) -> Answered:
     """The only answer of a request."""
     return (await ask_all(engine, prompt, adapter, **params))[0]
+
+
+async def until(condition: Callable[[], bool], what: str, seconds: float = 30) -> None:
+    """Let the engine go on until a condition holds; a failure says what was awaited."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
+        await asyncio.sleep(0)  # a turn of the loop, in which the engine is heard

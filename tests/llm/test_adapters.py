@@ -17,7 +17,7 @@ from skate.llm.embedded.engine import EmbeddedEngine
 from skate.llm.errors import Overloaded, UnknownModel
 from skate.llm.openai.app import LocalModels, build_app
 from skate.llm.openai.serving import Serving
-from tests.llm.asking import ask
+from tests.llm.asking import ask, until
 from tests.llm.served import Served
 
 peft = pytest.importorskip("peft", reason="LoRA adapters are read by peft")
@@ -93,8 +93,7 @@ def test_one_that_is_in_use_stays(engine: EmbeddedEngine) -> None:
             asyncio.create_task(ask(engine, PROMPT, name, max_tokens=200, ignore_eos=True))
             for name in ("first", "second")
         ]
-        while engine.load()[0] < 2:
-            await asyncio.sleep(0)
+        await until(lambda: engine.load()[0] == 2, "both answers to run")
         with pytest.raises(Overloaded, match="2 adapters"):
             await ask(engine, PROMPT, "third")
         await asyncio.gather(*long)

@@ -18,7 +18,7 @@ from skate.llm import EngineArgs, SamplingParams
 from skate.llm.embedded.engine import EmbeddedEngine
 from skate.llm.errors import BadRequest, EngineStopped, NotSupported, Overloaded, PromptTooLong
 from tests.llm import tiny
-from tests.llm.asking import Answered, ask, ask_all
+from tests.llm.asking import Answered, ask, ask_all, until
 
 
 @pytest.fixture(scope="session")
@@ -135,8 +135,7 @@ def test_every_place_is_free_as_soon_as_requests_are_given_up(engine: EmbeddedEn
 def test_a_cancelled_reader_ends_its_request(engine: EmbeddedEngine) -> None:
     async def run() -> None:
         reader = asyncio.create_task(ask(engine, [1], max_tokens=250, ignore_eos=True))
-        while engine.load() == (0, 0):
-            await asyncio.sleep(0)
+        await until(lambda: engine.load() != (0, 0), "the request to come in")
         reader.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reader
@@ -169,7 +168,7 @@ def test_those_who_wait_longest_are_next(engine: EmbeddedEngine) -> None:
         tasks = []
         for number in range(12):
             tasks.append(asyncio.create_task(one(number)))
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # one turn of the loop, so that they come in this order
         await asyncio.gather(*tasks)
         rounds = [set(order[at : at + 4]) for at in (0, 4, 8)]
         assert rounds == [{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}]
@@ -345,11 +344,9 @@ def test_too_many_that_wait_are_refused_and_stop_ends_all(model_folder: Path) ->
         await engine.start()
         long = {"max_tokens": 250, "ignore_eos": True}
         runs = asyncio.create_task(ask(engine, [1], **long))
-        while engine.load()[0] == 0:
-            await asyncio.sleep(0)
+        await until(lambda: engine.load()[0] > 0, "the first answer to run")
         waits = asyncio.create_task(ask_all(engine, [2], n=2, temperature=1, **long))
-        while engine.load()[1] < 2:
-            await asyncio.sleep(0)
+        await until(lambda: engine.load()[1] >= 2, "two answers to wait")
         with pytest.raises(Overloaded, match="2 answers wait"):
             await ask(engine, [3])
         await engine.check_health()

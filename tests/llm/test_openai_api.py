@@ -308,7 +308,7 @@ def test_events_that_come_close_together_go_out_as_one() -> None:
         async def events() -> AsyncGenerator[str, None]:
             for number in range(20):
                 yield f"<{number}>"
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # events come one a turn of the loop
             if fails:
                 raise RuntimeError("broken")
 

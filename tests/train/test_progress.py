@@ -33,7 +33,7 @@ PROGRAM = """
         until = time.monotonic() + seconds
         step = 0
         while True:
-            time.sleep(0.02)
+            time.sleep(0.02)  # the work of a step
             if step == 3 and breaks and not os.path.exists(folder + "/broke"):
                 open(folder + "/broke", "w").close()
                 raise ValueError("a bad batch")

@@ -103,7 +103,9 @@ def main() -> None:
         with open(sys.argv[1], "w") as file:
             json.dump(found, file)
     distributed.destroy_process_group()
-    os._exit(0)  # torch now and then aborts a process that has done all this, while its threads end with the interpreter
+    os._exit(
+        0
+    )  # torch now and then aborts a process that has done all this, while its threads end with the interpreter
 
 
 if __name__ == "__main__":

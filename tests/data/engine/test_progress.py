@@ -27,7 +27,7 @@ PROGRAM = """
     if "off" in sys.argv:
         context.enable_progress_bars = False
     def a_function_with_a_name_that_is_rather_long(batch):
-        time.sleep({seconds})
+        time.sleep({seconds})  # the work of the batch
         return batch
     ds = skate.data.range(60, override_num_blocks=6)
     ds = ds.map_batches(a_function_with_a_name_that_is_rather_long, batch_size=10).random_shuffle(seed=1)

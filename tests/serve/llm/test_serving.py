@@ -28,8 +28,6 @@ from skate.serve.llm.openai_api_models import CompletionRequest, CompletionRespo
 from tests.llm import tiny
 from tests.llm.asking import ask
 
-if not hasattr(serve, "run"):
-    pytest.skip("there is no Serve to put models behind", allow_module_level=True)
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 HELLO: list[Any] = [{"role": "user", "content": "Hi"}]
 PROMPT = "<|user|>Hi\n<|assistant|>"
