@@ -145,7 +145,7 @@ def test_iceberg_tables(tmp_path: Path) -> None:
 
 
 def test_lance_datasets(tmp_path: Path) -> None:
-    pytest.importorskip("lance")
+    pytest.importorskip("lance", reason="pylance is not installed (217 MB; pip install 'skate[lance]')")
     path = str(tmp_path / "t.lance")
     rd.range(10, override_num_blocks=2).write_lance(path, min_rows_per_file=1)
     assert ids(rd.read_lance(path)) == list(range(10))
