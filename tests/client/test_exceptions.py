@@ -8,6 +8,7 @@ import gc
 import inspect
 import pickle
 import sys
+import traceback
 import weakref
 
 import pytest
@@ -449,6 +450,17 @@ class TestGroups:
         assert dual.__notes__ == ["remote", "local"]
         assert cause.__notes__ == ["remote"]
         assert pickle.loads(pickle.dumps(dual)).__notes__ == ["remote", "local"]
+
+    def test_notes_that_the_remote_traceback_ends_with_are_printed_once(self):
+        cause = KeyError(1)
+        cause.add_note("remote")
+        text = "".join(traceback.format_exception(cause))
+        dual = RayTaskError("f", text, cause).as_instanceof_cause()
+        dual.add_note("local")
+        for error in (dual, pickle.loads(pickle.dumps(dual))):
+            lines = "".join(traceback.format_exception(error)).splitlines()
+            assert [line for line in lines if line in ("remote", "local")] == ["remote", "local"]
+        assert dual.cause.__notes__ == ["remote"]
 
 
 def test_errors_can_be_kept_in_sets_even_when_their_class_forbids_it():

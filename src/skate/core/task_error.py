@@ -184,6 +184,14 @@ def _twin(error: RayTaskError) -> RayTaskError:
         twin_class = _twin_classes[cause_class] = _twin_class(cause_class)
     # Where both have a field (a user's `pid`), code that catches the user's class wants the user's.
     state = {**error.__dict__, **exception_state.read_dict(cause), "_origin": error}
+    # The remote traceback ends with the cause's notes: as notes of the twin they would be printed twice.
+    notes = state.get("__notes__")
+    if (
+        isinstance(notes, list)
+        and notes
+        and error.traceback_str.rstrip("\n").endswith("\n".join(map(str, notes)))
+    ):
+        del state["__notes__"]
     twin = exception_state.make(
         twin_class, exception_state.new_args_of(cause), exception_state.read_fields(cause), state
     )
