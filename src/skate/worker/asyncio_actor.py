@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections import deque
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
 
 def serve(executor: Executor, running: Running, args: bytes, deps: tuple[Any, ...]) -> None:
     """Make the actor and answer its calls until it leaves."""
-    asyncio.run(_serve(executor, running, args, deps))
+    uvloop = sys.modules.get("uvloop")  # where something has preloaded it, as Serve does for its replicas
+    if uvloop is not None:
+        uvloop.run(_serve(executor, running, args, deps))
+    else:
+        asyncio.run(_serve(executor, running, args, deps))
 
 
 async def _serve(executor: Executor, running: Running, args: bytes, deps: tuple[Any, ...]) -> None:

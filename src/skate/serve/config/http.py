@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,20 @@ class ProxyLocation(str, enum.Enum):
         return None
 
 
+#: The environment's say on the length of bodies, in bytes, where the options have none.
+BODY_MAX_VARIABLE = "SKATE_SERVE_MAX_REQUEST_BODY_BYTES"
+
+
+def _body_max() -> int | None:
+    said = os.environ.get(BODY_MAX_VARIABLE, "")
+    if not said:
+        return None
+    try:
+        return int(said)
+    except ValueError:
+        raise ValueError(f"{BODY_MAX_VARIABLE} is a number of bytes, not {said!r}") from None
+
+
 @dataclass(kw_only=True)
 class HTTPOptions(Checked):
     """HTTP: address, timeouts in seconds, TLS files."""
@@ -41,12 +56,18 @@ class HTTPOptions(Checked):
     ssl_certfile: str | None = None
     ssl_keyfile_password: str | None = None
     ssl_ca_certs: str | None = None
+    #: Ours: a longer body is answered 413; None takes any.
+    max_request_body_bytes: int | None = field(default_factory=_body_max)
 
     def check(self) -> None:
         """A port is a port, and a key comes with its certificate."""
         if not 0 <= self.port <= 65535:
             raise ValueError(f"HTTPOptions.port is a number from 0 to 65535, not {self.port}")
-        positive("HTTPOptions", request_timeout_s=self.request_timeout_s)
+        positive(
+            "HTTPOptions",
+            request_timeout_s=self.request_timeout_s,
+            max_request_body_bytes=self.max_request_body_bytes,
+        )
         if bool(self.ssl_keyfile) != bool(self.ssl_certfile):
             has, lacks = ("ssl_keyfile", "ssl_certfile")[:: 1 if self.ssl_keyfile else -1]
             raise ValueError(

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from skate.serve import context, metrics_http
 from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from skate.serve.ingress.encoding import TEXT, encoded
+from skate.serve.ingress.exchange import REQUEST_HEADER, Exchange
 from skate.serve.ingress.front import Front
 from skate.serve.ingress.lifespan import Lifespan
 from skate.serve.logs import LOGGER
@@ -25,7 +26,6 @@ from skate.serve.routing import watch
 
 MODEL_HEADER = b"serve_multiplexed_model_id"
 SESSION_HEADER = b"x-session-id"
-REQUEST_HEADER = b"x-request-id"
 
 
 class Ingress:
@@ -41,6 +41,9 @@ class Ingress:
         self.logger = logging.getLogger(LOGGER)
         self.access_log = getattr(self.logger, "access_log", False)
         self.asgi: Any = None
+        #: What answers: the user's ASGI application or the plain call, inside the middlewares.
+        self.app: Any = self._plain
+        self.body_max: int | None = options.max_request_body_bytes
         self.docs_path: str | None = None
         self._lifespan: Lifespan | None = None
         self._method: Method | None = None
@@ -56,10 +59,9 @@ class Ingress:
             self._lifespan = Lifespan(self.asgi)
             context.servable.set(self.servable.object)
             await self._lifespan.startup()
-            app = self.asgi
-            for layer in reversed(self.options.middlewares):
-                app = layer.cls(app, *layer.args, **layer.kwargs)
-            self.asgi = app
+            self.app = self.asgi
+        for layer in reversed(self.options.middlewares):
+            self.app = layer.cls(self.app, *layer.args, **layer.kwargs)
 
     async def end(self) -> None:
         """Take the ASGI application down."""
@@ -87,49 +89,31 @@ class Ingress:
         started = time.perf_counter()
         around = _context_of(scope, prefix, self.order)
         context.request.set(around)
-        status = 0
-        request_id = (REQUEST_HEADER, around.request_id.encode("latin-1"))
-
-        async def sending(message: Any) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                headers = message.get("headers")
-                message["headers"] = [*headers, request_id] if headers else [request_id]
-            await send(message)
-
+        exchange = Exchange(receive, send, around.request_id, self.body_max)
         timer = self._begin(receive)
         gate = self.gate
         entered = 0.0
         failed = True
         try:
-            if gate.full and 0 <= self.order.config.max_queued_requests <= gate.waiting:
-                raise BackPressureError(
-                    gate.waiting,
-                    self.order.config.max_queued_requests,
-                    self.order.config.backpressure_config.status_code,
-                    self.order.config.backpressure_config.retry_after_s,
-                )
+            if exchange.announced_too_large(scope["headers"]):
+                await exchange.refuse_body()
+                return
+            if gate.full:
+                self._refuse_if_too_many()
             await gate.enter()
             entered = time.perf_counter()
             context.servable.set(self.servable.object)
-            if self.asgi is not None:
-                await self.asgi(scope, receive, sending)
-            else:
-                await self._plain(scope, receive, sending)
-            failed = False
+            await self.app(scope, exchange.asgi_receive, exchange.send)
+            failed = exchange.status >= 500
         except asyncio.CancelledError:
             if timer is None or not timer.late:
-                status = status or 499  # the client went
+                exchange.status = exchange.status or 499  # the client went
                 return
-            if not status:
+            if not exchange.status:
                 body = f"Request {around.request_id} timed out after {self.options.request_timeout_s}s."
-                await _simple(sending, 408, body)
+                await exchange.text(408, body)
         except Exception as error:  # whatever user code ends in, the client gets an answer
-            if not status:
-                await self._failed(scope, sending, error, around.request_id)
-            else:
-                self.logger.exception("the request failed after its answer had begun")
+            await self._failed(scope, exchange, error)
         finally:
             now = time.perf_counter()
             if entered:
@@ -138,10 +122,20 @@ class Ingress:
                 timer.cancel()
             if around.children:
                 cancel_children(around.children)
-            self.requests.done(scope, prefix, status, now - started)
+            self.requests.done(scope, prefix, exchange.status, now - started)
             if self.access_log:
                 what = scope.get("method", "WS")
-                self.logger.info("%s %s %s %.1fms", what, scope["path"], status, (now - started) * 1e3)
+                self.logger.info(
+                    "%s %s %s %.1fms", what, scope["path"], exchange.status, (now - started) * 1e3
+                )
+
+    def _refuse_if_too_many(self) -> None:
+        config = self.order.config
+        if 0 <= config.max_queued_requests <= self.gate.waiting:
+            pressure = config.backpressure_config
+            raise BackPressureError(
+                self.gate.waiting, config.max_queued_requests, pressure.status_code, pressure.retry_after_s
+            )
 
     def _begin(self, receive: Any) -> _Timer | None:
         """Have the request cancelled when its client goes, or its time is up."""
@@ -173,37 +167,41 @@ class Ingress:
             await self._streamed(value, send)
         else:
             kind, body = encoded(value)
-            headers = [(b"content-length", str(len(body)).encode()), (b"content-type", kind)]
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            await send({"type": "http.response.body", "body": body})
+            exchange = getattr(send, "__self__", None)
+            if type(exchange) is Exchange:
+                await exchange.answer(200, kind, body)
+            else:  # a middleware stands between
+                await _simple(send, 200, body, kind)
 
     async def _streamed(self, generator: Any, send: Any) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", TEXT)]}
         begun = False
         async for each in self.servable.values(generator):
             if not begun:
                 begun = True
-                start = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", TEXT)]}
                 await send(start)
             body = each.encode() if isinstance(each, str) else encoded(each)[1]
             await send({"type": "http.response.body", "body": body, "more_body": True})
         if not begun:
-            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", TEXT)]})
+            await send(start)
         await send({"type": "http.response.body", "body": b""})
 
-    async def _failed(self, scope: Any, send: Any, error: Exception, request_id: str) -> None:
-        if scope["type"] == "websocket":
+    async def _failed(self, scope: Any, exchange: Exchange, error: Exception) -> None:
+        if exchange.too_large:
+            await exchange.refuse_body()
+        elif scope["type"] == "websocket":
             self.logger.error("the WebSocket failed", exc_info=error)
-            await send({"type": "websocket.close", "code": 1011, "reason": "Internal Server Error"})
-            return
-        if isinstance(error, BackPressureError):
+            await exchange.send({"type": "websocket.close", "code": 1011, "reason": "Internal Server Error"})
+        elif exchange.status:
+            self.logger.error("the request failed after its answer had begun", exc_info=error)
+        elif isinstance(error, BackPressureError):
             retry = max(1, round(error.retry_after_s or 1))
-            await _simple(send, error.status_code, error.message, [(b"retry-after", str(retry).encode())])
-            return
-        if isinstance(error, DeploymentUnavailableError):
-            await _simple(send, 503, error.message, [(b"retry-after", b"1")])
-            return
-        self.logger.error("the request failed", exc_info=error)
-        await _simple(send, 500, "Internal Server Error")
+            await exchange.text(error.status_code, error.message, [(b"retry-after", str(retry).encode())])
+        elif isinstance(error, DeploymentUnavailableError):
+            await exchange.text(503, error.message, [(b"retry-after", b"1")])
+        else:
+            self.logger.error("the request failed", exc_info=error)
+            await exchange.text(500, "Internal Server Error")
 
 
 class _Timer:
@@ -235,24 +233,27 @@ def _context_of(scope: Any, prefix: str, order: Any) -> context.RequestContext:
     )
 
 
-async def _simple(send: Any, status: int, text: str, headers: Any = ()) -> None:
-    body = text.encode()
-    named = [(b"content-type", TEXT), (b"content-length", str(len(body)).encode()), *headers]
+async def _simple(send: Any, status: int, body: bytes, kind: bytes, headers: Any = ()) -> None:
+    named = [(b"content-type", kind), (b"content-length", str(len(body)).encode()), *headers]
     await send({"type": "http.response.start", "status": status, "headers": named})
     await send({"type": "http.response.body", "body": body})
+
+
+async def _text(send: Any, status: int, text: str, headers: Any = ()) -> None:
+    await _simple(send, status, text.encode(), TEXT, headers)
 
 
 async def system_path(table: Any, path: str, send: Any) -> None:
     """The paths that are Serve's own."""
     if path == "/-/healthz":
-        await _simple(send, 200, "success")
+        await _text(send, 200, "success")
     elif path == "/-/metrics":
         try:
             text = await watch.current().controller.metrics.remote()
         except Exception:  # the controller is being started again, or this is its own server
-            await _simple(send, 503, "the controller does not answer just now", [(b"retry-after", b"1")])
+            await _text(send, 503, "the controller does not answer just now", [(b"retry-after", b"1")])
         else:
-            await _simple(send, 200, text)
+            await _text(send, 200, text)
     elif path == "/-/routes":
         body = json.dumps(
             {route.prefix: route.app for route in sorted(table.routes, key=lambda each: each.prefix)}
@@ -266,19 +267,19 @@ async def system_path(table: Any, path: str, send: Any) -> None:
         )
         await send({"type": "http.response.body", "body": body.encode()})
     else:
-        await _simple(send, 404, f"Serve has no path {path!r}; it has /-/healthz, /-/routes and /-/metrics")
+        await _text(send, 404, f"Serve has no path {path!r}; it has /-/healthz, /-/routes and /-/metrics")
 
 
 async def _not_ours(scope: Any, send: Any, route: Any, path: str) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008, "reason": f"nothing is served at {path}"})
     elif route is None:
-        await _simple(send, 404, f"nothing is served at {path}; /-/routes lists what is")
+        await _text(send, 404, f"nothing is served at {path}; /-/routes lists what is")
     else:
         text = (
             f"this connection belongs to another application by now; send the request for {path} on a new one"
         )
-        await _simple(send, 421, text, [(b"connection", b"close")])
+        await _text(send, 421, text, [(b"connection", b"close")])
 
 
 class Nobody:

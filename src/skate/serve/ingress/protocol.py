@@ -13,6 +13,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from skate.serve.ingress import sockets
 from skate.serve.ingress.front import HERE, Elsewhere, Later, Refused
+from skate.serve.ingress.joining import Joining
 
 #: A request line may be so long before it is somebody's attack.
 _LINE_BYTES_MAX = 64 * 1024
@@ -27,12 +28,8 @@ def _between_h11(protocol: Any) -> bool:
     if cycle is None:
         return True
     conn = protocol.conn
-    return bool(
-        cycle.response_complete
-        and conn.our_state is h11.IDLE
-        and conn.their_state is h11.IDLE
-        and not conn.trailing_data[0]
-    )
+    # Both sides become idle together; the client's turns to anything else only with a cycle of its own.
+    return bool(cycle.response_complete and conn.our_state is h11.IDLE and not conn.trailing_data[0])
 
 
 def _between_httptools(protocol: Any) -> bool:
@@ -56,7 +53,7 @@ class ServingProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type, unuse
         self.known: dict[str, Any] = {}
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        super().connection_made(Joining(transport, self.loop))
         self._serving.connected(self)
         if self.known:
             self.client = tuple(self.known["client"]) if self.known.get("client") else None
@@ -75,6 +72,8 @@ class ServingProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type, unuse
                 task.cancel()
 
     def data_received(self, data: bytes) -> None:
+        if self.transport.discards:
+            return
         if self._waits_for is not None:
             self._head += data
             return

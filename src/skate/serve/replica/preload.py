@@ -7,3 +7,8 @@ try:
     from skate.serve.ingress import application  # noqa: F401
 except ImportError:  # without the extra, replicas are called by handles alone
     pass
+
+try:
+    import uvloop  # type: ignore[import-not-found, unused-ignore]  # noqa: F401  (loops of actors are uvloop's where it is loaded)
+except ImportError:
+    pass

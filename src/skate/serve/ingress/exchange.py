@@ -1,0 +1,131 @@
+"""One request over HTTP or WebSocket: what is sent passes here, and what is received where bodies have a limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.serve.ingress.encoding import TEXT
+
+REQUEST_HEADER = b"x-request-id"
+
+
+class BodyTooLarge(Exception):
+    """The body of a request is longer than Serve was told to take."""
+
+
+class Exchange:
+    """The ASGI `receive` and `send` of one request, with its status."""
+
+    __slots__ = (
+        "_inner_receive",
+        "_inner_send",
+        "_joining",
+        "_limit",
+        "_named",
+        "_read",
+        "status",
+        "too_large",
+    )
+
+    def __init__(self, receive: Any, send: Any, request_id: str, limit: int | None) -> None:
+        self._inner_receive = receive
+        self._inner_send = send
+        self._named = (REQUEST_HEADER, request_id.encode("latin-1"))
+        self._joining = getattr(getattr(receive, "__self__", None), "transport", None)
+        self._limit = limit
+        self._read = 0
+        #: Of the answer; 0 until it begins.
+        self.status = 0
+        #: Why the body is refused; empty as long as it is not.
+        self.too_large = ""
+
+    @property
+    def asgi_receive(self) -> Any:
+        """What the application receives from."""
+        return self._inner_receive if self._limit is None else self.receive
+
+    async def send(self, message: Any) -> None:
+        """Pass on what the application sends."""
+        kind = message["type"]
+        if kind == "http.response.start":
+            if self.too_large:
+                await self.refuse_body()
+                return
+            self.status = message["status"]
+            headers = message.get("headers")
+            message["headers"] = [*headers, self._named] if headers else [self._named]
+            if self._joining is not None:
+                self._joining.hold(True)
+        elif self.too_large:
+            return
+        elif kind == "websocket.accept":
+            self.status = 101
+        elif kind == "websocket.close" and not self.status:
+            self.status = 403
+        await self._inner_send(message)
+
+    async def answer(self, status: int, kind: bytes, body: bytes, more: Any = ()) -> None:
+        """Send a whole answer, in one piece."""
+        if self.too_large and status != 413:
+            await self.refuse_body()
+            return
+        self.status = status
+        joining = self._joining
+        if joining is not None:
+            joining.hold(False)
+        headers = [
+            (b"content-length", str(len(body)).encode()),
+            (b"content-type", kind),
+            self._named,
+            *more,
+        ]
+        try:
+            await self._inner_send({"type": "http.response.start", "status": status, "headers": headers})
+            await self._inner_send({"type": "http.response.body", "body": body})
+        finally:
+            if joining is not None:
+                joining.flush()
+
+    async def text(self, status: int, text: str, more: Any = ()) -> None:
+        """Answer with plain text."""
+        await self.answer(status, TEXT, text.encode(), more)
+
+    # -- bodies that are too long
+
+    def announced_too_large(self, headers: Any) -> bool:
+        """True if the request says of itself that its body is over the limit."""
+        limit = self._limit
+        if limit is None:
+            return False
+        for name, value in headers:
+            if name == b"content-length":
+                try:
+                    size = int(value)
+                except ValueError:  # no HTTP, which the server below says
+                    return False
+                if size > limit:
+                    self.too_large = f"the body of the request has {size:,} bytes"
+                    return True
+        return False
+
+    async def receive(self) -> Any:
+        """Receive, as long as the body is within its limit. Raises BodyTooLarge beyond it."""
+        if self.too_large:
+            raise BodyTooLarge(self.too_large)
+        message = await self._inner_receive()
+        if message["type"] == "http.request":
+            self._read += len(message.get("body", b""))
+            assert self._limit is not None
+            if self._read > self._limit:
+                self.too_large = f"the body of the request has {self._read:,} bytes so far"
+                raise BodyTooLarge(self.too_large)
+        return message
+
+    async def refuse_body(self) -> None:
+        """Answer 413, once, and take no more of the body."""
+        if self.status:
+            return
+        if self._joining is not None:
+            self._joining.linger()
+        said = f"{self.too_large}, and this server takes {self._limit:,} at most"
+        await self.text(413, said, [(b"connection", b"close")])

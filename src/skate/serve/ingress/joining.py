@@ -1,0 +1,73 @@
+"""The transport of an HTTP connection, as its protocol sees it: the head and the first of the body leave in one system call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: After an answer that refuses a body, so long is what still comes thrown away: closing at once would take the answer from the
+#: client, which is still sending.
+_LINGER_SECONDS = 2.0
+
+
+class Joining:
+    """What a protocol writes to. All that it does not know itself is the transport's."""
+
+    __slots__ = ("_held", "_hold_next", "_lingers", "_loop", "_soon", "_transport", "_write", "discards")
+
+    def __init__(self, transport: Any, loop: Any) -> None:
+        self._transport = transport
+        self._write = transport.write
+        self._loop = loop
+        self._hold_next = False
+        self._soon = False
+        self._held: bytes | None = None
+        self._lingers = False
+        #: True while what comes is thrown away.
+        self.discards = False
+
+    def hold(self, soon: bool) -> None:
+        """Keep what is written next until more is written; with `soon`, no longer than until the loop comes round."""
+        self._hold_next = True
+        self._soon = soon
+
+    def write(self, data: Any) -> None:
+        """Send, with what was kept before it."""
+        held = self._held
+        if held is not None:
+            if data:
+                self._held = None
+                self._write(held + data)
+        elif self._hold_next:
+            self._hold_next = False
+            self._held = data
+            if self._soon:
+                self._loop.call_soon(self.flush)
+        elif data:
+            self._write(data)
+
+    def flush(self) -> None:
+        """Send what is kept."""
+        held = self._held
+        if held is not None:
+            self._held = None
+            self._write(held)
+
+    def linger(self) -> None:
+        """Have the next `close` wait a moment for the client to see the answer."""
+        self._lingers = True
+
+    def close(self) -> None:
+        """Send what is kept, and close."""
+        self.flush()
+        if not self._lingers or self._transport.is_closing():
+            self._transport.close()
+            return
+        self._lingers = False
+        self.discards = True
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._transport.resume_reading()
+        self._loop.call_later(_LINGER_SECONDS, self._transport.close)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
