@@ -18,27 +18,24 @@ from skate.serve.exceptions import RayServeException
 class _Waiting:
     """One call that waits to be part of a batch."""
 
-    __slots__ = ("value", "future", "queue", "around", "size")
+    __slots__ = ("value", "future", "queue", "around", "came")
 
-    def __init__(self, value: Any, streams: bool, loop: Any, size: int) -> None:
+    def __init__(self, value: Any, streams: bool, loop: Any) -> None:
         self.value = value
         self.future: asyncio.Future[Any] = loop.create_future()
         self.queue: asyncio.Queue[Any] | None = asyncio.Queue() if streams else None
         self.around = context.request.get()
-        self.size = size
+        self.came: float = loop.time()
+
+    def fail(self, error: BaseException) -> None:
+        """Its caller gets this."""
+        if self.queue is not None:
+            self.queue.put_nowait(error)
+        elif not self.future.done():
+            self.future.set_exception(error)
 
 
 _END = None  # not an object of its own: functions that are sent by value bring copies of what they name
-
-
-def plan(sizes: list[int], limit: int) -> int:
-    """How many of the waiting calls, in order, fit into one batch of `limit`; at least one."""
-    total = 0
-    for count, size in enumerate(sizes):
-        total += size
-        if total > limit:
-            return max(1, count)
-    return len(sizes)
 
 
 class _Batcher:
@@ -57,40 +54,72 @@ class _Batcher:
 
     def add(self, value: Any) -> _Waiting:
         """A call comes in."""
-        measure = self.settings.size_of
-        size = 1 if measure is None else measure([value])
-        one = _Waiting(value, self.streams, self.loop, size)
+        one = _Waiting(value, self.streams, self.loop)
         self.waiting.append(one)
         self.look()
         return one
 
-    def look(self) -> None:
-        """Begin a batch if it is full or its time has come."""
+    def look(self, clock: bool = False) -> None:
+        """Begin what is full, and, where the `clock` may have moved, what has waited for as long as it may."""
         settings = self.settings
         while self.waiting and self.active < settings.concurrent:
-            sizes = [each.size for each in self.waiting]
-            if sum(sizes) < settings.largest:
-                if self._timer is None:
-                    self._timer = self.loop.call_later(settings.wait_s, self._due)
+            if not clock and settings.size_of is None and len(self.waiting) < settings.largest:
+                self._wake_at(self.waiting[0].came + settings.wait_s)
                 return
-            self._begin(plan(sizes, settings.largest))
+            count, full = self._fitting()
+            if not count:
+                return
+            due = self.waiting[0].came + settings.wait_s
+            if not full and not (clock and self.loop.time() >= due):
+                self._wake_at(due)
+                return
+            self._begin(count)
 
-    def _due(self) -> None:
+    def _wake_at(self, due: float) -> None:
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()
+        self._timer = self.loop.call_at(due, self._awake)
+
+    def _awake(self) -> None:
         self._timer = None
-        while self.waiting and self.waiting[0].future.cancelled():
-            self.waiting.popleft()
-        if self.waiting and self.active < self.settings.concurrent:
-            self._begin(plan([each.size for each in self.waiting], self.settings.largest))
-            self.look()
+        self.look(clock=True)
+
+    def _fitting(self) -> tuple[int, bool]:
+        """How many waiting calls make the next batch, and whether no more would fit; callers that have gone are left out."""
+        waiting = self.waiting
+        if any(each.future.cancelled() for each in waiting):
+            self.waiting = waiting = deque(each for each in waiting if not each.future.cancelled())
+        largest = self.settings.largest
+        measure = self.settings.size_of
+        if measure is None:
+            return min(len(waiting), largest), len(waiting) >= largest
+        count = 0
+        values: list[Any] = []
+        while count < len(waiting):
+            one = waiting[count]
+            try:
+                size = measure([*values, one.value])
+                if size > largest and not count:
+                    raise RuntimeError(
+                        f"this value alone counts for {size} by batch_size_fn, and max_batch_size={largest}; raise the limit, or "
+                        "look at what the function returns"
+                    )
+            except Exception as error:  # the user's function may raise anything; its call is answered so
+                del waiting[count]
+                one.fail(error)
+                continue
+            if size > largest:
+                return count, True
+            values.append(one.value)
+            count += 1
+            if size == largest:
+                return count, True
+        return count, False
 
     def _begin(self, count: int) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         batch = [self.waiting.popleft() for _ in range(count)]
-        batch = [each for each in batch if not each.future.cancelled()]
-        if not batch:
-            return
         self.active += 1
         around = contextvars.copy_context()
         task = around.run(self.loop.create_task, self._run(batch))
@@ -98,11 +127,14 @@ class _Batcher:
         task.add_done_callback(self._tasks.discard)
 
     async def _run(self, batch: list[_Waiting]) -> None:
-        context.request.set(batch[0].around)
-        arguments: tuple[Any, ...] = ([each.value for each in batch],)
-        if self.owner is not None:
-            arguments = (self.owner(), *arguments)
         try:
+            batch = [each for each in batch if not each.future.cancelled()]
+            if not batch:
+                return
+            context.request.set(batch[0].around)
+            arguments: tuple[Any, ...] = ([each.value for each in batch],)
+            if self.owner is not None:
+                arguments = (self.owner(), *arguments)
             if self.streams:
                 await self._stream(batch, self.function(*arguments))
             else:
@@ -116,13 +148,10 @@ class _Batcher:
                             each.future.set_result(result)
         except BaseException as error:  # whatever a batch ends in, each of its callers gets it
             for each in batch:
-                if each.queue is not None:
-                    each.queue.put_nowait(error)
-                elif not each.future.done():
-                    each.future.set_exception(error)
+                each.fail(error)
         finally:
             self.active -= 1
-            self.look()
+            self.look(clock=True)
 
     async def _stream(self, batch: list[_Waiting], generator: Any) -> None:
         """Each value of the generator is a list with one entry for each call; StopIteration in it ends that call's stream."""
@@ -138,6 +167,9 @@ class _Batcher:
                     each.queue.put_nowait(_END)
                 else:
                     each.queue.put_nowait((value,))
+            if all(at in ended or each.future.cancelled() for at, each in enumerate(batch)):
+                await generator.aclose()  # nobody listens any more
+                break
         for at, each in enumerate(batch):
             if at not in ended:
                 assert each.queue is not None
@@ -196,8 +228,9 @@ def batch(
 ) -> Any:
     """Make an async function of a list one that is called with single values.
 
-    It is called with up to `max_batch_size` values (`batch_size_fn` says what each counts for), at the latest
-    `batch_wait_timeout_s` seconds after the first of them came, and returns as many. A generator yields such lists.
+    It is called with up to `max_batch_size` values (`batch_size_fn` says what a list of them counts for), at the latest
+    `batch_wait_timeout_s` seconds after the first of them came if fewer than `max_concurrent_batches` run, and returns as many.
+    A generator yields such lists.
 
     Raises TypeError for a function that is not async, TypeError or ValueError for numbers that cannot be.
     """

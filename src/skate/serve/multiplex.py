@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from skate.serve import context
+from skate.serve.logs import LOGGER
 
 
 class _Shelf:
@@ -19,19 +21,24 @@ class _Shelf:
         self.load = load
         self.limit = limit
         self.models: OrderedDict[str, Any] = OrderedDict()
-        self._loading: dict[str, asyncio.Future[Any]] = {}
+        self._loading: dict[str, asyncio.Task[Any]] = {}
         self._room = asyncio.Lock()
 
     async def get(self, model: str, *args: Any) -> Any:
-        """A model, loaded if it is not there; whoever asks while it loads waits for the same."""
+        """A model, loaded if it is not there; whoever asks while it loads waits for the same.
+
+        It is loaded to its end, also if those who asked have gone: what has begun takes its room anyway, and others may wait.
+        """
         if model in self.models:
             self.models.move_to_end(model)
             return self.models[model]
-        under_way = self._loading.get(model)
-        if under_way is not None:
-            return await asyncio.shield(under_way)
-        future = asyncio.get_running_loop().create_future()
-        self._loading[model] = future
+        task = self._loading.get(model)
+        if task is None:
+            task = self._loading[model] = asyncio.get_running_loop().create_task(self._load(model, args))
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(task)
+
+    async def _load(self, model: str, args: tuple[Any, ...]) -> Any:
         try:
             async with self._room:  # one after the other, so that no more are in memory than may be
                 await self._make_room()
@@ -39,25 +46,49 @@ class _Shelf:
                 if inspect.isawaitable(loaded):
                     loaded = await loaded
                 self.models[model] = loaded
-        except BaseException as error:  # whoever waits for the same model gets the same
-            future.set_exception(error)
-            future.exception()
-            raise
-        else:
-            future.set_result(loaded)
+                _finalizer(type(loaded))
         finally:
             del self._loading[model]
-        tell(tuple(self.models))
+            tell(tuple(self.models))
         return loaded
 
     async def _make_room(self) -> None:
         while self.limit > 0 and len(self.models) >= self.limit:
-            _, old = self.models.popitem(last=False)
-            finalizer = getattr(type(old), "__del__", None)
-            if finalizer is not None and inspect.iscoroutinefunction(finalizer):
+            await self._drop_oldest()
+
+    async def _drop_oldest(self) -> None:
+        _, old = self.models.popitem(last=False)
+        finalizer = _finalizer(type(old))
+        if finalizer is not None:
+            try:
                 await finalizer(old)
-                type(old).__del__ = lambda self: None  # it ran; the interpreter cannot await it
-            del old
+            except Exception:  # of a model that goes; the one that comes has nothing to do with it
+                logging.getLogger(LOGGER).exception("the finalizer of a model failed")
+
+    async def close(self) -> None:
+        """The replica ends: so do its models."""
+        while self.models:
+            await self._drop_oldest()
+
+
+def _finalizer(cls: Any) -> Any:
+    """The async `__del__` of a class, or None; the interpreter, which cannot await it, finds nothing in its place."""
+    kept = cls.__dict__.get("_serve_finalizer")
+    if kept is not None:
+        return kept
+    found = getattr(cls, "__del__", None)
+    if found is None or not inspect.iscoroutinefunction(found):
+        return None
+    cls._serve_finalizer = found
+    cls.__del__ = lambda self: None
+    return found
+
+
+async def close_all(owner: Any) -> None:
+    """End the models that an object, or a function, holds."""
+    for value in list(getattr(owner, "__dict__", {}).values()):
+        if isinstance(value, _Shelf):
+            await value.close()
 
 
 def tell(models: tuple[str, ...]) -> None:

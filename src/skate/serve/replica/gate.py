@@ -43,7 +43,7 @@ class Gate:
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
                     self._pass_on()
-                else:
+                elif turn in self._waiting:  # whoever left meanwhile may have taken it out
                     self._waiting.remove(turn)
                 raise
             finally:

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import functools
 import inspect
+import sys
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -175,7 +176,10 @@ class Servable:
         return True
 
     async def end(self) -> None:
-        """Let the user's object know that it goes: `__del__`, which may be async."""
+        """Let the user's object know that it goes: the models it holds first, then its own `__del__`, which may be async."""
+        multiplex = sys.modules.get("skate.serve.multiplex")
+        if multiplex is not None:
+            await multiplex.close_all(self.object)
         if not self.is_function and hasattr(self.object, "__del__"):
             cls = type(self.object)
             finalizer = cls.__del__

@@ -1,0 +1,110 @@
+"""What holds `max_ongoing_requests` inside a replica."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from serve.virtual import run
+
+from skate.serve.replica.gate import Gate
+from skate.serve.routing.board import ONGOING, STARTED, WAITING
+
+
+def made(limit: int) -> Gate:
+    """A gate whose counts stand in a list rather than in shared memory."""
+    return Gate(SimpleNamespace(cells=[0] * 8), limit)  # type: ignore[arg-type]
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["enter", "enter", "enter", "leave", "cancel", "turn", "resize"]), st.integers(0, 50)
+    ),
+    max_size=60,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=200)
+@given(steps, st.integers(1, 4))
+def test_no_more_than_the_limit_and_in_order(what: list[tuple[str, int]], limit: int) -> None:
+    gate = made(limit)
+    entered: list[int] = []
+    inside: list[int] = []
+    gone: set[int] = set()
+
+    async def enter(number: int) -> None:
+        await gate.enter()
+        entered.append(number)
+        inside.append(number)
+
+    async def main() -> None:
+        nonlocal limit
+        tasks: dict[int, asyncio.Task[None]] = {}
+        for step, number in what:
+            if step == "enter":
+                tasks[len(tasks)] = asyncio.ensure_future(enter(len(tasks)))
+            elif step == "leave" and inside:
+                inside.pop(number % len(inside))
+                gate.leave(0.0, False)
+            elif step == "cancel" and tasks:
+                one = number % len(tasks)
+                if not tasks[one].done():
+                    tasks[one].cancel()
+            elif step == "resize":
+                limit = 1 + number % 4
+                gate.resize(limit)
+            elif step == "turn":
+                before = len(inside)
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                assert len(inside) <= max(limit, before)
+        await asyncio.sleep(1)  # everything that can enter has entered
+        gone.update(number for number, task in tasks.items() if task.done() and task.cancelled())
+        wait = len(tasks) - len(entered) - len(gone)
+        assert gate.cells[ONGOING] == len(inside) and gate.cells[WAITING] == wait == gate.waiting
+        assert not wait or len(inside) >= limit, "somebody waits although there is room"
+        # Now everybody leaves, one after the other.
+        while inside:
+            inside.pop()
+            gate.leave(0.0, False)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        assert gate.idle and gate.cells[WAITING] == 0 and gate.cells[STARTED] == len(entered)
+        for task in tasks.values():
+            assert task.done() and (task.cancelled() or task.exception() is None)
+        assert entered == sorted(entered)
+        assert sorted([*entered, *gone]) == list(range(len(tasks)))
+
+    run(main())
+
+
+def test_a_request_that_goes_in_the_moment_of_its_turn_passes_it_on() -> None:
+    gate = made(1)
+
+    async def main() -> None:
+        await gate.enter()
+        first, second = asyncio.ensure_future(gate.enter()), asyncio.ensure_future(gate.enter())
+        await asyncio.sleep(0)
+        gate.leave(0.0, False)  # it is the turn of the first
+        first.cancel()
+        await asyncio.wait_for(second, 1)
+        assert first.cancelled() and gate.cells[ONGOING] == 1
+
+    run(main())
+
+
+def test_one_that_went_before_its_turn_is_passed_over() -> None:
+    gate = made(1)
+
+    async def main() -> None:
+        await gate.enter()
+        first, second = asyncio.ensure_future(gate.enter()), asyncio.ensure_future(gate.enter())
+        await asyncio.sleep(0)
+        first.cancel()
+        gate.leave(0.0, False)  # before the first has noticed
+        await asyncio.wait_for(second, 1)
+        assert first.cancelled() and gate.cells[ONGOING] == 1 and gate.waiting == 0
+
+    run(main())
