@@ -55,7 +55,8 @@ async def main(folder: str, threads: int) -> None:
     async def cpu(request: Request) -> JSONResponse:
         return JSONResponse(time.process_time())
 
-    servings = [Serving(engine, "m"), Serving(engine, "m20", stream_interval_s=0.02)]
+    every = {"m": 0.0, "m20": 0.02, "m50": 0.05}
+    servings = [Serving(engine, name, stream_interval_s=each) for name, each in every.items()]
     app = build_app(LocalModels(servings))
     app.router.routes += [Route("/bare", bare), Route("/cpu", cpu)]
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))

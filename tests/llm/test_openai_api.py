@@ -8,7 +8,7 @@ import math
 import re
 import threading
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -17,7 +17,6 @@ import pytest
 
 from skate.llm.embedded.engine import EmbeddedEngine
 from skate.llm.openai.app import LocalModels, build_app
-from skate.llm.openai.pacing import together
 from skate.llm.openai.serving import Serving
 from tests.llm.asking import ask
 from tests.llm.served import Served
@@ -301,27 +300,3 @@ def test_a_client_that_goes_away_ends_its_request(url: str, engine: EmbeddedEngi
     wait_until(lambda: engine.load() == (0, 0), "the engine is idle")
     # All 40 answers of 200 tokens, four at a time, would have taken 2,000 steps.
     assert engine._batcher.steps - steps < 1500
-
-
-def test_events_that_come_close_together_go_out_as_one() -> None:
-    async def run(interval_s: float, fails: bool = False) -> list[str]:
-        async def events() -> AsyncGenerator[str, None]:
-            for number in range(20):
-                yield f"<{number}>"
-                await asyncio.sleep(0)  # events come one a turn of the loop
-            if fails:
-                raise RuntimeError("broken")
-
-        found: list[str] = []
-        try:
-            async for each in together(events(), interval_s):
-                found.append(each)
-        except RuntimeError:
-            found.append("broken")
-        return found
-
-    every = [f"<{number}>" for number in range(20)]
-    assert asyncio.run(run(0)) == every
-    paced = asyncio.run(run(0.01))
-    assert paced[0] == "<0>" and "".join(paced) == "".join(every) and len(paced) < 10
-    assert "".join(asyncio.run(run(0.01, fails=True))) == "".join(every) + "broken"

@@ -87,7 +87,7 @@ def fake_vllm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     module.AsyncEngineArgs = module.SamplingParams = module.PoolingParams = SimpleNamespace
     module.AsyncLLMEngine = SimpleNamespace(from_engine_args=FakeVllm)
     sampling: Any = types.ModuleType("vllm.sampling_params")
-    sampling.RequestOutputKind = enum.Enum("RequestOutputKind", ["CUMULATIVE", "DELTA"])
+    sampling.RequestOutputKind = enum.Enum("RequestOutputKind", ["CUMULATIVE", "DELTA", "FINAL_ONLY"])
     sampling.StructuredOutputsParams = lambda **given: ("form", given)
     lora: Any = types.ModuleType("vllm.lora.request")
     lora.LoRARequest = lambda *given: given

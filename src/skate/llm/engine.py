@@ -68,8 +68,9 @@ class Engine(Protocol):
         params: SamplingParams,
         request_id: str,
         adapter: str | None = None,
+        every_s: float = 0.0,
     ) -> AsyncGenerator[Increment, None]:
-        """Increments of the answers until each has a finish reason.
+        """Increments of the answers until each has a finish reason; put together as skate.llm.pacing.Pace says of `every_s`.
 
         Closing the iterator aborts the request. Raises BadRequest, Overloaded or EngineStopped.
         """

@@ -44,7 +44,8 @@ class Increment:
         self.text += later.text
         self.token_ids += later.token_ids
         if later.logprobs is not None:
-            self.logprobs = (self.logprobs or []) + later.logprobs
+            self.logprobs = self.logprobs if self.logprobs is not None else []
+            self.logprobs += later.logprobs
         self.finish_reason, self.stop_reason = later.finish_reason, later.stop_reason
         self.completion_tokens = later.completion_tokens
 

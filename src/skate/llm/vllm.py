@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import fields
@@ -13,6 +14,7 @@ from skate.llm.engine import EngineArgs, Text
 from skate.llm.errors import BadRequest, EngineStopped, PromptTooLong, UnknownModel
 from skate.llm.installed import library, there
 from skate.llm.output import Embedding, Increment, ModelInfo, TokenLogprob
+from skate.llm.pacing import AT_THE_END, Pace
 from skate.llm.sampling import SamplingParams
 from skate.llm.tokenizer import TransformersText
 
@@ -97,6 +99,7 @@ class VllmEngine:
         params: SamplingParams,
         request_id: str,
         adapter: str | None = None,
+        every_s: float = 0.0,
     ) -> AsyncGenerator[Increment, None]:
         """Increments of the answers as they come."""
         kinds = library("vllm.sampling_params", _WHAT, "vllm")
@@ -104,13 +107,20 @@ class VllmEngine:
         given["stop"], given["stop_token_ids"] = list(params.stop), list(params.stop_token_ids)
         counts = [0] * params.n
         asked = {"prompt": prompt} if isinstance(prompt, str) else {"prompt_token_ids": list(prompt)}
+        pace, first = Pace(every_s), True
+        kind = "FINAL_ONLY" if every_s == AT_THE_END else "DELTA"
         try:
-            sampling = self.sampling({**given, **params.extra, "output_kind": kinds.RequestOutputKind.DELTA})
+            sampling = self.sampling({**given, **params.extra, "output_kind": kinds.RequestOutputKind[kind]})
             async with aclosing(self.outputs(asked, sampling, request_id, adapter)) as found:
                 async for output in found:
                     for each in output.outputs:
                         counts[each.index] += len(each.token_ids)
-                        yield _increment(each, len(output.prompt_token_ids or ()), counts[each.index])
+                        new = _increment(each, len(output.prompt_token_ids or ()), counts[each.index])
+                        if first:
+                            first, new.ttft_s = False, _ttft(output)
+                        pace.add(new)
+                    for new in pace.take(time.perf_counter()):
+                        yield new
         except ValueError as error:
             raise self._refused(error, prompt) from error
         except Exception as error:  # what vLLM raises when its processes died has moved between its releases
@@ -224,3 +234,9 @@ def _increment(output: Any, prompt_tokens: int, count: int) -> Increment:
         prompt_tokens,
         count,
     )
+
+
+def _ttft(output: Any) -> float | None:
+    """Seconds to the first token as vLLM counts them; it does not if its statistics are off."""
+    found = getattr(getattr(output, "metrics", None), "first_token_latency", None)
+    return found or None

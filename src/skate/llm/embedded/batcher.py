@@ -142,7 +142,7 @@ class Batcher:
             self._fail_all(EngineStopped(f"a step of the engine failed: {type(error).__name__}: {error}"))
         touched, self._touched = self._touched, {}
         if touched:
-            wake(touched)
+            wake(touched, self.clock())
 
     def step(self) -> None:
         """One step."""
@@ -298,5 +298,5 @@ class Batcher:
             answer.finished = True
             answer.stream.put(error)
             self._touched[answer.stream] = None
-        wake(self._touched)
+        wake(self._touched, self.clock())
         self._touched = {}

@@ -69,11 +69,12 @@ class EmbeddedEngine:
         params: SamplingParams,
         request_id: str,
         adapter: str | None = None,
+        every_s: float = 0.0,
     ) -> AsyncGenerator[Increment, None]:
         """Increments of the answers as they come."""
         tokens = self._tokens(prompt)
         self._check(tokens, params)
-        stream = Stream(params.n)
+        stream = Stream(params.n, every_s)
         # Ids of callers may come twice at once; an abort must not reach the other.
         own_id = f"{request_id}#{next(self._numbers)}"
         answers = [self._answer(own_id, index, tokens, params, adapter, stream) for index in range(params.n)]

@@ -1,4 +1,4 @@
-"""The way of increments from the engine's thread to an event loop: no pickle, one wake-up for all tokens of a step."""
+"""The way of increments from the engine's thread to an event loop: no pickle, one wake-up for all that a step made due."""
 
 from __future__ import annotations
 
@@ -7,20 +7,36 @@ from collections import deque
 from collections.abc import Iterable
 
 from skate.llm.output import Increment
+from skate.llm.pacing import Pace
 
 
 class Stream:
-    """Increments of one request. `put` belongs to the engine's thread, all else to the loop that made the stream."""
+    """Increments of one request. `put` and `release` belong to the engine's thread, all else to the loop that made the stream."""
 
-    def __init__(self, answers: int) -> None:
+    def __init__(self, answers: int, every_s: float = 0.0) -> None:
         self.loop = asyncio.get_running_loop()
+        self._pace = Pace(every_s)
+        self._error: Exception | None = None
         self._items: deque[Increment | Exception] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._open = answers
 
     def put(self, item: Increment | Exception) -> None:
         """Add an increment, or what ends the request; `wake` must follow."""
-        self._items.append(item)
+        if self._error is not None:
+            return  # nothing comes behind what ended it
+        if isinstance(item, Exception):
+            self._error = item
+        else:
+            self._pace.add(item)
+
+    def release(self, now: float) -> bool:
+        """Let the reader have what is due; whether it has to be woken for it."""
+        found = self._pace.take(now, self._error is not None)
+        self._items.extend(found)
+        if self._error is not None:
+            self._items.append(self._error)
+        return bool(found or self._error)
 
     def wake(self) -> None:
         """Let the reader go on."""
@@ -52,11 +68,12 @@ class Stream:
         return item
 
 
-def wake(streams: Iterable[Stream]) -> None:
-    """Wake the readers of streams, with one call into each of their loops."""
+def wake(streams: Iterable[Stream], now: float) -> None:
+    """Wake the readers of streams that have something due, with one call into each of their loops."""
     loops: dict[asyncio.AbstractEventLoop, list[Stream]] = {}
     for stream in streams:
-        loops.setdefault(stream.loop, []).append(stream)
+        if stream.release(now):
+            loops.setdefault(stream.loop, []).append(stream)
     for loop, those in loops.items():
         try:
             loop.call_soon_threadsafe(_wake_all, those)

@@ -16,7 +16,6 @@ from skate.llm.errors import BadRequest, NotSupported, PromptTooLong, UnknownMod
 from skate.llm.openai import checking, failures, logprobs
 from skate.llm.openai.events import DONE, Events
 from skate.llm.openai.metrics import Metrics
-from skate.llm.openai.pacing import together
 from skate.llm.openai.requests import (
     ChatCompletionRequest,
     CompletionRequest,
@@ -41,6 +40,7 @@ from skate.llm.openai.responses import (
     Usage,
 )
 from skate.llm.output import Increment, TokenLogprob
+from skate.llm.pacing import AT_THE_END
 from skate.llm.sampling import SamplingParams
 
 Prompt = str | list[int]
@@ -69,7 +69,8 @@ class Serving:
         model: the name that clients use.
         adapters: whether `model:adapter` asks for a LoRA adapter of the engine.
         metrics: where figures go; None for nowhere.
-        stream_interval_s: events of a stream that come within so long go out together, the first at once; 0 for each alone.
+        stream_interval_s: tokens of a stream that come within so long go out as one event, the first at once; 0 for an event
+            for each token.
     """
 
     def __init__(
@@ -89,11 +90,11 @@ class Serving:
 
     def chat(self, request: ChatCompletionRequest) -> AsyncGenerator[Any, None]:
         """POST /v1/chat/completions."""
-        return together(self._answered(request, self._chat(request)), self._interval_s)
+        return self._answered(request, self._chat(request, time.perf_counter()))
 
     def completions(self, request: CompletionRequest) -> AsyncGenerator[Any, None]:
         """POST /v1/completions."""
-        return together(self._answered(request, self._completions(request)), self._interval_s)
+        return self._answered(request, self._completions(request, time.perf_counter()))
 
     def embeddings(self, request: EmbeddingRequest) -> AsyncGenerator[Any, None]:
         """POST /v1/embeddings."""
@@ -150,25 +151,33 @@ class Serving:
         raise UnknownModel(asked, (self.model,))
 
     async def _increments(
-        self, prompts: Sequence[Prompt], params: SamplingParams, request: GenerateRequest, request_id: str
+        self,
+        prompts: Sequence[Prompt],
+        params: SamplingParams,
+        request: GenerateRequest,
+        request_id: str,
+        started: float,
     ) -> AsyncGenerator[tuple[int, Increment], None]:
         """Increments of all prompts' answers, each with the number of its answer among all."""
-        started = time.perf_counter()
         adapter = self._adapter(request.model)
         tokens = [self.engine.text.encode(each) if isinstance(each, str) else each for each in prompts]
         limit = self.engine.info().max_model_len
         for each in tokens:
             if params.max_tokens is not None and len(each) + params.max_tokens > limit and len(each) < limit:
                 raise PromptTooLong(len(each), limit, params.max_tokens)
+        every_s = self._interval_s if request.stream else AT_THE_END
+        asked = time.perf_counter()
         streams = [
-            self.engine.generate(each, params, f"{request_id}-{number}", adapter)
+            self.engine.generate(each, params, f"{request_id}-{number}", adapter, every_s)
             for number, each in enumerate(tokens)
         ]
         first, ends = True, {}
         async with aclosing(merged(streams)) as found:
             async for number, new in found:
                 if first and self._metrics is not None:
-                    self._metrics.first(time.perf_counter() - started, new.ttft_s)
+                    # Where nothing is told before the end, the way back of the first token is nobody's wait.
+                    back = time.perf_counter() - asked if request.stream else new.ttft_s or 0.0
+                    self._metrics.first(asked - started + back, new.ttft_s)
                 first = False
                 at = number * params.n + new.index
                 if new.finish_reason is not None:
@@ -180,7 +189,7 @@ class Serving:
             self._metrics.generated.inc(generated)
             self._metrics.speed.observe(generated / (time.perf_counter() - started))
 
-    async def _chat(self, request: ChatCompletionRequest) -> AsyncGenerator[Any, None]:
+    async def _chat(self, request: ChatCompletionRequest, started: float) -> AsyncGenerator[Any, None]:
         params = checking.chat_params(request)
         options = dict(request.chat_template_kwargs or {})
         for name in ("add_generation_prompt", "continue_final_message"):
@@ -192,7 +201,7 @@ class Serving:
         prompt = text.chat(checking.plain_messages(request.messages), request.chat_template, **options)
         tokens = text.encode(prompt, special=False)
         request_id = f"chatcmpl-{request.request_id or uuid.uuid4().hex}"
-        found = self._increments([tokens], params, request, request_id)
+        found = self._increments([tokens], params, request, request_id, started)
         if request.stream:
             async with aclosing(self._streamed(found, request, request_id, len(tokens), params.n)) as events:
                 async for event in events:
@@ -216,7 +225,7 @@ class Serving:
             usage=_usage(len(tokens), answers),
         )
 
-    async def _completions(self, request: CompletionRequest) -> AsyncGenerator[Any, None]:
+    async def _completions(self, request: CompletionRequest, started: float) -> AsyncGenerator[Any, None]:
         params = checking.completion_params(request)
         text = self.engine.text
         given = checking.prompts_of(request.prompt, "prompt")
@@ -225,7 +234,7 @@ class Serving:
         if request.echo:
             echoed = [each if isinstance(each, str) else text.decode(each) for each in given]
         request_id = f"cmpl-{request.request_id or uuid.uuid4().hex}"
-        found = self._increments(tokens, params, request, request_id)
+        found = self._increments(tokens, params, request, request_id, started)
         count, prompt_tokens = len(given) * params.n, sum(map(len, tokens))
         if request.stream:
             stream = self._streamed(found, request, request_id, prompt_tokens, count, echoed)

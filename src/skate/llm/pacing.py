@@ -1,0 +1,47 @@
+"""Increments put together before anybody is woken for them, since each that goes out costs the same however little it says."""
+
+from __future__ import annotations
+
+import math
+
+from skate.llm.output import Increment
+
+#: In place of an interval: nothing before an answer's end.
+AT_THE_END = math.inf
+
+
+class Pace:
+    """Holds a request's increments until they are due.
+
+    The first is due at once, as somebody waits to see it, and so is the last of an answer. The others wait for the first one
+    that comes after the interval; there are no timers, as a running answer gets a token at each step.
+
+    Args:
+        every_s: seconds between two times that increments go out; 0 for each alone, AT_THE_END for none before the end.
+    """
+
+    def __init__(self, every_s: float = 0.0) -> None:
+        self._every_s = every_s
+        self._due = math.inf if every_s == AT_THE_END else -math.inf
+        self._held: dict[int, Increment] = {}
+        self._ends = False
+
+    def add(self, new: Increment) -> None:
+        """Take one in; those of the same answer become one."""
+        held = self._held.get(new.index)
+        if held is None:
+            self._held[new.index] = new
+        else:
+            held.then(new)
+        self._ends = self._ends or new.finish_reason is not None
+
+    def take(self, now: float, all_of_it: bool = False) -> list[Increment]:
+        """What is due."""
+        if not self._held or not (self._ends or all_of_it or now >= self._due):
+            return []
+        found = list(self._held.values())
+        self._held.clear()
+        self._ends = False
+        if self._every_s != AT_THE_END:
+            self._due = now + self._every_s
+        return found
