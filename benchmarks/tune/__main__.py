@@ -22,7 +22,7 @@ from benchmarks.tune.scenarios import OURS, REACH, SCENARIOS
 
 TARGETS = ("bare", "skate", "ray")
 #: What takes Ray many minutes.
-LONG = ("trials_1000", "results_10000")
+LONG = ("trials_1000",)
 
 
 def parse() -> argparse.Namespace:

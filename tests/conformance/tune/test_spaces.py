@@ -184,8 +184,8 @@ def test_a_function_of_a_grid():
 
 def test_functions_that_ask_for_each_other():
     space = {
-        "a": tune.sample_from(lambda config: config["b"]),
-        "b": tune.sample_from(lambda config: config["a"]),
+        "a": tune.sample_from(lambda spec: spec.config.b),
+        "b": tune.sample_from(lambda spec: spec.config.a),
     }
     with pytest.raises(Exception, match="depend"):
         variants(space)
