@@ -60,7 +60,7 @@ def free_port() -> int:
         ({"applications": [{"import_path": "p:app", "route_prefix": "api"}]}, "begins with '/'"),
         (
             {"applications": [{"import_path": "p:a"}, {"import_path": "p:b"}]},
-            "given more than once: 'default'",
+            "given more than once: 'default', by number 1 and 2 of the applications",
         ),
         ({"applications": [], "http_options": {"port": "many"}}, "port is a whole number, not 'many'"),
         ({"applications": [], "proxy_location": "Somewhere"}, "one of 'Disabled', 'HeadOnly', 'EveryNode'"),
@@ -76,7 +76,7 @@ def test_a_misspelt_option_of_a_deployment(tmp_path: Path) -> None:
     pytest.importorskip("yaml")
     file = tmp_path / "c.yaml"
     file.write_text("applications: [{import_path: 'p:app', deployments: [{name: A, num_replcas: 2}]}]")
-    with pytest.raises(ValueError, match=r"c.yaml: .*'num_replcas'; did you mean 'num_replicas'"):
+    with pytest.raises(ValueError, match=r"c.yaml, line 1: .*'num_replcas'; did you mean 'num_replicas'"):
         read(str(file))
 
 
@@ -158,6 +158,7 @@ def test_rest(rest: Any) -> None:
         "route_prefix": "/a",
         "import_path": "rest_program:builder",
         "args": {"word": "by rest"},
+        "external_scaler_enabled": True,
     }
     config = {"http_options": {"host": "127.0.0.1", "port": free_port()}, "applications": [app]}
     assert rest("PUT", config) == (200, {})

@@ -23,7 +23,7 @@ VERBS = {
     "list": "skate.command.listing",
     "memory": "skate.command.memory",
     "run": "skate.command.run",
-    "serve": "skate.serve.command",
+    "serve": "skate.serve.command.verbs",
     "summary": "skate.command.summary",
     "start": "skate.command.start",
     "status": "skate.command.status",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import skate
+from skate.serve.config.deployment import LoggingConfig
 from skate.serve.config.http import ControllerOptions, HTTPOptions, ProxyLocation, gRPCOptions
 from skate.serve.deployment import Application
 from skate.serve.exceptions import RayServeException
@@ -61,7 +62,12 @@ def start(
         proxy_location = ProxyLocation(proxy_location)
     if controller_options is not None:
         ControllerOptions.model_validate(controller_options)
-    skate.get(_started(controller_options).begin.remote(options, grpc, proxy_location))
+    logging = None if logging_config is None else LoggingConfig.model_validate(logging_config)
+    began = _started(controller_options).begin.remote(options, grpc, proxy_location, logging)
+    try:
+        skate.get(began)
+    except skate.exceptions.RayTaskError as error:  # ours: it is the caller's to see bare
+        raise getattr(error, "cause", None) or error from None
 
 
 def _dumped(options: Any) -> Any:
@@ -162,12 +168,24 @@ def _run_many(
     built = [build(each.target, each.name, each.route_prefix) for each in targets]
     for app, each in zip(built, targets, strict=True):
         _with_logging(app, each.logging_config)
+        app.external_scaler = each.external_scaler_enabled
+    _serve(built, wait, controller_options, options)
+    handles = [DeploymentHandle(app.ingress, app.name) for app in built]
+    if blocking:
+        _block()
+    return handles
+
+
+def _serve(
+    built: list[Built], wait: bool, controller_options: Any, options: HTTPOptions | None
+) -> dict[str, Any]:
+    """Have them served; where Serve listens."""
     controller = _started(controller_options)
     began = controller.begin.remote(options, None, None)
     deployed = controller.deploy.remote(built, wait)
-    listening = skate.get(began)
-    _say_if_elsewhere(options, listening)
     try:
+        listening: dict[str, Any] = skate.get(began)
+        _say_if_elsewhere(options, listening)
         outcomes = skate.get(deployed)
     # An error of our own comes wrapped in where it was raised; it is the caller's to see bare.
     except Exception as error:
@@ -181,10 +199,7 @@ def _run_many(
             raise RuntimeError(f"deploying application {name!r} failed: {wrong}") from (
                 cause if isinstance(cause, BaseException) else None
             )
-    handles = [DeploymentHandle(app.ingress, app.name) for app in built]
-    if blocking:
-        _block()
-    return handles
+    return listening
 
 
 def _with_logging(app: Built, logging_config: Any) -> None:

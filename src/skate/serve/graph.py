@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copyreg
 import hashlib
+import os
 import sys
 from dataclasses import dataclass, field
 from typing import Any
 
+from skate.serve import fingerprint
 from skate.serve.config.deployment import DeploymentConfig
 from skate.serve.deployment import Application, Deployment, actor_options, configured
 from skate.serve.exceptions import RayServeException
@@ -51,12 +53,23 @@ class Built:
     logging: Any = None
     external_scaler: bool = False
     source: str = "imperative"
-    extra: dict[str, Any] = field(default_factory=dict)
+    #: Where the program that deploys imports from and runs: its replicas may be started by another program's node.
+    path: list[str] = field(default_factory=lambda: [os.path.abspath(each) for each in sys.path])
+    directory: str = field(default_factory=lambda: _directory())
+    #: Decides for all deployments of the application at once: `policy_function` and `policy_kwargs`.
+    policy: Any = None
 
     @property
     def ingress(self) -> str:
         """The deployment that requests come to."""
         return self.parts[0].name
+
+
+def _directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return ""
 
 
 class _Walk:
@@ -115,9 +128,8 @@ def part(name: str, bound: Deployment, arguments: Any, outbound: tuple[str, ...]
     code = _dumped(cloudpickle, target, f"the code of the deployment {name!r}")
     args = _dumped(cloudpickle, arguments, f"the arguments of the deployment {name!r}")
     config, actor = bound._config, bound._replica.actor_options
-    version = bound.version or hashlib.sha1(code + args, usedforsecurity=False).hexdigest()
-    if bound.version:
-        version = hashlib.sha1(repr((bound.version, args)).encode(), usedforsecurity=False).hexdigest()
+    said = bound.version or (fingerprint.of(target, code), fingerprint.of_modules(target))
+    version = repr((said, fingerprint.of(arguments, args)))
     heavy = repr((sorted(actor.items(), key=str), config.deployment_actors, config.gang_scheduling_config))
     version = hashlib.sha1((version + heavy).encode(), usedforsecurity=False).hexdigest()
     asgi = getattr(target, "__serve_asgi__", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
 
 
@@ -18,7 +19,36 @@ def load(path: str) -> Any:
         raise ValueError(f"{path!r} names no object; write it as 'module:name', such as 'my_program:app'")
     if module == "ray" or module.startswith("ray."):
         module = "skate" + module[len("ray") :]
-    found: Any = importlib.import_module(module)
+    found = _module(module, path)
     for part in attribute.split("."):
-        found = getattr(found, part)
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise AttributeError(_lacks(found, part, path)) from None
     return found
+
+
+def _module(name: str, path: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if name == missing or name.startswith(missing + "."):
+            raise ModuleNotFoundError(
+                f"{path}: there is no module {missing!r}, neither in {os.getcwd()} nor among what is installed; name a folder "
+                "to look in with --app-dir, or with PYTHONPATH",
+                name=missing,
+            ) from None
+        raise  # a module that this one imports: its own words say which
+
+
+def _lacks(found: Any, part: str, path: str) -> str:
+    from skate.serve.config.checked import nearest  # only errors need them
+    from skate.serve.deployment import Application
+
+    where = getattr(found, "__name__", type(found).__name__)
+    known = [name for name, each in vars(found).items() if isinstance(each, Application)]
+    if known:
+        return f"{path}: {where} has no {part!r}; applications there: {', '.join(known)}"
+    names = [name for name in vars(found) if not name.startswith("_")]
+    return f"{path}: {where} has no {part!r}{nearest(part, names)} It has no application, which is what .bind() returns"

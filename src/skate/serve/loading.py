@@ -8,28 +8,65 @@ import sys
 import typing
 from typing import Any
 
+import skate
+from skate.serve import api
 from skate.serve.config.checked import nearest
 from skate.serve.config.http import HTTPOptions, gRPCOptions
 from skate.serve.deployment import Application
-from skate.serve.graph import Built, build
+from skate.serve.graph import Built, Part, build
 from skate.serve.importing import load
 from skate.serve.routing import watch
 from skate.serve.schema.deploy import ServeApplicationSchema, ServeDeploySchema
 
 
 def read(path: str) -> ServeDeploySchema:
-    """A config file, checked. Raises ValueError that names the file and what is wrong in it."""
+    """A config file, checked. Raises ValueError that names the file, the line and what is wrong there."""
     import yaml  # with the extra `serve`
 
-    with open(path) as file:
-        try:
-            said = yaml.safe_load(file)
-        except yaml.YAMLError as error:
-            raise ValueError(f"{path} is no YAML: {error}") from None
+    try:
+        with open(path) as file:
+            text = file.read()
+    except OSError as error:
+        raise ValueError(f"the config file {path} cannot be read: {error.strerror}") from None
+    try:
+        said = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is no YAML: {error}") from None
     try:
         return ServeDeploySchema.model_validate(said)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        where = getattr(error, "where", ())
+        field = f"{spelt(where)}: " if where else ""
+        raise ValueError(f"{path}{_line(text, where)}: {field}{error}") from None
+
+
+def _line(text: str, where: tuple[str | int, ...]) -> str:
+    """The line of a field, or of the closest thing around it that the file has."""
+    import yaml  # as above
+
+    node = yaml.compose(text)
+    mark = None if node is None else node.start_mark
+    for step in where:
+        found = None
+        if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            found = node.value[step]
+            mark = found.start_mark
+        elif isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                if key.value == step:
+                    found, mark = value, key.start_mark
+        if found is None:
+            break
+        node = found
+    return "" if mark is None else f", line {mark.line + 1}"
+
+
+def spelt(where: tuple[str | int, ...]) -> str:
+    """A field as it is written: `applications[0].route_prefix`."""
+    said = ""
+    for step in where:
+        said += f"[{step}]" if isinstance(step, int) else f".{step}" if said else str(step)
+    return said
 
 
 def application(import_path: str, args: dict[str, Any] | None = None) -> Application:
@@ -78,6 +115,8 @@ def built(schema: ServeApplicationSchema) -> Built:
     made = build(app, schema.name, schema.route_prefix)
     made.config = schema.model_dump(exclude_unset=True)
     made.source = "declarative"
+    made.external_scaler = schema.external_scaler_enabled
+    made.policy = schema.autoscaling_policy
     known = {part.name: part for part in made.parts}
     for said in schema.deployments:
         part = known.get(said.name)
@@ -90,18 +129,65 @@ def built(schema: ServeApplicationSchema) -> Built:
     for part in made.parts:
         if schema.logging_config is not None and part.config.logging_config is None:
             part.change({"logging_config": schema.logging_config})
+        if schema.runtime_env:
+            part.change({"ray_actor_options": _with_environment(part, schema.runtime_env)})
     return made
 
 
-def deploy(schema: ServeDeploySchema, controller: Any, get: Any) -> None:
-    """Have a file's applications served, and no others of earlier files."""
-    http = HTTPOptions(**schema.http_options.model_dump())
+def _with_environment(part: Part, given: dict[str, Any]) -> dict[str, Any]:
+    """Options of a deployment with the application's runtime environment, in which its own comes first."""
+    options: dict[str, Any] = part.actor["ray_actor_options"]
+    own = options.get("runtime_env") or {}
+    variables = {**(given.get("env_vars") or {}), **(own.get("env_vars") or {})}
+    merged = {**given, **own, **({"env_vars": variables} if variables else {})}
+    return {**options, "runtime_env": merged}
+
+
+def deploy(schema: ServeDeploySchema, apart: bool = False) -> dict[str, Any]:
+    """Have a file's applications served, and no others of earlier files; where Serve listens.
+
+    With `apart`, or where an application has a runtime environment, its code is imported by a process made for that, so that
+    what was imported here earlier does not matter. Raises what the code raises, RuntimeError for a port that is taken.
+    """
     grpc = (
         gRPCOptions(**schema.grpc_options.model_dump())
         if schema.grpc_options.grpc_servicer_functions
         else None
     )
-    apps = [built(each) for each in schema.applications]
-    get(controller.begin.remote(http, grpc, schema.proxy_location))
-    get(controller.replace_all.remote(apps, schema.target_capacity))
+    controller = api._started(schema.controller_options)
+    apps = [built_apart(each) if apart or each.runtime_env else built(each) for each in schema.applications]
+    try:
+        listening = skate.get(
+            controller.begin.remote(http_options(schema), grpc, schema.proxy_location, schema.logging_config)
+        )
+        skate.get(controller.replace_all.remote(apps, schema.target_capacity))
+    except skate.exceptions.RayTaskError as error:
+        raise cause_of(error) from None
     watch.adopt(controller)
+    found: dict[str, Any] = listening
+    return found
+
+
+def http_options(schema: ServeDeploySchema) -> HTTPOptions:
+    """Where a file says to listen, and how."""
+    return HTTPOptions(**schema.http_options.model_dump())
+
+
+def built_apart(schema: ServeApplicationSchema) -> Built:
+    """The same as `built`, by a process made for it. Raises RuntimeError, with what the code raised as its cause."""
+    make: Any = skate.remote(max_calls=1)(built)
+    options: dict[str, Any] = {"num_cpus": 0, "max_retries": 0, "name": f"build {schema.import_path}"}
+    if schema.runtime_env:
+        options["runtime_env"] = schema.runtime_env
+    try:
+        made: Built = skate.get(make.options(**options).remote(schema))
+    except Exception as error:  # whatever the code raises, or its environment cannot be made
+        cause = cause_of(error)
+        raise RuntimeError(f"{schema.import_path}: {type(cause).__name__}: {cause}") from cause
+    return made
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """What was raised in another process, without what was around it."""
+    cause = getattr(error, "cause", None)
+    return cause if isinstance(cause, BaseException) else error

@@ -4,7 +4,7 @@
     PUT     serve exactly what the config in the body says
     DELETE  end all applications
 
-and POST `/api/serve/applications/{app}/deployments/{deployment}/scale` with `{"target_num_replicas": n}`.
+and POST `/api/v1/applications/{app}/deployments/{deployment}/scale` with `{"target_num_replicas": n}`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ from typing import Any
 
 import skate
 from skate.serve import api, loading
+from skate.serve.identity import NAMESPACE
 from skate.serve.routing import watch
 from skate.serve.schema.deploy import ServeDeploySchema
 
 _PATH = "/api/serve/applications/"
 _BODY_BYTES_MAX = 16 << 20
+#: The actor that answers for a node that stays.
+ACTOR_NAME = "SERVE_REST_API"
+_START_SECONDS = 20.0
 
 
 class Api:
@@ -31,6 +35,8 @@ class Api:
         if not token:
             raise ValueError("the REST API needs a token: whoever has it may run any code here")
         self._token = token.encode()
+        #: One change after the other: two configs at once would be mixed.
+        self._changing = threading.Lock()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -50,8 +56,14 @@ class Api:
                 await _answer(send, 413, {"error": f"the body is larger than {_BODY_BYTES_MAX} bytes"})
                 return
         loop = asyncio.get_running_loop()
-        status, said = await loop.run_in_executor(None, act, scope["method"], scope["path"], body)
+        status, said = await loop.run_in_executor(None, self._act, scope["method"], scope["path"], body)
         await _answer(send, status, said)
+
+    def _act(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
+        if method == "GET":
+            return act(method, path, body)
+        with self._changing:
+            return act(method, path, body)
 
 
 def act(method: str, path: str, body: bytes) -> tuple[int, Any]:
@@ -59,42 +71,56 @@ def act(method: str, path: str, body: bytes) -> tuple[int, Any]:
     try:
         if path.rstrip("/") == _PATH.rstrip("/"):
             if method == "GET":
-                return 200, _details()
+                return 200, details()
             if method == "PUT":
                 schema = ServeDeploySchema.model_validate(json.loads(body))
-                loading.deploy(schema, api._started(), skate.get)
+                loading.deploy(schema, apart=True)
                 return 200, {}
             if method == "DELETE":
                 api.shutdown()
                 return 200, {}
             return 405, {"error": f"{method} is not one of GET, PUT, DELETE"}
         words = path.strip("/").split("/")
-        if len(words) == 7 and words[4] == "deployments" and words[6] == "scale" and method == "POST":
+        if len(words) == 7 and words[4] == "deployments" and words[6] == "scale":
+            if method != "POST":
+                return 405, {"error": f"{method} is not POST"}
             return _scale(words[3], words[5], json.loads(body))
     except ValueError as error:  # JSON that is none, a config that cannot be
-        return 400, {"error": str(error)}
+        where = getattr(error, "where", ())
+        field = {"field": loading.spelt(where)} if where else {}
+        return 400, {"error": str(error), **field}
     except Exception as error:  # code that is imported for a deploy may raise anything
-        return 500, {"error": f"{type(error).__name__}: {error}"}
-    return 404, {"error": f"there is no {path}"}
+        return 500, {
+            "error": str(error) if type(error) is RuntimeError else f"{type(error).__name__}: {error}"
+        }
+    return 404, {"error": f"there is no {path}; there is {_PATH}"}
 
 
-def _details() -> Any:
+def details() -> dict[str, Any]:
+    """How everything is; an instance without applications if Serve does not run."""
+    from skate.serve.schema.details import ServeInstanceDetails  # needed by few
+
     try:
         controller = watch.controller()
     except ValueError:
-        return {"applications": {}, "proxies": {}}
-    return skate.get(controller.details.remote())
+        return ServeInstanceDetails.get_empty_schema_dict()
+    found: dict[str, Any] = skate.get(controller.details.remote())
+    return found
 
 
 def _scale(app: str, deployment: str, said: Any) -> tuple[int, Any]:
     want = said.get("target_num_replicas") if isinstance(said, dict) else None
     if isinstance(want, bool) or not isinstance(want, int) or want < 0:
         return 400, {"error": f"target_num_replicas is a number of replicas, not {want!r}"}
-    apps = _details()["applications"]
+    apps = details()["applications"]
     if app not in apps or deployment not in apps[app]["deployments"]:
         return 404, {"error": f"there is no deployment {deployment!r} in an application {app!r}"}
+    if not apps[app]["external_scaler_enabled"]:
+        return 412, {
+            "error": f"the application {app!r} was deployed without external_scaler_enabled, so its own number of replicas holds"
+        }
     skate.get(watch.controller().scale.remote(app, deployment, want))
-    return 200, {}
+    return 200, {"message": f"{deployment!r} of {app!r} goes to {want} replicas"}
 
 
 async def _answer(send: Any, status: int, said: Any) -> None:
@@ -105,17 +131,55 @@ async def _answer(send: Any, status: int, said: Any) -> None:
 
 
 class RestServer:
-    """The API, served by a thread of this process until `close`."""
+    """The API, served by a thread of this process until `close`. Raises RuntimeError if the port is taken."""
 
     def __init__(self, token: str, host: str = "127.0.0.1", port: int = 8265) -> None:
         import uvicorn  # only who asks for the API
 
-        config = uvicorn.Config(Api(token), host=host, port=port, log_level="warning", lifespan="off")
+        from skate.serve.ingress.sockets import listen
+
+        served = Api(token)
+        self._sock = listen(host, port, "the REST API", "another --rest-port")
+        self.port: int = self._sock.getsockname()[1]
+        config = uvicorn.Config(served, log_level="warning", lifespan="off")
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, name="skate-serve-rest", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.run, args=([self._sock],), name="skate-serve-rest", daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:
         """Stop."""
         self._server.should_exit = True
         self._thread.join(10)
+        self._sock.close()
+
+
+class RestActor:
+    """Answers the API for as long as its node stays."""
+
+    def __init__(self, token: str, host: str, port: int) -> None:
+        self._server = RestServer(token, host, port)
+
+    def port(self) -> int:
+        """Where it listens."""
+        return self._server.port
+
+
+def have_a_node_answer(token: str, host: str, port: int) -> int:
+    """Have the node of this session answer the API from now on; the port. Raises RuntimeError if that is taken."""
+    made: Any = skate.remote(RestActor)
+    actor = made.options(
+        name=ACTOR_NAME,
+        namespace=NAMESPACE,
+        lifetime="detached",
+        num_cpus=0,
+        max_restarts=-1,
+        max_concurrency=8,
+    ).remote(token, host, port)
+    try:
+        found: int = skate.get(actor.port.remote(), timeout=_START_SECONDS)
+    except Exception as error:  # its constructor says why, whatever it is wrapped in
+        skate.kill(actor)
+        raise RuntimeError(str(loading.cause_of(error))) from None
+    return found

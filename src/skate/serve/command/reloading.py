@@ -2,52 +2,62 @@
 
 from __future__ import annotations
 
-import argparse
-import importlib
 import os
 import sys
 import time
-import traceback
+from collections.abc import Callable
 
-from skate.serve import api, loading
+from skate.serve.loading import cause_of
 
-_LOOK_SECONDS = 0.3
-_IGNORED = {".git", "__pycache__", ".venv", "node_modules"}
+_LOOK_SECONDS = 0.25
+_ENDINGS = (".py", ".yaml", ".yml")
+_IGNORED = {"__pycache__", "node_modules", "venv", "site-packages"}
 
 
-def changed_at(folder: str) -> dict[str, float]:
-    """When each Python or YAML file below a folder was changed."""
+def changed_at(folder: str) -> dict[str, tuple[int, int]]:
+    """When each Python or YAML file below a folder was changed, and how long it is."""
     found = {}
     for root, folders, names in os.walk(folder):
-        folders[:] = [each for each in folders if each not in _IGNORED]
+        folders[:] = [each for each in folders if each not in _IGNORED and not each.startswith(".")]
         for name in names:
-            if name.endswith((".py", ".yaml", ".yml")):
+            if name.endswith(_ENDINGS):
                 path = os.path.join(root, name)
                 try:
-                    found[path] = os.stat(path).st_mtime
+                    state = os.stat(path)
                 except OSError:  # it has just gone
                     continue
+                found[path] = state.st_mtime_ns, state.st_size
     return found
 
 
-def watch_and_run(parsed: argparse.Namespace) -> None:
-    """Look at the folder until Ctrl-C."""
-    before = changed_at(parsed.app_dir)
-    folder = os.path.abspath(parsed.app_dir)
+def watch(folder: str, deploy: Callable[[], None]) -> None:
+    """Look at a folder until Ctrl-C. What cannot be imported or does not start leaves the old version serving."""
+    print(f"Watching {folder} for changes", flush=True)
+    before = changed_at(folder)
     while True:
         time.sleep(_LOOK_SECONDS)
-        now = changed_at(parsed.app_dir)
+        now = changed_at(folder)
         if now == before:
             continue
+        names = sorted({os.path.relpath(path, folder) for path, _ in now.items() ^ before.items()})
         before = now
-        for name, module in list(sys.modules.items()):
-            file = getattr(module, "__file__", None)
-            if file and os.path.abspath(file).startswith(folder + os.sep) and name != "__main__":
-                del sys.modules[name]
-        importlib.invalidate_caches()
+        print(
+            f"{', '.join(names[:3])}{' and more' if len(names) > 3 else ''} changed; deploying again",
+            flush=True,
+        )
         try:
-            app = loading.application(parsed.target)
-            api.run(app, name=parsed.name, route_prefix=parsed.route_prefix)
-            print("deployed again", flush=True)
-        except Exception:  # whatever the new code ends in, the old one is served on
-            traceback.print_exc()
+            deploy()
+        except Exception as error:  # whatever the new code ends in, the old one is served on
+            _show(error)
+
+
+def _show(error: BaseException) -> None:
+    import traceback  # only errors need it
+
+    cause = cause_of(error.__cause__ or error)
+    text = "".join(traceback.format_exception(type(cause), cause, cause.__traceback__))
+    print(
+        f"{text}serve run: {error}\nThe version before is served on; change a file to try again",
+        file=sys.stderr,
+        flush=True,
+    )

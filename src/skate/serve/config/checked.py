@@ -22,6 +22,19 @@ def nearest(name: str, known: typing.Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else "."
 
 
+class WrongField(ValueError):
+    """A record cannot be as it was said; `where` leads to the field, by names and numbers in lists."""
+
+    def __init__(self, text: str, where: tuple[str | int, ...] = ()) -> None:
+        super().__init__(text)
+        self.where = where
+
+    def inside(self, *outer: str | int) -> WrongField:
+        """The same, told of a record that contains the record."""
+        self.where = (*outer, *self.where)
+        return self
+
+
 class Checked:
     """Base of the records: made by keyword, compared by value, `model_dump()` for plain data.
 
@@ -35,7 +48,11 @@ class Checked:
         hints = _hints(type(self))
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
-            object.__setattr__(self, field.name, _fitted(value, hints[field.name], type(self), field.name))
+            try:
+                fitted = _fitted(value, hints[field.name], type(self), field.name)
+            except WrongField as error:
+                raise error.inside(field.name) from None
+            object.__setattr__(self, field.name, fitted)
         self.check()
 
     def check(self) -> None:
@@ -52,14 +69,15 @@ class Checked:
         if isinstance(value, Checked):
             value = value.model_dump()
         if not isinstance(value, dict):
-            raise ValueError(
+            raise WrongField(
                 f"{cls.__name__} is made from a dict, not from a {type(value).__name__}: {value!r:.80}"
             )
         known = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
         for name in value:
             if name not in known:
-                raise ValueError(
-                    f"{cls.__name__} has no field {name!r}{nearest(str(name), known)} It has: {', '.join(known)}"
+                raise WrongField(
+                    f"{cls.__name__} has no field {name!r}{nearest(str(name), known)} It has: {', '.join(known)}",
+                    (name,),
                 )
         try:
             return cls(**value)
@@ -71,7 +89,7 @@ class Checked:
                 and each.default_factory is dataclasses.MISSING
                 and each.name not in value
             ]
-            raise ValueError(f"{cls.__name__} needs {', '.join(missing) or error}") from None
+            raise WrongField(f"{cls.__name__} needs {', '.join(missing) or error}") from None
 
     parse_obj = model_validate
 
@@ -152,7 +170,7 @@ def _fitted(value: Any, hint: Any, cls: type, name: str) -> Any:
                 last = error
         assert last is not None
         raise last
-    wrong = ValueError(f"{cls.__name__}.{name} is {_words(hint)}, not {value!r:.80}")
+    wrong = WrongField(f"{cls.__name__}.{name} is {_words(hint)}, not {value!r:.80}")
     if origin is typing.Literal:
         if value in get_args(hint):
             return value
@@ -164,23 +182,31 @@ def _fitted(value: Any, hint: Any, cls: type, name: str) -> Any:
     return _fitted_one(value, hint, wrong)
 
 
-def _fitted_many(value: Any, hint: Any, cls: type, name: str, wrong: ValueError) -> Any:
+def _fitted_many(value: Any, hint: Any, cls: type, name: str, wrong: WrongField) -> Any:
     kind = get_origin(hint) or hint
     if kind is list:
         if not isinstance(value, (list, tuple)):
             raise wrong
         inner = get_args(hint)
         return (
-            [_fitted(each, inner[0], cls, f"{name}[{at}]") for at, each in enumerate(value)]
-            if inner
-            else list(value)
+            [_each(at, each, inner[0], cls, name) for at, each in enumerate(value)] if inner else list(value)
         )
     if not isinstance(value, dict):
         raise wrong
+    inner = get_args(hint)
+    if inner and isinstance(inner[1], type) and issubclass(inner[1], Checked):
+        return {key: _each(key, each, inner[1], cls, name) for key, each in value.items()}
     return value
 
 
-def _fitted_one(value: Any, hint: type, wrong: ValueError) -> Any:
+def _each(at: Any, value: Any, hint: Any, cls: type, name: str) -> Any:
+    try:
+        return _fitted(value, hint, cls, f"{name}[{at!r}]")
+    except WrongField as error:
+        raise error.inside(at) from None
+
+
+def _fitted_one(value: Any, hint: type, wrong: WrongField) -> Any:
     if isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
         return value
     if issubclass(hint, Checked):

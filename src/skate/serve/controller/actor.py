@@ -43,6 +43,8 @@ class Controller:
         self.hands = Hands(self)
         self.options = HTTPOptions()
         self.grpc_options: Any = None
+        #: How replicas write their log that have no such setting of their own.
+        self.logging: Any = None
         self.location = "EveryNode"
         self.keeper: Keeper | None = None
         self.server: Any = None
@@ -56,19 +58,24 @@ class Controller:
         self._awake = asyncio.Event()
         self._memories: list[Table] = []
         self.loops = 0
+        self.looped = 0.0
         self._ticking: Any = None
         if not skate.get_runtime_context().was_current_actor_reconstructed:
             self._awake.set()
 
     # -- orders
 
-    async def begin(self, options: HTTPOptions | None, grpc: Any, location: Any) -> dict[str, Any]:
+    async def begin(
+        self, options: HTTPOptions | None, grpc: Any, location: Any, logging: Any = None
+    ) -> dict[str, Any]:
         """Listen. Raises RuntimeError if the port is taken; options that come later than the first are not heard."""
         await self._waking()
         if location is not None:
             self.location = getattr(location, "value", location)
         if grpc is not None and self.grpc_options is None:
             self.grpc_options = grpc
+        if logging is not None:
+            self.logging = logging
         if self.keeper is None:
             if options is not None:
                 self.options = options
@@ -91,16 +98,20 @@ class Controller:
         self.server = Standby(self.options, self.keeper.listening, adopt_own(self))
         self.server.update(self.table)
 
-    async def deploy(self, apps: list[Built], wait: bool = True) -> list[tuple[str, str, Any]]:
-        """Have applications served. Returns for each its name, what is wrong (or nothing), and the exception behind it.
+    async def deploy(
+        self, apps: list[Built], wait: bool = True, ending: tuple[str, ...] = ()
+    ) -> list[tuple[str, str, Any]]:
+        """Have applications served, and those of `ending` no more.
 
-        Raises RayServeException for routes that clash, RuntimeError if the cluster is too small.
+        Returns for each its name, what is wrong (or nothing), and the exception behind it. Raises RayServeException for routes
+        that clash, RuntimeError if the cluster is too small.
         """
         await self._waking()
-        self._check_routes(apps)
-        wrong = why_not(self.machine, apps)
+        self._check_routes(apps, ending)
+        wrong = why_not(self.machine, apps, ending)
         if wrong:
             raise RuntimeError(wrong)
+        await self.delete(list(ending), wait=False)
         for app in apps:
             self._deploy(app)
         self.publish()
@@ -112,6 +123,9 @@ class Controller:
         for each in app.parts:
             if each.version not in self.codes:
                 self.codes[each.version] = each.code if len(each.code) < 1 << 16 else skate.put(each.code)
+        for part in app.parts:
+            if part.config.logging_config is None and self.logging is not None:
+                part.change({"logging_config": self.logging})
         targets = [
             Target(p.name, p.version, p.config, p.actor, p.ingress, p.asgi, p.outbound, p.docs_path)
             for p in app.parts
@@ -119,6 +133,8 @@ class Controller:
         record = ApplicationRecord(
             app.name, app.route_prefix, app.ingress, {}, time.time(), app.config, app.source
         )
+        record.path, record.directory = app.path, app.directory
+        record.external_scaler, record.policy = app.external_scaler, app.policy
         self.deployed[app.name] = app.config
         self.settled[app.name] = asyncio.Event()
         self.see_free()
@@ -127,21 +143,24 @@ class Controller:
     async def replace_all(self, apps: list[Built], capacity: float | None) -> list[tuple[str, str, Any]]:
         """Serve exactly these applications, those of earlier files that are not among them end."""
         await self._waking()
-        self.machine.capacity = capacity
         names = {app.name for app in apps}
-        ending = [
+        ending = tuple(
             each.name
             for each in self.machine.apps.values()
             if each.source == "declarative" and each.name not in names
-        ]
-        await self.delete(ending, wait=False)
-        return await self.deploy(apps, wait=False)
+        )
+        before, self.machine.capacity = self.machine.capacity, capacity
+        try:
+            return await self.deploy(apps, wait=False, ending=ending)
+        except Exception:  # refused: all stays as it was
+            self.machine.capacity = before
+            raise
 
-    def _check_routes(self, apps: list[Built]) -> None:
+    def _check_routes(self, apps: list[Built], ending: tuple[str, ...]) -> None:
         taken = {
             app.route_prefix: app.name
             for app in self.machine.apps.values()
-            if app.route_prefix is not None and not app.deleting
+            if app.route_prefix is not None and not app.deleting and app.name not in ending
         }
         replaced = {app.name for app in apps}
         for app in apps:
@@ -264,7 +283,7 @@ class Controller:
         blob, self.codes = newest.memory
         said = pickle.loads(blob)
         self.machine = said["machine"]
-        self.options, self.grpc_options = said["options"], said["grpc"]
+        self.options, self.grpc_options, self.logging = said["options"], said["grpc"], said["logging"]
         self.location, self.deployed = said["location"], said["deployed"]
         self.table.version = newest.version + 1
         if said["listens"]:
@@ -304,6 +323,7 @@ class Controller:
             "machine": self.machine,
             "options": self.options,
             "grpc": self.grpc_options,
+            "logging": self.logging,
             "location": self.location,
             "deployed": self.deployed,
             "listens": self.keeper is not None,
@@ -351,7 +371,7 @@ class Controller:
         if self._ticking is not None:
             self._ticking.cancel()
         self.loops += 1
-        now = time.time()
+        now = self.looped = time.time()
         self.see_free()
         self.do(self.machine.tick(now))
         busy = scaling.step(self, now)

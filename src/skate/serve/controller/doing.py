@@ -11,6 +11,7 @@ from skate.exceptions import ActorDiedError, ActorUnavailableError, RayActorErro
 from skate.serve.controller.actions import Action, Check, Configure, Start, Stop
 from skate.serve.controller.records import SERVING, STARTING, Key
 from skate.serve.identity import NAMESPACE, DeploymentID, ReplicaID
+from skate.serve.replica import surroundings
 from skate.serve.replica.actor import Order, Replica
 
 _CONCURRENT = 100_000
@@ -100,6 +101,7 @@ class Hands:
             world_size=record.want,
             http=http,
             grpc=grpc,
+            surroundings=surroundings.of(app.path, app.directory),
         )
         options = self._options(target, one.id)
         if self._class is None:

@@ -9,10 +9,10 @@ from skate.serve.controller.machine import Machine
 from skate.serve.controller.records import Target, wanted_of
 
 
-def why_not(machine: Machine, apps: list[Any]) -> str:
+def why_not(machine: Machine, apps: list[Any], ending: tuple[str, ...] = ()) -> str:
     """What is missing for the applications beside those that are there; empty if nothing is."""
     total = skate.cluster_resources()
-    replaced = {app.name for app in apps}
+    replaced = {*ending, *(app.name for app in apps)}
     needs: dict[str, float] = {}
     lines = []
     for record in machine.each():

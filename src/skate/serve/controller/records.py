@@ -128,6 +128,12 @@ class ApplicationRecord:
     #: Has been RUNNING since the last deploy.
     ran: bool = False
     message: str = ""
+    #: Where its program imports from and runs.
+    path: list[str] = field(default_factory=list)
+    directory: str = ""
+    external_scaler: bool = False
+    #: Decides for all deployments at once, where one was named.
+    policy: Any = None
 
 
 def wanted_of(config: DeploymentConfig, capacity: float | None, before: int | None = None) -> int:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
 import skate
-from skate.serve.controller.records import ApplicationRecord, DeploymentRecord
+from skate.serve.controller.records import ApplicationRecord, DeploymentRecord, ReplicaRecord
 from skate.serve.controller.states import ApplicationStatus, DeploymentStatus, ProxyStatus
 from skate.serve.identity import CONTROLLER_NAME, DeploymentID, ReplicaID
+from skate.serve.schema.deploy import HTTPOptionsSchema
+from skate.serve.schema.details import ControllerHealthMetrics
 from skate.serve.schema.status import (
     ApplicationStatusOverview,
     DeploymentStatusOverview,
@@ -60,29 +63,65 @@ def app_message(machine: Any, app: ApplicationRecord) -> str:
 
 
 def details(controller: Any) -> dict[str, Any]:
-    """All that is known, as plain data."""
+    """All that is known, as plain data in the shape of ServeInstanceDetails."""
     machine = controller.machine
-    node = skate.get_runtime_context().get_node_id()
+    here = skate.get_runtime_context()
+    node = here.get_node_id()
+    own = {"node_id": node, "node_ip": "127.0.0.1", "node_instance_id": "", "actor_id": here.get_actor_id()}
+    own |= {"actor_name": CONTROLLER_NAME, "worker_id": here.get_worker_id(), "log_file_path": None}
     options = controller.options.model_dump()
-    http = {
-        key: options[key]
-        for key in ("host", "port", "root_path", "request_timeout_s", "keep_alive_timeout_s")
-    }
+    http = {name: options[name] for name in HTTPOptionsSchema.__dataclass_fields__}
+    if controller.keeper is not None:
+        http["port"] = controller.keeper.port
+    proxy = {**own, "status": ProxyStatus.HEALTHY.value}
     return {
-        "controller_info": {
-            "node_id": node,
-            "node_ip": "127.0.0.1",
-            "actor_id": skate.get_runtime_context().get_actor_id(),
-            "actor_name": CONTROLLER_NAME,
-            "worker_id": skate.get_runtime_context().get_worker_id(),
-        },
+        "controller_info": own,
         "proxy_location": controller.location,
         "http_options": http,
         "grpc_options": controller.grpc_options.model_dump() if controller.grpc_options else None,
-        "proxies": {node: {"node_id": node, "status": "HEALTHY"}} if controller.keeper is not None else {},
+        "proxies": {node: proxy} if controller.keeper is not None else {},
         "applications": {app.name: _application(machine, app, controller) for app in machine.apps.values()},
         "target_capacity": machine.capacity,
+        "target_groups": _target_groups(controller, http),
+        "controller_health_metrics": _health(controller),
+        "restores_unset_config_options": True,
     }
+
+
+def _target_groups(controller: Any, http: dict[str, Any]) -> list[dict[str, Any]]:
+    """One address for each route: all replicas accept there."""
+    if controller.keeper is None:
+        return []
+    one = {"ip": http["host"], "port": http["port"], "instance_id": "", "name": CONTROLLER_NAME}
+    return [
+        {
+            "targets": [one],
+            "route_prefix": app.route_prefix,
+            "protocol": "HTTP",
+            "app_name": app.name,
+            "ingress_request_router_targets": [],
+            "ingress_deployment_name": app.ingress,
+        }
+        for app in controller.machine.apps.values()
+        if app.route_prefix is not None and not app.deleting
+    ]
+
+
+def _health(controller: Any) -> dict[str, Any]:
+    import resource  # few ask
+
+    now = time.time()
+    uptime = now - controller.started
+    return ControllerHealthMetrics(
+        timestamp=now,
+        controller_start_time=controller.started,
+        uptime_s=uptime,
+        last_control_loop_time=controller.looped,
+        num_control_loops=controller.loops,
+        loops_per_second=controller.loops / uptime if uptime > 0 else 0.0,
+        num_asyncio_tasks=len(asyncio.all_tasks()),
+        process_memory_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    ).model_dump()
 
 
 def _application(machine: Any, app: ApplicationRecord, controller: Any) -> dict[str, Any]:
@@ -97,7 +136,7 @@ def _application(machine: Any, app: ApplicationRecord, controller: Any) -> dict[
         "last_deployed_time_s": app.since,
         "deployed_app_config": controller.deployed.get(app.name),
         "source": app.source,
-        "external_scaler_enabled": False,
+        "external_scaler_enabled": app.external_scaler,
         "deployments": {record.target.name: _deployment(record) for record in app.deployments.values()},
         "deployment_topology": {
             "app_name": app.name,
@@ -120,33 +159,77 @@ def _application(machine: Any, app: ApplicationRecord, controller: Any) -> dict[
 def _deployment(record: DeploymentRecord) -> dict[str, Any]:
     target = record.target
     config = target.config.model_dump()
-    config.pop("gang_scheduling_config", None)
+    # What is said nowhere else: the schema of files has no such field.
+    config.pop("max_constructor_retry_count", None)
+    if config["autoscaling_config"] is None:
+        config.pop("autoscaling_config")
+    else:
+        config.pop("num_replicas")
+    config |= {name: value for name, value in target.actor.items() if value is not None}
     return {
         "name": target.name,
         "status": record.status.value,
         "status_trigger": record.trigger.value,
         "message": message_of(record),
         "deployment_config": {
-            "name": target.name,
-            **config,
-            "ray_actor_options": target.actor["ray_actor_options"],
+            name: plain(value)
+            for name, value in {"name": target.name, **config}.items()
+            if value is not None or name == "user_config"
         },
         "target_num_replicas": record.want,
         "required_resources": target.resources(),
-        "replicas": [
-            {
-                "replica_id": one.id,
-                "actor_name": ReplicaID(one.id, DeploymentID(record.key[1], record.key[0])).to_full_id_str(),
-                "state": one.state.value,
-                "pid": one.info.get("pid"),
-                "node_id": one.info.get("node"),
-                "actor_id": one.info.get("actor_id"),
-                "worker_id": one.info.get("worker_id"),
-                "start_time_s": one.since,
-            }
-            for one in record.replicas.values()
-        ],
-        "autoscaling_detail": {"decisions": record.decisions, "error": record.scaling_error}
-        if target.config.autoscaling_config is not None
-        else None,
+        "replicas": [_replica(record, one) for one in record.replicas.values()],
+        "recent_dead_replicas": [],
+        "autoscaling_detail": _scaling(record) if target.config.autoscaling_config is not None else None,
     }
+
+
+def _replica(record: DeploymentRecord, one: ReplicaRecord) -> dict[str, Any]:
+    return {
+        "node_id": one.info.get("node"),
+        "node_ip": "127.0.0.1",
+        "node_instance_id": "",
+        "actor_id": one.info.get("actor_id"),
+        "actor_name": ReplicaID(one.id, DeploymentID(record.key[1], record.key[0])).to_full_id_str(),
+        "worker_id": one.info.get("worker_id"),
+        "log_file_path": one.info.get("log"),
+        "replica_id": one.id,
+        "state": one.state.value,
+        "pid": one.info.get("pid"),
+        "start_time_s": one.since,
+    }
+
+
+def _scaling(record: DeploymentRecord) -> dict[str, Any]:
+    here = len(record.serving())
+    state = "STABLE" if here == record.want else "UPSCALING" if here < record.want else "DOWNSCALING"
+    scaling = record.target.config.autoscaling_config
+    assert scaling is not None
+    return {
+        "scaling_status": state,
+        "decisions": [
+            {
+                "timestamp_s": each["time"],
+                "reason": each["reason"] or "asked for from outside",
+                "prev_num_replicas": each["from"],
+                "curr_num_replicas": each["to"],
+                "policy": str(scaling.policy.policy_function),
+            }
+            for each in record.decisions
+        ],
+        "metrics": {"total_num_requests": record.scaler.history.value(scaling.aggregation_function)},
+        "metrics_health": "healthy",
+        "errors": [record.scaling_error] if record.scaling_error else [],
+    }
+
+
+def plain(value: Any) -> Any:
+    """The same as JSON has it; what it has not (classes, functions) by its name."""
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [plain(each) for each in value]
+    name = getattr(value, "__qualname__", None)
+    return f"{value.__module__}:{name}" if name else str(value)

@@ -21,7 +21,12 @@ _CREDENTIALS = struct.Struct("3i")
 INLINE_BYTES = 32 * 1024
 
 
-def listen(host: str | None, port: int) -> socket.socket:
+def listen(
+    host: str | None,
+    port: int,
+    what: str = "Serve",
+    instead: str = 'another port with serve.start(http_options={"port": ...})',
+) -> socket.socket:
     """A listening socket. Raises RuntimeError that says what to do if the port is taken."""
     family = socket.AF_INET6 if host and ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
@@ -32,8 +37,7 @@ def listen(host: str | None, port: int) -> socket.socket:
     except OSError as error:
         sock.close()
         raise RuntimeError(
-            f"Serve cannot listen on {host}:{port}: {error.strerror}; end what listens there, or choose another port with "
-            'serve.start(http_options={"port": ...})'
+            f"{what} cannot listen on {host}:{port}: {error.strerror}; end what listens there, or choose {instead}"
         ) from None
     sock.setblocking(False)
     return sock

@@ -40,6 +40,8 @@ class Order:
     #: How HTTP comes in, for the ingress of an application with a route; None for all others.
     http: Any
     grpc: Any
+    #: Where the program that deployed imports from, if that is not the one that started Serve.
+    surroundings: Any
 
 
 class Replica:
@@ -58,6 +60,8 @@ class Replica:
     async def start(self) -> dict[str, Any]:
         """Make the user's object; what others need to reach it. Raises what its constructor raises."""
         order = self.order
+        if order.surroundings is not None:
+            order.surroundings.take_over()
         code, arguments = pickle.loads(order.code)
         target = pickle.loads(code)
         args, kwargs = pickle.loads(arguments)

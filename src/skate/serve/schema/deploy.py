@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from skate.serve.config.checked import Checked, not_negative
-from skate.serve.config.deployment import LoggingConfig
+from skate.serve.config.checked import Checked, WrongField, not_negative
+from skate.serve.config.deployment import DeploymentConfig, LoggingConfig
 from skate.serve.config.http import ControllerOptions, ProxyLocation
-from skate.serve.deployment import ACTOR_OPTIONS, CONFIG_OPTIONS
+from skate.serve.deployment import ACTOR_OPTIONS, CONFIG_OPTIONS, actor_options, configured
 from skate.serve.graph import checked_prefix
 from skate.serve.identity import DEFAULT
 from skate.serve.schema.tracing import TracingConfig
@@ -72,6 +72,15 @@ class DeploymentSchema(Checked):
             raise ValueError(
                 f"deployment {self.name!r} has num_replicas and autoscaling_config; give one, or num_replicas: auto"
             )
+        for name, value in self.given().items():
+            try:
+                configured(DeploymentConfig(), {name: value})
+                if name == "ray_actor_options":
+                    actor_options({}, {name: value})
+            except WrongField:
+                raise  # which leads to the field already
+            except (ValueError, TypeError) as error:
+                raise WrongField(str(error), (name,)) from None
 
     def given(self) -> dict[str, Any]:
         """The options that were said."""
@@ -98,12 +107,16 @@ class ServeApplicationSchema(Checked):
 
     def check(self) -> None:
         """A path that can be imported, a prefix that can be matched, deployments that differ."""
-        checked_prefix(self.route_prefix)
+        try:
+            checked_prefix(self.route_prefix)
+        except ValueError as error:
+            raise WrongField(str(error), ("route_prefix",)) from None
         if ":" not in self.import_path and "." not in self.import_path:
-            raise ValueError(
-                f"import_path {self.import_path!r} names no object; write it as 'module:name', such as 'my_program:app'"
+            raise WrongField(
+                f"import_path {self.import_path!r} names no object; write it as 'module:name', such as 'my_program:app'",
+                ("import_path",),
             )
-        _differ("deployment names", [each.name for each in self.deployments])
+        _differ("deployment names", "name", [each.name for each in self.deployments], "deployments")
 
 
 @dataclass(kw_only=True)
@@ -121,17 +134,18 @@ class ServeDeploySchema(Checked):
 
     def check(self) -> None:
         """Names and routes differ, and a capacity is a percentage."""
-        _differ("application names", [each.name for each in self.applications])
-        routes = [each.route_prefix for each in self.applications if each.route_prefix is not None]
-        _differ("route prefixes", routes)
+        _differ("application names", "name", [each.name for each in self.applications])
+        _differ("route prefixes", "route_prefix", [each.route_prefix for each in self.applications])
         not_negative("ServeDeploySchema", target_capacity=self.target_capacity)
         if self.target_capacity is not None and self.target_capacity > 100:
             raise ValueError(f"target_capacity is a percentage up to 100, not {self.target_capacity}")
 
 
-def _differ(what: str, names: list[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(
-            f"{what} differ from each other; given more than once: {', '.join(map(repr, twice))}"
-        )
+def _differ(what: str, field: str, names: list[str | None], of: str = "applications") -> None:
+    for at, name in enumerate(names):
+        if name is not None and name in names[:at]:
+            raise WrongField(
+                f"{what} differ from each other; given more than once: {name!r}, by number {names.index(name) + 1} and "
+                f"{at + 1} of the {of}",
+                (of, at, field),
+            )

@@ -1,0 +1,173 @@
+"""`skate serve ...`, and `serve ...`: run, build, deploy, status, config, shutdown, start."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from skate.serve.command import running, telling
+
+SUMMARY = "run, deploy and look at applications: serve run module:app"
+USAGE_ERROR = 2
+Verb = Callable[[argparse.Namespace], int]
+
+
+def entry() -> int:
+    """The console script `serve`."""
+    return main(sys.argv[1:])
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one verb; the exit status: 0, 1 for what went wrong, 2 for words that were not understood."""
+    parsed = _parser().parse_args(list(arguments))
+    folder = os.path.abspath(parsed.app_dir)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        status: int = parsed.call(parsed)
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:  # code that is imported to be served may raise anything
+        return _failed(parsed.verb, error)
+    return status
+
+
+def _failed(verb: str, error: Exception) -> int:
+    said = str(error) or type(error).__name__
+    if not isinstance(error, (ValueError, TypeError, RuntimeError, ImportError, AttributeError, OSError)):
+        said = f"{type(error).__name__}: {said}"
+    print(f"serve {verb}: {said}", file=sys.stderr)
+    cause = error.__cause__
+    if cause is not None and str(cause) not in said:
+        print(f"  because of {type(cause).__name__}: {cause}", file=sys.stderr)
+    place = _own_line(cause or error)
+    if place:
+        print(f"  raised in {place}", file=sys.stderr)
+    return 1
+
+
+def _own_line(error: BaseException) -> str:
+    """Where in the user's own files it was raised; empty if it was not there."""
+    import traceback  # only errors need it
+
+    ours = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    frames = [
+        each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(ours)
+    ]
+    own = [each for each in frames if not each.filename.startswith(("<", sys.prefix, sys.base_prefix))]
+    return f"{own[-1].filename}, line {own[-1].lineno}, in {own[-1].name}" if own else ""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="serve", description=SUMMARY)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+
+    def verb(name: str, call: Verb, about: str) -> argparse.ArgumentParser:
+        made = verbs.add_parser(name, help=about, description=about)
+        made.add_argument("-d", "--app-dir", default=".", help="a folder to import from; default this one")
+        made.set_defaults(call=call)
+        return made
+
+    _of_run(verb("run", running.run, "serve an application or a config file, until Ctrl-C"))
+    building = verb("build", running.build_file, "write a config file for applications")
+    building.add_argument("targets", nargs="+", metavar="import_paths")
+    building.add_argument(
+        "-o", "--output-path", default=None, help="the file to write; default standard output"
+    )
+    _grpc(building)
+    _of_deploy(verb("deploy", running.deploy, "have a running node serve a config file, or an application"))
+    for name, call, about in (
+        ("status", telling.status, "how applications are"),
+        ("config", telling.config, "the configs that were deployed"),
+    ):
+        made = verb(name, call, about)
+        _api(made)
+        made.add_argument("-n", "--name", default=None, help="only of this application")
+    shutdown = verb("shutdown", telling.shutdown, "end all applications")
+    _api(shutdown)
+    shutdown.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    _of_start(verb("start", running.start, "start Serve on a running node"))
+    return parser
+
+
+def _of_run(run: argparse.ArgumentParser) -> None:
+    run.add_argument(
+        "target", metavar="config_or_import_path", help="module:app, module:builder or a YAML file"
+    )
+    run.add_argument("arguments", nargs="*", help="key=value, for a builder")
+    _environment(run)
+    _node(run)
+    run.add_argument(
+        "--blocking", action="store_true", default=True, help="wait for Ctrl-C, which ends Serve (default)"
+    )
+    run.add_argument("--non-blocking", dest="blocking", action="store_false", help="return when it is served")
+    run.add_argument(
+        "-r", "--reload", action="store_true", help="deploy again when a file of the folder changes"
+    )
+    run.add_argument("--route-prefix", default="/", help="path prefix of the application; default /")
+    run.add_argument("--name", default="default", help="name of the application")
+    run.add_argument("--host", default=None, help="where to listen; default 127.0.0.1, or as the file says")
+    run.add_argument("--port", type=int, default=None, help="default 8000, or as the file says")
+    run.add_argument(
+        "--rest-port", type=int, default=None, help="also serve the REST API there; see `serve start`"
+    )
+
+
+def _of_deploy(deploy: argparse.ArgumentParser) -> None:
+    deploy.add_argument(
+        "target", metavar="config_or_import_path", help="a YAML file, module:app or module:builder"
+    )
+    deploy.add_argument("arguments", nargs="*", help="key=value, for a builder")
+    _environment(deploy)
+    deploy.add_argument(
+        "--name", default="default", help="name of the application; of a file's they stand there"
+    )
+    _api(deploy)
+
+
+def _of_start(start: argparse.ArgumentParser) -> None:
+    _node(start)
+    start.add_argument("--http-host", default="127.0.0.1")
+    start.add_argument("--http-port", type=int, default=8000)
+    start.add_argument("--proxy-location", default="EveryNode", choices=("Disabled", "HeadOnly", "EveryNode"))
+    start.add_argument("--grpc-port", type=int, default=9000)
+    _grpc(start)
+    start.add_argument("--rest-host", default="127.0.0.1")
+    start.add_argument(
+        "--rest-port",
+        type=int,
+        default=None,
+        help="(ours) have the node answer the REST API there; its token is SKATE_SERVE_TOKEN, or is made up and printed",
+    )
+
+
+def _environment(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--runtime-env", default=None, help="a YAML file with a runtime environment")
+    parser.add_argument("--runtime-env-json", default=None, help="a runtime environment as JSON")
+    parser.add_argument("--working-dir", default=None, help="a folder, or the address of a .zip, to run in")
+
+
+def _node(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-a", "--address", default=None, help="a node that runs: auto, or its address")
+
+
+def _api(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-a",
+        "--address",
+        default=None,
+        help="a node that runs: auto (default), its address, or http://... of its REST API",
+    )
+
+
+def _grpc(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--grpc-servicer-functions",
+        action="append",
+        default=[],
+        help="module.add_XServicer_to_server, for gRPC",
+    )
+    parser.add_argument("--grpc-enable-reflection", dest="reflection", action="store_true", default=True)
+    parser.add_argument("--grpc-disable-reflection", dest="reflection", action="store_false")

@@ -1,0 +1,39 @@
+"""Has a replica import from where the program that deployed it does, though its node belongs to another program."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where a program imports from and runs, and where the program that started Serve does."""
+
+    path: tuple[str, ...]
+    directory: str
+    own_path: tuple[str, ...]
+    own_directory: str
+
+    def take_over(self) -> None:
+        """Have this process as that program; what a runtime environment has put in front stays there."""
+        front = [each for each in sys.path if each not in self.own_path]
+        sys.path[:] = dict.fromkeys([*front, *self.path, *sys.path])
+        if self.directory and _directory() == self.own_directory and os.path.isdir(self.directory):
+            os.chdir(self.directory)
+
+
+def of(path: list[str], directory: str) -> Surroundings | None:
+    """What a replica has to take over; None if this process has it, and so have those that it starts."""
+    here = _directory()
+    if directory in ("", here) and set(path) <= set(sys.path):
+        return None
+    return Surroundings(tuple(path), directory, tuple(sys.path), here)
+
+
+def _directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return ""
