@@ -16,7 +16,7 @@ from skate.client import failures, patience, storing, views
 from skate.client.actor_hold import ActorHold
 from skate.client.link import Link
 from skate.client.numbering import Numbering
-from skate.client.refs import SEEN, ObjectRef, SeenHeld
+from skate.client.refs import ObjectRef
 from skate.core import messages as m
 from skate.core.messages import ARENA, ERROR, INLINE, PENDING, UNKNOWN
 from skate.wire import values
@@ -394,7 +394,7 @@ class Process(Numbering):
             if kind == INLINE:
                 return values.unpack(ref._value)
             if kind == ERROR:
-                ref._held = SeenHeld(ref._held) if isinstance(ref._held, list) else SEEN
+                ref._forgive()
                 raise failures.to_exception(ref._value, ref._site, self)
             found = views.view(self, ref) if kind == ARENA else views.awaited_view(self, ref)
             if found is not None:

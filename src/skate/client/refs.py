@@ -212,6 +212,14 @@ class ObjectRef(Generic[T]):
         """Call back when the value is there, in whichever thread it comes, under the engine's lock: be short."""
         _process_of(self).when_ready(self, call)
 
+    def _failure(self) -> tuple[str, dict[str, Any]] | None:
+        """The error that it is by now, (class name, fields); None if it is none."""
+        return self._value if self._kind == ERROR else None
+
+    def _forgive(self) -> None:
+        """Its error need not be told of when nobody has looked at it."""
+        self._held = SeenHeld(self._held) if isinstance(self._held, list) else SEEN
+
     def __await__(self) -> Generator[Any, None, T]:
         return self.as_future().__await__()  # type: ignore[no-any-return]
 

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 ErrorValue = tuple[str, dict[str, Any]]
 
 
+def not_begun(error: ErrorValue) -> ErrorValue:
+    """The same error, of a call that has certainly not run: it may be made again elsewhere."""
+    return error[0], {**error[1], "begun": False}
+
+
 class Calls:
     """Moves the actors of a node, and the calls to them, through their states."""
 
@@ -176,7 +181,7 @@ class Calls:
     def _line_up(self, task: Task, actor: Actor | None, actor_id: bytes) -> None:
         if actor is None or actor.state == DEAD:
             error = actor.death if actor is not None and actor.death else unknown_actor(actor_id)
-            self.node.execution.fail(task, error)
+            self.node.execution.fail(task, not_begun(error))
         elif task.missing or (actor.in_order and task.client in actor.lanes):
             actor.lanes.setdefault(actor.lane_of(task), deque()).append(task)
         else:
@@ -333,7 +338,8 @@ class Calls:
                     for task in [t for t in calls if worker.had_begun(t.sequence, begun) and not t.cancelled]:
                         calls.remove(task)
                         self.node.execution.fail(task, survival.call_error(actor, task, worker, reason))
-                self.die(actor, survival.death(actor, worker, reason), calls)
+                early = frozenset(t.task_id for t in calls if not worker.had_begun(t.sequence, begun))
+                self.die(actor, survival.death(actor, worker, reason), calls, early)
             return
         self._restart(actor, calls, begun, reason, worker)
 
@@ -381,8 +387,14 @@ class Calls:
                 )
                 self.node.execution.fail(task, ("ActorUnavailableError", {"message": text}))
 
-    def die(self, actor: Actor, error: ErrorValue, calls: list[Task] | None = None) -> None:
-        """An actor ends for good: its name is free, every waiting caller is answered."""
+    def die(
+        self,
+        actor: Actor,
+        error: ErrorValue,
+        calls: list[Task] | None = None,
+        early: frozenset[bytes] = frozenset(),
+    ) -> None:
+        """An actor ends for good: its name is free, every waiting caller is answered; `early` are calls it had not begun."""
         name, fields = error
         fields = {**fields, "actor_id": actor.actor_id, "class_name": actor.class_name, "name": actor.name}
         actor.state = DEAD
@@ -390,7 +402,9 @@ class Calls:
         self.node.actors.forget_name(actor)
         if not self.node.peers.active:
             self.node.actors.bury(actor)
-        waiting = [*(calls or ()), *actor.queue, *(task for lane in actor.lanes.values() for task in lane)]
+        unsent = [*actor.queue, *(task for lane in actor.lanes.values() for task in lane)]
+        early = early.union(task.task_id for task in unsent)
+        waiting = [*(calls or ()), *unsent]
         actor.queue.clear()
         actor.lanes.clear()
         worker, actor.worker = actor.worker, None
@@ -403,7 +417,8 @@ class Calls:
         actor.creation.state = ENDED
         for task in waiting:
             if task.kind == METHOD:
-                self.node.execution.fail(task, cancelled_error(task) if task.cancelled else actor.death)
+                died = not_begun(actor.death) if task.task_id in early else actor.death
+                self.node.execution.fail(task, cancelled_error(task) if task.cancelled else died)
         self.node.execution.drop_arguments(actor.creation)
         self.node.tasks.pop(actor.actor_id, None)
         if self.node.peers.active:

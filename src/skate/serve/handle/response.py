@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any
 
 import skate
-from skate.exceptions import TaskCancelledError
+from skate.exceptions import ActorDiedError, TaskCancelledError
 from skate.serve.exceptions import RequestCancelledError
 from skate.serve.routing.call import Call
 from skate.serve.routing.router import Router, stop
@@ -73,6 +73,16 @@ class _Answer:
             raise call.error
         return call.ref
 
+    def _has_died(self, ref: Any) -> bool:
+        """Whether the request has ended with its replica; if not, it is on its way to another one."""
+        if self._call.ref is ref:
+            whole = ref if isinstance(ref, skate.ObjectRef) else ref.completed()
+            with (
+                whole._process.lock
+            ):  # the router learns of it in the same breath as we, in another thread maybe
+                pass
+        return self._call.ref is ref or self._call.cancelled
+
     def _not_in_a_loop(self, skip: bool) -> None:
         if skip:
             return
@@ -112,14 +122,18 @@ class DeploymentResponse(_Answer):
 
     async def _wait(self) -> Any:
         call = self._call
-        ref = call.ref if call.ref is not None else await self._sent_async()
-        try:
-            return await ref
-        except asyncio.CancelledError:
-            self.cancel()
-            raise
-        except TaskCancelledError:
-            raise asyncio.CancelledError from None
+        while True:
+            ref = call.ref if call.ref is not None else await self._sent_async()
+            try:
+                return await ref
+            except asyncio.CancelledError:
+                self.cancel()
+                raise
+            except TaskCancelledError:
+                raise asyncio.CancelledError from None
+            except ActorDiedError:
+                if self._has_died(ref):
+                    raise
 
     def result(self, *, timeout_s: float | None = None, _skip_asyncio_check: bool = False) -> Any:
         """The answer, waiting up to `timeout_s` seconds.
@@ -127,16 +141,18 @@ class DeploymentResponse(_Answer):
         Raises TimeoutError after that, RequestCancelledError if it was cancelled, RuntimeError in async code.
         """
         self._not_in_a_loop(_skip_asyncio_check)
-        if timeout_s is not None:
-            until = time.monotonic() + timeout_s
-            ref = self._sent(timeout_s)
-            timeout_s = max(0.0, until - time.monotonic())
-        else:
-            ref = self._call.ref or self._sent(None)
-        try:
-            return skate.get(ref, timeout=timeout_s)
-        except TaskCancelledError:
-            raise RequestCancelledError(self.request_id) from None
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            ref = self._call.ref or self._sent(timeout_s)
+            if until is not None:
+                timeout_s = max(0.0, until - time.monotonic())
+            try:
+                return skate.get(ref, timeout=timeout_s)
+            except TaskCancelledError:
+                raise RequestCancelledError(self.request_id) from None
+            except ActorDiedError:
+                if self._has_died(ref):
+                    raise
 
     async def _to_object_ref(self) -> Any:
         """The ref of the answer."""
@@ -161,26 +177,34 @@ class DeploymentResponseGenerator(_Answer):
 
     async def __anext__(self) -> Any:
         call = self._call
-        stream = call.ref if call.ref is not None else await self._sent_async()
-        try:
-            ref = await stream.__anext__()
-            return await ref
-        except asyncio.CancelledError:
-            self.cancel()
-            raise
-        except TaskCancelledError:
-            raise asyncio.CancelledError from None
+        while True:
+            stream = call.ref if call.ref is not None else await self._sent_async()
+            try:
+                ref = await stream.__anext__()
+                return await ref
+            except asyncio.CancelledError:
+                self.cancel()
+                raise
+            except TaskCancelledError:
+                raise asyncio.CancelledError from None
+            except ActorDiedError:
+                if self._has_died(stream):
+                    raise
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
         self._not_in_a_loop(False)
-        stream = self._call.ref or self._sent(None)
-        try:
-            return skate.get(next(stream))
-        except TaskCancelledError:
-            raise RequestCancelledError(self.request_id) from None
+        while True:
+            stream = self._call.ref or self._sent(None)
+            try:
+                return skate.get(next(stream))
+            except TaskCancelledError:
+                raise RequestCancelledError(self.request_id) from None
+            except ActorDiedError:
+                if self._has_died(stream):
+                    raise
 
     def result(self, *, timeout_s: float | None = None, _skip_asyncio_check: bool = False) -> Any:
         """A stream has no single result: raises TypeError."""

@@ -12,7 +12,8 @@ Meta = tuple[str, str, str, str, str, str]  # request id, method, route, applica
 class Call:
     """A request, from the moment it is made to the moment its answer has a name.
 
-    It is settled once: with `ref`, what the replica's answer will be, or with `error`.
+    It is settled with `ref`, what the replica's answer will be, or with `error`; and again if that replica ends before it has
+    begun the request.
     """
 
     __slots__ = (
@@ -50,10 +51,24 @@ class Call:
             self.error = error
             self.settled = True
             then, self._then = self._then, None
-        self.args = ()
-        self.kwargs = {}
+        if ref is None:
+            self.forget()
         for each in then or ():
             each()
+
+    def forget(self) -> None:
+        """It will not be sent again."""
+        self.args = ()
+        self.kwargs = {}
+
+    def renew(self, ref: Any) -> bool:
+        """Make it one that has not been sent, if `ref` is what it was settled with last."""
+        with self._lock:
+            if self.cancelled or not self.settled or self.ref is not ref:
+                return False
+            self.ref = None
+            self.settled = False
+            return True
 
     def when_settled(self, then: Callable[[], None]) -> None:
         """Call back when it is; at once if it is already."""

@@ -30,7 +30,7 @@ _TELL_SECONDS = 0.1
 class Target:
     """A replica, as one router sees it."""
 
-    __slots__ = ("place", "view", "inflight", "call", "stream", "models")
+    __slots__ = ("place", "view", "inflight", "call", "stream", "models", "dead")
 
     def __init__(self, place: Place, own_node: str) -> None:
         self.place = place
@@ -39,6 +39,8 @@ class Target:
         self.call = place.actor.call
         self.stream = place.actor.stream
         self.models = set(place.models)
+        #: A request came back since its process has ended; the controller may not know yet.
+        self.dead = False
 
     def load(self) -> int:
         """Requests that it has, as far as can be seen from here."""
@@ -77,7 +79,7 @@ class Router:
                 else:
                     known.place = place
                     known.models |= set(place.models)
-            self._ready = list(self._targets.values())
+            self._ready = [each for each in self._targets.values() if not each.dead]
             if line is not None and line.router is not None:
                 self._custom = self._make_custom(line.router)
             lost = list(self.waiting) if line is None or line.failed else []
@@ -108,8 +110,11 @@ class Router:
 
     # -- requests
 
-    def submit(self, call: Call) -> None:
-        """Send a request to a replica, or have it wait; what is wrong is told through the call."""
+    def submit(self, call: Call, again: bool = False) -> None:
+        """Send a request to a replica, or have it wait; what is wrong is told through the call.
+
+        One that comes `again` was taken on already: it waits before all others, and is not refused.
+        """
         line = self.line
         if line is None or line.failed:
             if self.gone or line is not None:
@@ -128,7 +133,10 @@ class Router:
             self._send(target, call)
             return
         with self._lock:
-            if line is not None and 0 <= line.max_queued <= len(self.waiting):
+            if again:
+                self.waiting.appendleft(call)
+                waiting = -1
+            elif line is not None and 0 <= line.max_queued <= len(self.waiting):
                 waiting = len(self.waiting)
             else:
                 self.waiting.append(call)
@@ -196,8 +204,9 @@ class Router:
             return ready[0] if ready[0].load() < limit else None
         if not count:
             return None
-        first = ready[random.randrange(count)]
-        second = ready[random.randrange(count)]
+        drawn = random.randrange(count)
+        first = ready[drawn]
+        second = ready[drawn - 1 - random.randrange(count - 1)]
         if second.load() < first.load():
             first = second
         if first.load() < limit:
@@ -226,6 +235,11 @@ class Router:
 
         def done() -> None:
             target.inflight -= 1
+            failure = whole._failure()
+            if failure is not None and self._died_early(failure, target) and self.renew(call, ref):
+                whole._forgive()
+                return
+            call.forget()
             if self.waiting:
                 self.send_waiting()
 
@@ -233,6 +247,26 @@ class Router:
         call.settle(ref, None)
         if call.cancelled:
             stop(ref)
+
+    def _died_early(self, failure: tuple[str, dict[str, Any]], target: Target) -> bool:
+        """Whether the replica has ended before it began a request; in any case it gets no more if it has ended."""
+        name, fields = failure
+        if name != "ActorDiedError" or fields.get("actor_id") != target.place.actor._actor_id:
+            return False
+        if not target.dead:
+            target.dead = True
+            with self._lock:
+                self._ready = [each for each in self._ready if each is not target]
+                if self._custom is not None:
+                    self._custom.update(self._ready)
+        return fields.get("begun") is False
+
+    def renew(self, call: Call, ref: Any) -> bool:
+        """Send a request once more that no replica has begun; False if it is under way already, or was cancelled."""
+        if not call.renew(ref):
+            return False
+        self.submit(call, again=True)
+        return True
 
     def tell(self, model: str, target: Target) -> None:
         """A replica has loaded a model."""

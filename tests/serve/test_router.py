@@ -1,0 +1,330 @@
+"""The router, with replicas that answer, die and come as Hypothesis likes; the replicas' boards are real."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skate.core.messages import ERROR, INLINE, PENDING
+from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError, RequestCancelledError
+from skate.serve.routing import router as routing
+from skate.serve.routing.board import ONGOING, Board
+from skate.serve.routing.call import Call
+from skate.serve.routing.router import Router
+from skate.serve.routing.table import Line, Place
+
+KEY = ("app", "d")
+
+
+@pytest.fixture(autouse=True)
+def no_thread_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a thread does now and then is done by the test."""
+    monkeypatch.setattr(routing, "looker", SimpleNamespace(watch=lambda router: None))
+
+
+class Ref:
+    """What stands for an answer."""
+
+    def __init__(self, replica: Replica, number: int) -> None:
+        self.replica = replica
+        self.number = number
+        self._kind = PENDING
+        self._value: Any = None
+        self._site: Any = None
+        self._ready: list[Callable[[], None]] = []
+
+    def _on_ready(self, call: Callable[[], None]) -> None:
+        self._ready.append(call)
+
+    def _failure(self) -> Any:
+        return self._value if self._kind == ERROR else None
+
+    def _forgive(self) -> None:
+        pass
+
+    def settle(self, kind: int, value: Any) -> None:
+        self._kind, self._value = kind, value
+        for each in self._ready:
+            each()
+
+
+class Replica:
+    """Works on what it is sent, until it dies."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.under_way: list[Ref] = []
+        self.dead = False
+        self._actor_id = name.encode()
+        self.call = SimpleNamespace(remote=self._take)
+        self.stream = self.call
+
+    def _take(self, meta: Any, number: int) -> Ref:
+        ref = Ref(self, number)
+        self.world.sent.append(number)
+        if self.dead:
+            self.world.to_dead += 1
+            self.world.failing.append(ref)  # it will be told in a moment
+        else:
+            self.under_way.append(ref)
+            assert len(self.under_way) <= self.world.limit, f"{self.name} has more than it may"
+        return ref
+
+    def die(self, begun: int) -> None:
+        """Those it had begun are lost with it; the others say that they were not."""
+        self.dead = True
+        refs, self.under_way = self.under_way, []
+        for at, ref in enumerate(refs):
+            self.world.end(ref, at < begun)
+
+
+class World:
+    """Replicas, and the one router to them."""
+
+    def __init__(self, limit: int, queue: int) -> None:
+        self.limit = limit
+        self.queue = queue
+        self.router = Router(KEY, "node")
+        self.replicas: list[Replica] = []
+        self.calls: list[Call] = []
+        self.sent: list[int] = []
+        self.done: list[int] = []
+        self.lost: list[int] = []
+        self.failing: list[Ref] = []
+        self.to_dead = 0
+        self.renewed = 0
+        self.made = 0
+
+    def start(self) -> None:
+        self.replicas.append(Replica(self, f"r{self.made}"))
+        self.made += 1
+
+    def publish(self, failed: str = "") -> None:
+        living = [each for each in self.replicas if not each.dead]
+        places = tuple(Place(each.name, each, 0, -1, "node") for each in living)
+        self.router.update(Line(places, self.limit, self.queue, failed=failed))
+
+    def submit(self) -> None:
+        call = Call((f"id{len(self.calls)}", "__call__", "", "app", "", ""), (len(self.calls),), {}, False)
+        self.calls.append(call)
+        self.router.submit(call)
+
+    def finish(self, ref: Ref) -> None:
+        ref.replica.under_way.remove(ref)
+        self.done.append(ref.number)
+        ref.settle(INLINE, ref.number)
+
+    def end(self, ref: Ref, begun: bool) -> None:
+        if begun:
+            self.lost.append(ref.number)
+        else:
+            self.renewed += 1
+        fields = {"actor_id": ref.replica._actor_id} | ({} if begun else {"begun": False})
+        ref.settle(ERROR, ("ActorDiedError", fields))
+
+    def under_way(self) -> list[Ref]:
+        return [ref for each in self.replicas for ref in each.under_way]
+
+    def tell_failures(self) -> None:
+        while self.failing:
+            self.end(self.failing.pop(0), False)
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["submit", "submit", "submit", "finish", "finish", "die", "start", "publish", "cancel", "look"]
+        ),
+        st.integers(0, 1000),
+    ),
+    max_size=80,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=250)
+@given(steps, st.integers(1, 3), st.sampled_from([-1, 0, 3]))
+def test_no_request_is_lost_or_made_twice(what: list[tuple[str, int]], limit: int, queue: int) -> None:
+    world = World(limit, queue)
+    world.start()
+    world.publish()
+    for step, number in what:
+        if step == "submit":
+            world.submit()
+        elif step == "finish" and world.under_way():
+            world.finish(world.under_way()[number % len(world.under_way())])
+        elif step == "die" and any(not each.dead for each in world.replicas):
+            living = [each for each in world.replicas if not each.dead]
+            living[number % len(living)].die(begun=number % (limit + 1))
+        elif step == "start" and len(world.replicas) < 8:
+            world.start()
+        elif step == "publish":
+            world.publish()
+        elif step == "cancel" and world.calls:
+            world.router.withdraw(world.calls[number % len(world.calls)])
+        elif step == "look":
+            world.router.send_waiting()
+        world.tell_failures()
+        assert queue < 0 or len(world.router.waiting) <= queue + world.renewed
+    # In the end there is a replica that works, and everything that waits comes to it.
+    world.start()
+    world.publish()
+    while world.under_way():
+        world.finish(world.under_way()[0])
+        world.tell_failures()
+    assert not world.router.waiting
+    done, lost = set(world.done), set(world.lost)
+    assert len(done) == len(world.done) and not done & lost, "a request was answered twice"
+    for number, call in enumerate(world.calls):
+        assert call.settled
+        if call.error is None:
+            assert number in done or number in lost or call.cancelled
+        elif isinstance(call.error, RequestCancelledError):
+            assert call.cancelled and number not in done
+        else:
+            assert isinstance(call.error, BackPressureError) and queue >= 0
+            assert number not in done
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(st.integers(2, 5), st.integers(1, 3), st.integers(1, 20))
+def test_a_dead_replica_gets_one_request_at_most_for_each_that_is_told(
+    replicas: int, limit: int, count: int
+) -> None:
+    """One that has ended looks idle; it must not draw all requests until the controller has noticed."""
+    world = World(limit, -1)
+    for _ in range(replicas):
+        world.start()
+    world.publish()
+    world.replicas[0].die(begun=0)
+    for _ in range(count):
+        world.submit()
+        world.tell_failures()
+        for ref in world.under_way()[:]:
+            world.finish(ref)
+    assert world.to_dead <= 1 and len(set(world.done)) == count
+
+
+def test_the_order_of_those_that_wait() -> None:
+    world = World(1, -1)
+    world.start()
+    world.publish()
+    for _ in range(10):
+        world.submit()
+    while world.under_way():
+        world.finish(world.under_way()[0])
+    assert world.done == list(range(10))
+
+
+def test_a_full_queue_says_how_many_wait() -> None:
+    world = World(1, 2)
+    world.start()
+    world.publish()
+    for _ in range(4):
+        world.submit()
+    error = world.calls[-1].error
+    assert isinstance(error, BackPressureError) and "2 requests wait" in str(error)
+
+
+@pytest.mark.parametrize("line", [None, Line((), 1, -1, failed="no weights")])
+def test_what_waits_is_answered_when_the_deployment_goes(line: Line | None) -> None:
+    world = World(1, -1)
+    world.publish()
+    for _ in range(3):
+        world.submit()
+    world.router.update(line)
+    assert all(isinstance(each.error, DeploymentUnavailableError) for each in world.calls)
+    world.submit()
+    assert isinstance(world.calls[-1].error, DeploymentUnavailableError)
+
+
+def test_a_cancelled_request_is_not_sent_again() -> None:
+    world = World(1, -1)
+    world.start()
+    world.publish()
+    world.submit()
+    world.router.withdraw(world.calls[0])
+    world.replicas[0].die(begun=0)
+    world.start()
+    world.publish()
+    assert world.sent == [0] and not world.under_way()
+
+
+@pytest.fixture
+def boards() -> Iterator[Callable[[int], Board]]:
+    made: list[Board] = []
+
+    def make(load: int) -> Board:
+        board = Board()
+        board.cells[ONGOING] = load
+        made.append(board)
+        return board
+
+    yield make
+    for board in made:
+        board.cells.release()
+        board._map.close()
+        os.close(board.fd)
+
+
+def test_it_reads_the_real_queues_and_takes_the_shorter_of_two(boards: Callable[[int], Board]) -> None:
+    """What others have sent there is seen; the busiest of all is never taken, since it never wins."""
+    world = World(1000, -1)
+    for _ in range(4):
+        world.start()
+    loads = [900, 10, 10, 10]
+    shown = [boards(load) for load in loads]
+    places = tuple(
+        Place(each.name, each, os.getpid(), board.fd, "node")
+        for each, board in zip(world.replicas, shown, strict=True)
+    )
+    world.router.update(Line(places, 1000, -1))
+    for _ in range(200):
+        world.submit()
+    counts = [len(each.under_way) for each in world.replicas]
+    assert counts[0] == 0 and min(counts[1:]) > 30, counts
+    # It becomes free, and is taken at once.
+    shown[0].cells[ONGOING] = 0
+    for _ in range(40):
+        world.submit()
+    assert len(world.replicas[0].under_way) > 10
+    world.router.update(None)
+
+
+def test_what_others_have_filled_is_left_alone(boards: Callable[[int], Board]) -> None:
+    world = World(5, -1)
+    world.start()
+    board = boards(5)
+    places = (Place("r0", world.replicas[0], os.getpid(), board.fd, "node"),)
+    world.router.update(Line(places, 5, -1))
+    world.submit()
+    assert not world.sent and len(world.router.waiting) == 1
+    board.cells[ONGOING] = 4
+    world.router.send_waiting()
+    assert world.sent == [0]
+    world.router.update(None)
+
+
+def test_a_model_goes_where_it_is(boards: Callable[[int], Board]) -> None:
+    world = World(2, -1)
+    for _ in range(3):
+        world.start()
+    places = [Place(each.name, each, 0, -1, "node") for each in world.replicas]
+    places[1] = Place("r1", world.replicas[1], 0, -1, "node", models=("m",))
+    world.router.update(Line(tuple(places), 2, -1))
+
+    def ask() -> None:
+        world.calls.append(Call(("id", "__call__", "", "app", "m", ""), (len(world.calls),), {}, False))
+        world.router.submit(world.calls[-1])
+
+    ask()
+    ask()
+    assert [ref.replica.name for ref in world.under_way()] == ["r1", "r1"]
+    ask()  # that one is full: another loads it
+    assert len(world.under_way()) == 3 and len(world.replicas[1].under_way) == 2
