@@ -40,6 +40,19 @@ _ENGINE = frozenset(
     }
 )
 
+# Modules of Ray's that programs import by a name which Skate has another noun for.
+_MOVED = {
+    "ray.tune.analysis.experiment_analysis": "skate.tune.analysis",
+    "ray.tune.logger.aim": "skate.air.integrations.aim",
+    "ray.tune.logger.comet": "skate.air.integrations.comet",
+    "ray.tune.logger.csv": "skate.air.loggers.table",
+    "ray.tune.logger.json": "skate.air.loggers.lines",
+    "ray.tune.logger.logger": "skate.air.logger_callback",
+    "ray.tune.logger.mlflow": "skate.air.integrations.mlflow",
+    "ray.tune.logger.tensorboardx": "skate.air.loggers.tensorboard",
+    "ray.tune.logger.wandb": "skate.air.integrations.wandb",
+}
+
 
 def install() -> None:
     """Make ``import ray`` mean Skate in this process and in the workers it starts from now on.
@@ -72,7 +85,7 @@ def uninstall() -> None:
         sys.meta_path.remove(_alias)
         sys.meta_path.remove(_missing)
     for name in [name for name in sys.modules if name == "ray" or name.startswith("ray.")]:
-        if sys.modules.get("skate" + name[len("ray") :]) is sys.modules[name]:
+        if sys.modules.get(_MOVED.get(name) or "skate" + name[len("ray") :]) is sys.modules[name]:
             del sys.modules[name]
     os.environ.pop(ENVIRONMENT_VARIABLE, None)
 
@@ -111,7 +124,7 @@ class _AliasFinder:
     ) -> ModuleSpec | None:
         if fullname != "ray" and not fullname.startswith("ray."):
             return None
-        skate_name = "skate" + fullname[len("ray") :]
+        skate_name = _MOVED.get(fullname) or "skate" + fullname[len("ray") :]
         found = None if _is_engine(skate_name) else _spec_of(skate_name)
         if found is None:
             raise ModuleNotFoundError(_absence(skate_name), name=fullname)

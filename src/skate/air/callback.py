@@ -1,4 +1,4 @@
-"""What Tune tells of an experiment, hook by hook."""
+"""What Tune tells of a search, hook by hook."""
 
 from __future__ import annotations
 
@@ -6,51 +6,60 @@ from typing import Any
 
 
 class Callback:
-    """Subclass it and override what you want to be told of; `trial` has a name, a config and a folder."""
+    """Subclass it and give instances to `RunConfig(callbacks=[...])`; methods run in the process that called `fit`.
 
-    def setup(self, stop: Any = None, num_samples: int | None = None, **info: Any) -> None:
-        """Called once, before all else."""
+    A trial has a name, a config and a folder: `str(trial)`, `trial.config`, `trial.local_path`.
+    """
+
+    def setup(
+        self,
+        stop: Any = None,
+        num_samples: int | None = None,
+        total_num_samples: int | None = None,
+        **info: Any,
+    ) -> None:
+        """Called once, before anything else."""
 
     def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """Called before each turn of the loop over trials."""
+        """Called at the beginning of each turn of the loop."""
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """Called after each turn of the loop over trials."""
+        """Called at the end of each turn of the loop."""
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Called after a trial has started."""
+        """A trial starts, also one that goes on."""
 
     def on_trial_restore(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Called after a trial has gone back to a checkpoint."""
+        """A trial goes on from a checkpoint."""
 
     def on_trial_save(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Called after a trial has written a checkpoint."""
+        """A class trainable was saved."""
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
-        """Called for each result."""
+        """A trial has reported."""
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Called after a trial has ended well."""
+        """A trial has ended well."""
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Called after a trial has failed and will be tried again."""
+        """A trial has failed and starts again."""
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Called after a trial has failed for good."""
+        """A trial has failed for good."""
 
     def on_checkpoint(
         self, iteration: int, trials: list[Any], trial: Any, checkpoint: Any, **info: Any
     ) -> None:
-        """Called for each checkpoint, with the checkpoint."""
+        """A trial has a new checkpoint."""
 
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
-        """Called once, after all else."""
+        """The search has ended."""
 
     def get_state(self) -> dict[str, Any] | None:
-        """What to keep for an experiment that is resumed; None for nothing."""
+        """What a restored search is to hand back; None for nothing."""
         return None
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take back what `get_state` gave."""
+        """Take what `get_state` gave."""

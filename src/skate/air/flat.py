@@ -7,13 +7,15 @@ from typing import Any
 
 
 def flat(values: Mapping[Any, Any], between: str = "/") -> dict[str, Any]:
-    """A mapping of one level: `{"eval": {"loss": 1}}` becomes `{"eval/loss": 1}`; empty mappings are left out."""
+    """Nested dicts as one: `{"eval": {"loss": 1}}` becomes `{"eval/loss": 1}`; what is not nested first, empty dicts left out."""
     found: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            found.update({f"{name}{between}{inner}": each for inner, each in flat(value, between).items()})
-        else:
-            found[str(name)] = value
+    levels: list[tuple[str, Mapping[Any, Any]]] = [("", values)]
+    for above, level in levels:  # grows on the way
+        for name, value in level.items():
+            if isinstance(value, dict):
+                levels.append((f"{above}{name}{between}", value))
+            else:
+                found[f"{above}{name}"] = value
     return found
 
 
@@ -31,5 +33,21 @@ def numbers(values: Mapping[Any, Any]) -> dict[str, float]:
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold in place of a value: the numbers of an array, else its `repr`."""
-    return value.tolist() if hasattr(value, "tolist") else repr(value)
+    """What JSON can hold in place of a value: the numbers of an array, a list for a set, else its `repr`."""
+    if hasattr(value, "detach"):  # a tensor, which may need gradients or be on a GPU
+        value = value.detach().cpu()
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, set | frozenset):
+        return list(value)
+    return repr(value)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is made of what any pickle of Python's own can give back: names, numbers, lists and dicts."""
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str):
+        return True
+    if kind is dict:
+        return all(type(name) is str and is_plain(each) for name, each in value.items())
+    return kind is list and all(map(is_plain, value))

@@ -1,9 +1,13 @@
-"""What a user may be told during a search."""
+"""Which of a search's hooks anybody listens to, and whether what was given can listen at all."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+
+from skate.air.callback import Callback
+
+__all__ = ["HOOKS", "Callback", "checked_callbacks", "hooks_of"]
 
 #: The hooks that the machine of a search tells of, if anyone listens.
 HOOKS = (
@@ -18,63 +22,6 @@ HOOKS = (
     "on_trial_error",
     "on_checkpoint",
 )
-
-
-class Callback:
-    """Subclass it and give instances to `RunConfig(callbacks=[...])`; methods run in the process that called `fit`."""
-
-    def setup(
-        self,
-        stop: Any = None,
-        num_samples: int | None = None,
-        total_num_samples: int | None = None,
-        **info: Any,
-    ) -> None:
-        """Called once, before anything else."""
-
-    def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """Called at the beginning of each turn of the loop."""
-
-    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """Called at the end of each turn of the loop."""
-
-    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial starts, also one that goes on."""
-
-    def on_trial_restore(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial goes on from a checkpoint."""
-
-    def on_trial_save(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A class trainable was saved."""
-
-    def on_trial_result(
-        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
-    ) -> None:
-        """A trial has reported."""
-
-    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial has ended well."""
-
-    def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial has failed and starts again."""
-
-    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial has failed for good."""
-
-    def on_checkpoint(
-        self, iteration: int, trials: list[Any], trial: Any, checkpoint: Any, **info: Any
-    ) -> None:
-        """A trial has a new checkpoint."""
-
-    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
-        """The search has ended."""
-
-    def get_state(self) -> dict[str, Any] | None:
-        """What a restored search is to hand back; None for nothing."""
-        return None
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Take what `get_state` gave."""
 
 
 def hooks_of(callbacks: Sequence[Any]) -> frozenset[str]:

@@ -7,6 +7,10 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from skate.air.flat import flat
+
+__all__ = ["AUTO_KEYS", "SCOPES", "Histories", "History", "flat", "number", "users"]
+
 #: What is added to each result, and is no metric of the user's.
 AUTO_KEYS = frozenset(
     [
@@ -36,21 +40,6 @@ AUTO_KEYS = frozenset(
 #: Of these nobody asks for an average.
 _PLAIN = AUTO_KEYS - {"training_iteration", "time_total_s", "timesteps_total"}
 SCOPES = ("last", "avg", "last-5-avg", "last-10-avg", "all")
-
-
-def flat(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested dicts as one, names joined with slashes; what is not nested first."""
-    found: dict[str, Any] = {}
-    nested: list[tuple[str, Mapping[str, Any]]] = []
-    for name, value in result.items():
-        if isinstance(value, dict):
-            nested.append((name, value))
-        else:
-            found[name] = value
-    for name, value in nested:
-        for inner, each in flat(value).items():
-            found[f"{name}/{inner}"] = each
-    return found
 
 
 def users(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+#: What every result has and nobody draws.
+BESIDE_METRICS = frozenset(("config", "pid", "timestamp", "time_total_s", "training_iteration"))
+
 
 @dataclass(frozen=True)
 class Here:

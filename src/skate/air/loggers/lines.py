@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import pickle
-from typing import Any, TextIO
+from typing import Any
 
-from skate.air.flat import plain
+from skate.air.flat import is_plain, plain
 from skate.air.logger_callback import LoggerCallback
 from skate.air.trial_folder import trial_folder
 
@@ -25,7 +25,9 @@ class JsonLoggerCallback(LoggerCallback):
     kept_files = (NAME,)
 
     def __init__(self) -> None:
-        self._files: dict[Any, TextIO] = {}
+        self._files: dict[Any, Any] = {}
+        #: The settings of a trial as JSON: they are in each of its lines, and change seldom.
+        self._settings: dict[Any, str] = {}
 
     def log_trial_start(self, trial: Any) -> None:
         """Write the settings, and open the file for results."""
@@ -33,38 +35,68 @@ class JsonLoggerCallback(LoggerCallback):
         folder = trial_folder(trial)
         if folder is not None:
             self.update_config(trial, trial.config)
-            self._files[trial] = open(os.path.join(folder, NAME), "a")  # noqa: SIM115 - open as long as the trial
+            path = os.path.join(folder, NAME)
+            # Each line is one write: a search that is killed leaves whole lines.
+            self._files[trial] = open(path, "ab", buffering=0)  # noqa: SIM115 - open as long as the trial
+
+    def log_trial_restore(self, trial: Any) -> None:
+        """The settings may be others: population based training gives a trial those of another."""
+        if trial in self._files:
+            self.update_config(trial, trial.config)
 
     def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
         """Add a line."""
         if trial not in self._files:
             self.log_trial_start(trial)
         file = self._files.get(trial)
-        if file is not None:
-            file.write(json.dumps(result, default=plain) + "\n")
-            file.flush()
+        if file is None:
+            return
+        rest = {name: value for name, value in result.items() if name != "config"}
+        text = json.dumps(rest, default=plain)
+        if "config" in result:
+            text = f'{text[:-1]}{", " if rest else ""}"config": {self._settings[trial]}}}'
+        file.write(f"{text}\n".encode())
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
         """Close the file."""
         self._end(trial)
+
+    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
+        """Close what trials that were cut off have left open."""
+        for trial in list(self._files):
+            self._end(trial)
 
     def update_config(self, trial: Any, config: dict[str, Any]) -> None:
         """Write the settings anew."""
         folder = trial_folder(trial)
         if folder is None:
             return
-        with open(os.path.join(folder, SETTINGS), "w") as file:
-            json.dump(config, file, indent=2, sort_keys=True, default=plain)
-        import cloudpickle  # Tune and Train have loaded it; other programs never come here
-
+        self._settings[trial] = json.dumps(config, default=plain, skipkeys=True)
         try:
-            pickled = cloudpickle.dumps(config)
-        except (TypeError, ValueError, AttributeError, pickle.PicklingError):  # they are in params.json
-            return
-        with open(os.path.join(folder, PICKLED_SETTINGS), "wb") as pickles:
-            pickles.write(pickled)
+            shown = json.dumps(config, default=plain, indent=2, skipkeys=True, sort_keys=True)
+        except TypeError:  # names of several kinds have no order
+            shown = json.dumps(config, default=plain, indent=2, skipkeys=True)
+        with open(os.path.join(folder, SETTINGS), "w") as file:
+            file.write(shown)
+        pickled = _pickled(config)
+        if pickled is not None:
+            with open(os.path.join(folder, PICKLED_SETTINGS), "wb") as pickles:
+                pickles.write(pickled)
 
     def _end(self, trial: Any) -> None:
+        self._settings.pop(trial, None)
         file = self._files.pop(trial, None)
         if file is not None:
             file.close()
+
+
+def _pickled(config: dict[str, Any]) -> bytes | None:
+    if is_plain(config):
+        return pickle.dumps(config)
+    import cloudpickle  # plain settings do without
+
+    try:
+        found: bytes = cloudpickle.dumps(config)
+        return found
+    except Exception:  # whatever an object's own pickling raises; it is in params.json
+        return None

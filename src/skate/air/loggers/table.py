@@ -17,7 +17,8 @@ NAME = "progress.csv"
 @dataclass
 class _Table:
     file: TextIO
-    writer: Any = None
+    writer: Any
+    columns: list[str]
 
 
 class CSVLoggerCallback(LoggerCallback):
@@ -45,12 +46,17 @@ class CSVLoggerCallback(LoggerCallback):
             if folder is None:
                 return
             table = self._tables[trial] = _open(os.path.join(folder, NAME), list(row))
-        table.writer.writerow(row)
+        table.writer.writerow([row.get(name, "") for name in table.columns])
         table.file.flush()
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
         """Close the file."""
         self._end(trial)
+
+    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
+        """Close what trials that were cut off have left open."""
+        for trial in list(self._tables):
+            self._end(trial)
 
     def _end(self, trial: Any) -> None:
         table = self._tables.pop(trial, None)
@@ -60,10 +66,10 @@ class CSVLoggerCallback(LoggerCallback):
 
 def _open(path: str, columns: list[str]) -> _Table:
     heading = _heading(path)
-    table = _Table(open(path, "a", newline=""))  # noqa: SIM115 - open as long as the trial
-    table.writer = csv.DictWriter(table.file, heading or columns, extrasaction="ignore")
+    file = open(path, "a", newline="")  # noqa: SIM115 - open as long as the trial
+    table = _Table(file, csv.writer(file, lineterminator="\n"), heading or columns)
     if not heading:
-        table.writer.writeheader()
+        table.writer.writerow(columns)
     return table
 
 

@@ -3,111 +3,151 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
-from skate.air.flat import flat, numbers
+from skate.air.flat import flat
+from skate.air.integrations.training import BESIDE_METRICS
 from skate.air.logged_run import LoggedRun
 from skate.air.logger_callback import LoggerCallback
+from skate.air.loggers.events import EventFile, scalars, settings
 from skate.air.required import MissingPackageError, required
 from skate.air.trial_folder import trial_folder
-
-_BESIDE_METRICS = ("config", "pid", "timestamp", "time_total_s", "training_iteration")
 
 
 class TBXLoggerCallback(LoggerCallback):
     """Writes events for TensorBoard: `tensorboard --logdir` the storage path.
 
-    Numbers become scalars, lists of numbers histograms, arrays of five axes (N, T, C, H, W) videos, of three (C, H, W) images.
-    The step is `timesteps_total` if that is reported, else the number of the report. The settings go in with the last result.
-
-    Raises:
-        ImportError: neither tensorboardX nor torch with tensorboard is installed.
+    Numbers become scalars; these and the settings, which go in when a trial ends, need no library. With tensorboardX, or with
+    torch and tensorboard, lists and arrays of numbers become histograms, arrays of three axes (C, H, W) images, of four several
+    of them, of five (N, T, C, H, W) videos. The step is `timesteps_total` if that is reported, else the number of the report.
     """
 
     def __init__(self) -> None:
-        self._writer_class = _writer_class()
-        self._writers: dict[Any, Any] = {}
+        self._files: dict[Any, EventFile] = {}
         self._last: dict[Any, dict[str, float]] = {}
 
     def log_trial_start(self, trial: Any) -> None:
-        """Begin a file of events."""
-        if trial in self._writers:
-            self._writers.pop(trial).close()
-        folder = trial_folder(trial)
-        if folder is not None:
-            self._writers[trial] = self._writer_class(folder, flush_secs=30)
+        """A trial starts, or starts again."""
+        self._end(trial)
 
     def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
         """Add what can be drawn."""
-        if trial not in self._writers:
-            self.log_trial_start(trial)
-        writer = self._writers.get(trial)
-        if writer is None:
-            return
-        step = result.get("timesteps_total") or result.get("training_iteration", iteration)
-        values = {name: value for name, value in result.items() if name not in _BESIDE_METRICS}
-        found = {_tag(trial, name): value for name, value in numbers(values).items()}
-        for tag, value in found.items():
-            writer.add_scalar(tag, value, global_step=step)
-        self._last[trial] = {tag: value for tag, value in found.items() if math.isfinite(value)}
+        file = self._files.get(trial)
+        if file is None:
+            folder = trial_folder(trial)
+            if folder is None:
+                return
+            file = self._files[trial] = EventFile(folder)
+        step = int(result.get("timesteps_total") or result.get("training_iteration", iteration))
+        # What dashboards made for Ray look for; a run of Train has no trials beside it.
+        above = "" if isinstance(trial, LoggedRun) else "ray/tune/"
+        found, shaped = {}, {}
+        values = {name: value for name, value in result.items() if name not in BESIDE_METRICS}
         for name, value in flat(values).items():
-            _add_shaped(writer, _tag(trial, name), value, step)
-        writer.flush()
+            number = _number(value)
+            if number is None:
+                if _has_axes(value):
+                    shaped[f"{above}{name}"] = value
+            elif not math.isnan(number):
+                found[f"{above}{name}"] = number
+        file.add(scalars(found), step)
+        for tag, value in shaped.items():
+            summary = _drawn(tag, value)
+            if summary is not None:
+                file.add(summary, step)
+        file.flush()
+        self._last[trial] = found
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
         """Add the settings, and end the file."""
-        writer = self._writers.pop(trial, None)
-        last = self._last.pop(trial, {})
-        if writer is None:
-            return
-        settings = {
-            name: value if isinstance(value, bool | int | float | str) else repr(value)
-            for name, value in flat(getattr(trial, "evaluated_params", None) or {}).items()
-            if value is not None and not callable(value)
-        }
-        if settings and last:
-            _add_settings(writer, settings, last)
-        writer.close()
+        file, last = self._files.get(trial), self._last.get(trial)
+        given = flat(getattr(trial, "evaluated_params", None) or {})
+        known = {name: _setting(value) for name, value in given.items() if not callable(value)}
+        if file is not None and known and last:
+            for summary in settings(known, last):
+                file.add(summary)
+        self._end(trial)
+
+    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
+        """Close what trials that were cut off have left open."""
+        for trial in list(self._files):
+            self._end(trial)
+
+    def _end(self, trial: Any) -> None:
+        self._last.pop(trial, None)
+        file = self._files.pop(trial, None)
+        if file is not None:
+            file.close()
 
 
-def _tag(trial: Any, name: str) -> str:
-    # What dashboards made for Ray look for; a run of Train has no trials beside it.
-    return name if isinstance(trial, LoggedRun) else f"ray/tune/{name}"
-
-
-def _add_shaped(writer: Any, tag: str, value: Any, step: int) -> None:
-    shape = getattr(value, "shape", None)
-    if shape is not None and len(shape) == 5:
-        writer.add_video(tag, value, global_step=step, fps=20)
-    elif shape is not None and len(shape) == 3:
-        writer.add_image(tag, value, global_step=step)
-    elif (isinstance(value, list) and value) or (shape is not None and len(shape) == 1 and shape[0]):
-        import numpy as np  # whoever has arrays of values has it
-
-        try:
-            writer.add_histogram(tag, np.asarray(value, dtype=float), global_step=step)
-        except (TypeError, ValueError):  # a list of something else
-            return
-
-
-def _add_settings(writer: Any, settings: dict[str, Any], last: dict[str, float]) -> None:
-    """The settings go into the same file; the writers' own `add_hparams` begins a folder of its own."""
-    kind = type(writer).__module__.split(".")[0]
-    home = "torch.utils.tensorboard.summary" if kind == "torch" else "tensorboardX.summary"
-    made = required(home, "settings in TensorBoard").hparams(settings, last)
-    for summary in made:
-        writer.file_writer.add_summary(summary)
-
-
-def _writer_class() -> Any:
+def _number(value: Any) -> float | None:
+    """A value as one number, those of numpy and of tensors without axes too; None if it is none."""
+    if isinstance(value, int | float):
+        return value
+    if value is None or isinstance(value, str | bytes | list | tuple) or getattr(value, "shape", None):
+        return None
     try:
-        return required("tensorboardX", "TBXLoggerCallback").SummaryWriter
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):  # a tensor without a value raises the last
+        return None
+
+
+def _setting(value: Any) -> Any:
+    return value.item() if getattr(value, "shape", None) == () else value
+
+
+def _has_axes(value: Any) -> bool:
+    if isinstance(value, list):
+        return bool(value)
+    shape = getattr(value, "shape", None) or ()
+    return bool(shape) and all(shape)
+
+
+def _drawn(tag: str, value: Any) -> bytes | None:
+    """The summary of an array, None if it cannot be drawn."""
+    made_by = _library()
+    if made_by is None:
+        return None
+    import numpy as np  # whoever has arrays has it
+
+    try:
+        array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+        if array.ndim == 5:
+            summary = made_by.video(tag, array, fps=20)
+        elif array.ndim in (3, 4) and not isinstance(value, list):
+            summary = made_by.image(tag, array, dataformats="CHW" if array.ndim == 3 else "NCHW")
+        else:
+            ends = 1e-12 * 1.1 ** np.arange(775)  # TensorFlow's bins: each ends a tenth above the one before
+            bins = [*-ends[::-1], 0.0, *ends]
+            summary = made_by.histogram(tag, array.astype(float), bins)
+    except (TypeError, ValueError):  # a list of something else, or of different lengths
+        return None
+    if summary is None:  # videos need moviepy, which the library has asked for
+        return None
+    contents: bytes = summary.SerializeToString()
+    return contents
+
+
+_asked_for = False
+
+
+def _library() -> Any:
+    """What makes pictures of arrays; None if neither is installed, which is said once."""
+    global _asked_for
+    try:
+        required("tensorboardX", "TBXLoggerCallback")
+        return required("tensorboardX.summary", "TBXLoggerCallback")
     except MissingPackageError:
-        try:
-            return required("torch.utils.tensorboard", "TBXLoggerCallback", "torch tensorboard").SummaryWriter
-        except ImportError as second:
-            raise MissingPackageError(
-                "TBXLoggerCallback needs tensorboardX, or torch with tensorboard, and neither is installed: "
-                "pip install tensorboardX",
-                name="tensorboardX",
-            ) from second
+        pass
+    try:
+        return required("torch.utils.tensorboard.summary", "TBXLoggerCallback")
+    except ImportError:
+        if not _asked_for:
+            _asked_for = True
+            warnings.warn(
+                "lists and arrays are reported, which TensorBoard can draw, but neither tensorboardX nor torch with tensorboard "
+                "is installed to write them: pip install tensorboardX",
+                stacklevel=2,
+            )
+        return None

@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import skate
+from skate.air.loggers.lines import JsonLoggerCallback
+from skate.air.loggers.table import CSVLoggerCallback
+from skate.air.loggers.tensorboard import TBXLoggerCallback
 from skate.train.session_for_runs import ensure_session
 from skate.tune.analysis import ExperimentAnalysis
 from skate.tune.callback import checked_callbacks, hooks_of
@@ -24,9 +27,6 @@ from skate.tune.experiment.experiment import Experiment
 from skate.tune.experiment.trial import Trial
 from skate.tune.journal.encoding import trial_state
 from skate.tune.journal.replay import Replay
-from skate.tune.logger.csv import CSVLoggerCallback
-from skate.tune.logger.json import JsonLoggerCallback
-from skate.tune.logger.tensorboard import TBXLoggerCallback
 from skate.tune.metrics import flat
 from skate.tune.reporting.choosing import reporter_for
 from skate.tune.schedulers.making import create_scheduler
@@ -353,8 +353,7 @@ def _callbacks_of(run_config: RunConfig) -> list[Any]:
     if os.environ.get("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS") == "1":
         return found
     for kind in (CSVLoggerCallback, JsonLoggerCallback, TBXLoggerCallback):
-        # Also one of `skate.air.loggers`, which writes the same file and more into it.
-        if not any(isinstance(each, kind) or type(each).__name__ == kind.__name__ for each in found):
+        if not any(isinstance(each, kind) for each in found):
             found.append(kind())
     return found
 

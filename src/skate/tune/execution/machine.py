@@ -81,6 +81,8 @@ class Machine:
         self._pins: dict[tuple[str, str], set[str]] = {}
         #: Trials that start from what another is saving just now: its id to theirs.
         self._awaiting: dict[str, list[Trial]] = {}
+        #: A checkpoint that came with the result at hand; callbacks are told of it after the result.
+        self._untold: str | None = None
         self._doomed: set[tuple[str, str]] = set()
 
     # -- trials come and start
@@ -193,6 +195,7 @@ class Machine:
         name = result.get("checkpoint_dir_name") or saved
         if name is not None:
             self._keep(trial, name, result)
+        self._untold = name
         trial.update_last_result(result)
         stopped = self.stopper(trial.trial_id, result) or trial.should_stop(flat_result)
         if stopped:
@@ -205,7 +208,7 @@ class Machine:
             self._finish_well(trial, result, flat_result, by_scheduler=True)
             return self._taken()
         self.search_alg.on_trial_result(trial.trial_id, flat_result)
-        self._tell("on_trial_result", trial=trial, result=result)
+        self._tell_result(trial, result)
         if trial.status == Trial.RUNNING:
             if decision == TrialScheduler.PAUSE:
                 self.pause_trial(trial)
@@ -245,7 +248,7 @@ class Machine:
         self, trial: Trial, result: dict[str, Any], flat_result: dict[str, Any], by_scheduler: bool = False
     ) -> None:
         result["done"] = flat_result["done"] = True
-        self._tell("on_trial_result", trial=trial, result=result)
+        self._tell_result(trial, result)
         if trial.checkpoint_at_end and self.settings.can_save(trial):
             trial.saving += 1
             self._commands.append(Save(trial))
@@ -315,7 +318,7 @@ class Machine:
             self._keep(trial, name, trial.last_result)
             self._note("saved", trial, c=name, r=_progress(trial.last_result), durable=True)
             self._prune(trial)
-            self._tell("on_trial_save", trial=trial)
+            self._tell_saved(trial, name)
         for waiting in self._awaiting.pop(trial.trial_id, []):
             self._set_source(waiting, source_of(trial, trial.latest) if trial.latest else None)
             if waiting is not trial:
@@ -328,7 +331,6 @@ class Machine:
         trial.kept = [each for each in trial.kept if each.name != name]
         trial.kept.append(Kept(name, dict(metrics), index))
         self._commands.append(Commit(trial, name, _progress(metrics)))
-        self._tell("on_checkpoint", trial=trial, checkpoint=name)
 
     def _prune(self, trial: Trial) -> None:
         """Let go of checkpoints, once the journal has the newest."""
@@ -469,6 +471,15 @@ class Machine:
 
     def _note(self, kind: str, trial: Trial, durable: bool = False, **more: Any) -> None:
         self._commands.append(Note({"e": kind, "id": trial.trial_id, **more}, durable))
+
+    def _tell_result(self, trial: Trial, result: dict[str, Any]) -> None:
+        self._tell("on_trial_result", trial=trial, result=result)
+        if self._untold is not None:
+            self._tell_saved(trial, self._untold)
+
+    def _tell_saved(self, trial: Trial, name: str) -> None:
+        self._tell("on_checkpoint", trial=trial, checkpoint=name)
+        self._tell("on_trial_save", trial=trial)
 
     def _tell(self, hook: str, **info: Any) -> None:
         if hook in self.settings.hooks:

@@ -7,6 +7,7 @@ import json
 import pickle
 from typing import Any
 
+from skate.air.flat import plain
 from skate.train.storage.keeping import Kept
 from skate.tune.configs import CheckpointConfig
 from skate.tune.experiment.trial import Source, Trial
@@ -177,14 +178,3 @@ def with_config(result: dict[str, Any], trial: Trial) -> dict[str, Any]:
 def as_json(value: Any) -> bytes:
     """JSON; numbers of numpy and torch as Python's, and text for what it cannot hold."""
     return json.dumps(value, default=plain).encode()
-
-
-def plain(value: Any) -> Any:
-    """Something that JSON can hold for what it cannot."""
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    if isinstance(value, (set, frozenset, tuple)):
-        return list(value)
-    return repr(value)

@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from skate.air.flat import plain
 from skate.train.storage import filesystem as files
 from skate.train.storage.journal import Journal
 from skate.train.storage.run_folder import RunFolder
 from skate.tune.experiment.trial_folder import TrialFolder
-from skate.tune.journal.encoding import as_json, plain
+from skate.tune.journal.encoding import as_json
 
 #: A snapshot follows after so many entries at least.
 ENTRIES = 2000

@@ -1,4 +1,7 @@
-"""What is written of each trial: tables, lines of JSON, and event files for TensorBoard."""
+"""What is written of each trial: tables, lines of JSON, event files for TensorBoard, and services that keep runs.
+
+The loggers are those of `skate.air`, which Train has too.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,15 @@ import importlib
 from typing import Any
 
 _HOMES = {
-    "CSVLoggerCallback": "skate.tune.logger.csv",
-    "JsonLoggerCallback": "skate.tune.logger.json",
-    "LoggerCallback": "skate.tune.logger.logger",
-    "TBXLoggerCallback": "skate.tune.logger.tensorboard",
-    "pretty_print": "skate.tune.logger.logger",
+    "AimLoggerCallback": "skate.air.integrations.aim",
+    "CSVLoggerCallback": "skate.air.loggers.table",
+    "CometLoggerCallback": "skate.air.integrations.comet",
+    "JsonLoggerCallback": "skate.air.loggers.lines",
+    "LoggerCallback": "skate.air.logger_callback",
+    "MLflowLoggerCallback": "skate.air.integrations.mlflow",
+    "TBXLoggerCallback": "skate.air.loggers.tensorboard",
+    "WandbLoggerCallback": "skate.air.integrations.wandb",
+    "pretty_print": "skate.air.logger_callback",
 }
 
 __all__ = sorted(_HOMES)
@@ -20,3 +27,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'skate.tune.logger' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from skate.air.flat import plain
 from skate.tune.error import TuneError
 from skate.tune.experiment.trial import Trial
-from skate.tune.journal.encoding import plain
 from skate.tune.schedulers.exploring import check_mutations, explored, filled
 from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
 
