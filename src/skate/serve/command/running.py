@@ -58,8 +58,9 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _folder(parsed: argparse.Namespace) -> str:
-    local = parsed.working_dir
-    return os.path.abspath(local if local and os.path.isdir(local) else parsed.app_dir)
+    local: str | None = parsed.working_dir
+    folder: str = local if local and os.path.isdir(local) else parsed.app_dir
+    return os.path.abspath(folder)
 
 
 def wanted(parsed: argparse.Namespace, is_file: bool) -> ServeDeploySchema:
