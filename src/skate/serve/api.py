@@ -19,9 +19,17 @@ from skate.serve.graph import Built, build, checked_prefix
 from skate.serve.handle.handle import DeploymentHandle
 from skate.serve.identity import CONTROLLER_NAME, NAMESPACE
 from skate.serve.routing import watch
+from skate.util.debug import preload
 
-#: What replicas and the controller need, loaded once for all of them if the session begins here.
-PRELOAD = ("skate.serve.controller.actor", "skate.serve.replica.preload")
+#: What the controller and replicas need, loaded once for all of them: the second part while the controller comes up.
+_FOR_CONTROLLER = (
+    "skate.client.actors",
+    "skate.client.generators",
+    "skate.worker.asyncio_actor",
+    "skate.serve.controller.actor",
+)
+_FOR_REPLICAS = ("skate.serve.replica.preload",)
+PRELOAD = (*_FOR_CONTROLLER, *_FOR_REPLICAS)
 _SHUTDOWN_SECONDS = 60.0
 
 
@@ -76,8 +84,7 @@ def _dumped(options: Any) -> Any:
 
 def _started(controller_options: Any = None) -> Any:
     """The controller; started, with a session, if there is none."""
-    if not skate.is_initialized():
-        skate.init(preload=list(PRELOAD))
+    _prepare()
     try:
         found = watch.controller()
     except ValueError:
@@ -101,8 +108,19 @@ def _started(controller_options: Any = None) -> Any:
             max_concurrency=10_000,
             **extra,
         ).remote()
+        for module in _FOR_REPLICAS:
+            preload(module)
     watch.adopt(found)
     return found
+
+
+def _prepare() -> None:
+    """Begin a session if there is none, and have what the controller needs imported while this process does other things."""
+    if not skate.is_initialized():
+        skate.init(preload=list(_FOR_CONTROLLER))
+    else:
+        for module in _FOR_CONTROLLER:
+            preload(module)
 
 
 def run(
@@ -165,6 +183,8 @@ def _run_many(
 ) -> list[DeploymentHandle]:
     for each in targets:
         checked_prefix(each.route_prefix)
+    if skate.is_initialized():
+        _prepare()
     built = [build(each.target, each.name, each.route_prefix) for each in targets]
     for app, each in zip(built, targets, strict=True):
         _with_logging(app, each.logging_config)

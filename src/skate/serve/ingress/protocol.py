@@ -49,8 +49,9 @@ class ServingProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type, unuse
         self._head = b""
         self._waits_for: Any = None
         self._tries = 0
-        #: The line read before a hand-over, of a connection whose other end was TLS.
+        #: What the process before this one knew of the connection, and what it had read.
         self.known: dict[str, Any] = {}
+        self.read_before = b""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(Joining(transport, self.loop))
@@ -74,6 +75,8 @@ class ServingProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type, unuse
     def data_received(self, data: bytes) -> None:
         if self.transport.discards:
             return
+        if self.read_before:  # a loop may read the socket before whoever connected it goes on
+            data, self.read_before = self.read_before + data, b""
         if self._waits_for is not None:
             self._head += data
             return

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import cloudpickle  # noqa: F401  (code and arguments are unpacked with it)
+
+import skate.serve.logs
+import skate.serve.routing.watch
+
 try:
+    import uvicorn.lifespan.off  # noqa: F401
+
     import skate.serve.ingress.serving  # noqa: F401
     from skate.serve.ingress import application  # noqa: F401
 except ImportError:  # without the extra, replicas are called by handles alone
