@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from contextlib import aclosing
 from typing import Any, Protocol
 
@@ -44,7 +44,9 @@ class Models(Protocol):
     async def card(self, model: str) -> ModelCard:
         """One of them, also an adapter that is not listed. Raises UnknownModel."""
 
-    def call(self, model: str, method: str, request: BaseModel) -> AsyncGenerator[Any, None]:
+    def call(
+        self, model: str, method: str, request: BaseModel, headers: Mapping[str, str]
+    ) -> AsyncGenerator[Any, None]:
         """What a model's Serving yields for a request. Raises UnknownModel."""
 
     async def check_health(self) -> None:
@@ -82,7 +84,9 @@ class LocalModels:
             raise UnknownModel(model, tuple(self._servings))
         return ModelCard(id=model, metadata={"base_model_id": base})
 
-    def call(self, model: str, method: str, request: BaseModel) -> AsyncGenerator[Any, None]:
+    def call(
+        self, model: str, method: str, request: BaseModel, headers: Mapping[str, str]
+    ) -> AsyncGenerator[Any, None]:
         """Ask it."""
         base, _ = base_of(model, self._servings)
         found: AsyncGenerator[Any, None] = getattr(self._servings[base], method)(request)
@@ -170,7 +174,7 @@ class Endpoints:
             )
             if asked.model is None:
                 asked.model = await self._only_model()
-            found = self._models.call(asked.model, method, asked)
+            found = self._models.call(asked.model, method, asked, request.headers)
         except (BadRequest, ValidationError) as error:
             return _json(failures.of(error))
         return Answer(found)

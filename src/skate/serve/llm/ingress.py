@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request
@@ -13,6 +13,8 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from skate.llm.errors import UnknownModel
 from skate.llm.openai.app import Endpoints, any_error, base_of, http_error
 from skate.llm.openai.responses import ModelCard
+from skate.serve.llm.raw_request import RawRequestInfo
+from skate.serve.llm.relay import Inbox
 
 # By name, as only its public names are used, and they are loaded when asked for.
 _serve: Any = importlib.import_module("skate.serve")
@@ -36,6 +38,7 @@ class HandleModels:
     def __init__(self, handles: dict[str, Any], cards: dict[str, ModelCard]) -> None:
         self._handles = handles
         self._cards = cards
+        self._inbox = Inbox()
 
     async def cards(self) -> list[ModelCard]:
         """All of them."""
@@ -50,20 +53,26 @@ class HandleModels:
             raise UnknownModel(model, tuple(self._handles))
         return ModelCard(id=model, metadata={"base_model_id": base})
 
-    def call(self, model: str, method: str, request: BaseModel) -> AsyncGenerator[Any, None]:
+    def call(
+        self, model: str, method: str, request: BaseModel, headers: Mapping[str, str]
+    ) -> AsyncGenerator[Any, None]:
         """Ask a replica, for an adapter one that has it if there is one."""
         base, adapter = base_of(model, self._handles)
         options: dict[str, Any] = {"stream": True}
         if adapter is not None:
             options["multiplexed_model_id"] = model
-        return _answers(getattr(self._handles[base].options(**options), method), request)
+        ask = getattr(self._handles[base].options(**options), method)
+        sent = dict(headers)
+        if getattr(request, "stream", False):
+            return self._inbox.answers(lambda way: ask.remote(request, RawRequestInfo(sent, way)))
+        return _answers(ask, request, RawRequestInfo(sent))
 
     async def check_health(self) -> None:
         """The replicas' own health is the controller's matter; an ingress that answers is well."""
 
 
-async def _answers(method: Any, request: BaseModel) -> AsyncGenerator[Any, None]:
-    answers = method.remote(request)
+async def _answers(method: Any, request: BaseModel, raw: RawRequestInfo) -> AsyncGenerator[Any, None]:
+    answers = method.remote(request, raw)
     ended = False
     try:
         async for each in answers:

@@ -22,10 +22,11 @@ from skate.llm.openai.requests import (
 from skate.llm.openai.serving import Serving
 from skate.serve.llm.configs import LLMConfig
 from skate.serve.llm.placement import asks_for_gpus, deployment_options
+from skate.serve.llm.relay import Outboxes
 
 _log = logging.getLogger("skate.llm")
 #: Events of a stream that come within so long after one that went out go together, so that a token is no message of its own.
-STREAM_INTERVAL_MS = 20.0
+STREAM_INTERVAL_MS = 50.0
 #: What a config says to several GPUs and what means nothing where SKATE_LLM_ENGINE puts another engine in place.
 _OF_GPUS = ("tensor_parallel_size", "pipeline_parallel_size", "quantization", "gpu_memory_utilization")
 
@@ -58,6 +59,7 @@ class LLMServer:
             info.max_model_len,
             time.perf_counter() - began,
         )
+        self._outboxes = Outboxes()
         said = llm_config.experimental_configs
         self._serving = Serving(
             self.engine,
@@ -71,7 +73,7 @@ class LLMServer:
         self, request: ChatCompletionRequest, raw_request_info: Any = None
     ) -> AsyncGenerator[Any, None]:
         """Answer a chat."""
-        async with aclosing(self._serving.chat(request)) as found:
+        async with aclosing(self._sent(self._serving.chat(request), raw_request_info)) as found:
             async for each in found:
                 yield each
 
@@ -79,9 +81,12 @@ class LLMServer:
         self, request: CompletionRequest, raw_request_info: Any = None
     ) -> AsyncGenerator[Any, None]:
         """Answer a completion."""
-        async with aclosing(self._serving.completions(request)) as found:
+        async with aclosing(self._sent(self._serving.completions(request), raw_request_info)) as found:
             async for each in found:
                 yield each
+
+    def _sent(self, found: AsyncGenerator[Any, None], raw: Any) -> AsyncGenerator[Any, None]:
+        return self._outboxes.sent(found, getattr(raw, "way", None))
 
     async def embeddings(
         self, request: EmbeddingRequest, raw_request_info: Any = None
@@ -123,7 +128,9 @@ class LLMServer:
         return self._config
 
     async def __del__(self) -> None:
-        engine = getattr(self, "engine", None)
+        outboxes, engine = getattr(self, "_outboxes", None), getattr(self, "engine", None)
+        if outboxes is not None:
+            await outboxes.close()
         if engine is not None:
             await engine.stop()
 

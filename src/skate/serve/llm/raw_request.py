@@ -1,0 +1,31 @@
+"""What of an HTTP request goes along to the replica that has the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from skate.serve.llm.relay import Way
+
+
+@dataclass(frozen=True)
+class RawRequestInfo:
+    """The headers, by name in lower case, and where the events of a stream may go to directly."""
+
+    headers: dict[str, str] = field(default_factory=dict)
+    way: Way | None = None
+
+    @classmethod
+    def from_starlette_request(cls, request: Any) -> RawRequestInfo:
+        """Of a request that has come."""
+        return cls(dict(request.headers))
+
+    def to_starlette_request(self) -> Any:
+        """A request that has the headers and nothing else."""
+        from starlette.requests import Request  # where models run it may not be needed
+
+        headers = [
+            (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in self.headers.items()
+        ]
+        scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
+        return Request(scope)

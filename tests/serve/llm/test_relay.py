@@ -1,0 +1,199 @@
+"""Events go from a replica to an ingress by a socket of their own: whole, in order, for all streams at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skate.llm.errors import EngineStopped
+from skate.serve.llm import relay
+from skate.serve.llm.relay import Inbox, Outboxes, Sent, Way
+
+
+class Handle:
+    """Answers as a replica would, and counts what goes by handle."""
+
+    def __init__(self, make: Callable[[], AsyncGenerator[Any, None]]) -> None:
+        self.make = make
+        self.outboxes = Outboxes()
+        opened.append(self.outboxes)
+        self.by_handle: list[Any] = []
+        self.cancelled = 0
+        self.closed = 0
+
+    def ask(self, way: Way) -> Any:
+        return Answers(self, self.outboxes.sent(self.make(), way))
+
+
+class Answers:
+    """What a streaming handle call returns."""
+
+    def __init__(self, handle: Handle, found: AsyncGenerator[Any, None]) -> None:
+        self.handle, self.found = handle, found
+
+    def __aiter__(self) -> Answers:
+        return self
+
+    async def __anext__(self) -> Any:
+        item = await anext(self.found)
+        self.handle.by_handle.append(item)
+        return item
+
+    def cancel(self) -> None:
+        self.handle.cancelled += 1
+
+
+@asynccontextmanager
+async def inbox() -> AsyncIterator[Inbox]:
+    """An ingress's end, closed with all that was sent to it."""
+    made = Inbox()
+    yield made
+    await made.close()
+    for outboxes in opened:
+        await outboxes.close()
+    opened.clear()
+    # Transports close at the next turns of the loop.
+    for _ in range(3):
+        await asyncio.sleep(0)  # a turn of the loop
+
+
+opened: list[Outboxes] = []
+
+
+async def text(found: AsyncGenerator[Any, None]) -> str:
+    return "".join([each.decode() if isinstance(each, bytes) else each async for each in found])
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.lists(st.text(min_size=1), max_size=12), min_size=1, max_size=8))
+def test_all_events_come_whole_and_in_order(streams: list[list[str]]) -> None:
+    async def run() -> None:
+        outboxes = Outboxes()
+        opened.append(outboxes)
+
+        async def one(box: Inbox, events: list[str]) -> None:
+            async def made() -> AsyncGenerator[str, None]:
+                for event in events:
+                    yield event
+                    await asyncio.sleep(0)  # a turn of the loop between two events
+
+            handle = Handle(made)
+            handle.outboxes = outboxes
+            assert await text(box.answers(handle.ask)) == "".join(events)
+            assert handle.by_handle == ([Sent(len(events))] if events else [])
+            assert handle.cancelled == 0
+
+        async with inbox() as box:
+            await asyncio.gather(*(one(box, events) for events in streams))
+
+    asyncio.run(run())
+
+
+def test_what_is_no_event_comes_by_handle() -> None:
+    async def run() -> None:
+        async def made() -> AsyncGenerator[Any, None]:
+            yield {"error": 404}
+
+        handle = Handle(made)
+        async with inbox() as box:
+            assert [each async for each in box.answers(handle.ask)] == [{"error": 404}]
+
+    asyncio.run(run())
+
+
+def test_an_error_comes_behind_the_events_before_it() -> None:
+    async def run() -> None:
+        async def made() -> AsyncGenerator[str, None]:
+            yield "begun"
+            await asyncio.sleep(0.01)  # the event is to be written before the error
+            raise RuntimeError("the replica died")
+
+        async with inbox() as box:
+            found = box.answers(Handle(made).ask)
+            assert await anext(found) == b"begun"
+            with pytest.raises(RuntimeError, match="the replica died"):
+                await anext(found)
+
+    asyncio.run(run())
+
+
+def test_without_a_way_events_come_by_handle() -> None:
+    async def run() -> None:
+        async def made() -> AsyncGenerator[str, None]:
+            for event in "abc":
+                yield event
+
+        handle = Handle(made)
+        ask = handle.ask
+        async with inbox() as box:
+            found = box.answers(lambda way: ask(Way("skate-llm-nobody", way.stream)))
+            assert await text(found) == "abc" and handle.by_handle == ["a", "b", "c"]
+
+    asyncio.run(run())
+
+
+def test_a_reader_that_leaves_cancels_the_request() -> None:
+    async def run() -> None:
+        async def made() -> AsyncGenerator[str, None]:
+            while True:
+                yield "on"
+                await asyncio.sleep(0)  # a turn of the loop between two events
+
+        handle = Handle(made)
+        async with inbox() as box:
+            found = box.answers(handle.ask)
+            assert (await anext(found)).startswith(b"on")
+            await found.aclose()
+            assert handle.cancelled == 1
+
+    asyncio.run(run())
+
+
+def test_events_that_never_come_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay, "_LATE_S", 0.01)
+
+    async def run() -> None:
+        async def made() -> AsyncGenerator[Any, None]:
+            yield Sent(2)
+
+        async with inbox() as box:
+            with pytest.raises(EngineStopped, match="sent 2 events, and 0 have come"):
+                await text(box.answers(Handle(made).ask))
+
+    asyncio.run(run())
+
+
+def test_other_users_are_not_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        seen: list[Way] = []
+
+        async def made() -> AsyncGenerator[str, None]:
+            monkeypatch.setattr(relay.os, "getuid", lambda: os.geteuid() + 1)
+            # Whoever connects is thrown out, so that nothing but the handle's answer is ever seen.
+            reader, writer = await asyncio.open_unix_connection("\0" + seen[0].address)
+            writer.write(relay._HEAD.pack(seen[0].stream, 4) + b"evil")
+            try:
+                assert await reader.read() == b""
+            except ConnectionResetError:
+                pass
+            writer.close()
+            monkeypatch.undo()
+            yield "good"
+
+        handle = Handle(made)
+
+        def ask(way: Way) -> Any:
+            seen.append(way)
+            return handle.ask(Way("skate-llm-nobody", way.stream))
+
+        async with inbox() as box:
+            assert await text(box.answers(ask)) == "good"
+
+    asyncio.run(run())
