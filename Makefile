@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-deepspeed check lint typecheck tidy format bench bench-ray soak conformance-ray docs clean
+.PHONY: help demo retrieval test browser test-deepspeed check lint typecheck tidy format bench bench-ray soak conformance-ray docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -31,7 +31,7 @@ $(VENV)/.demo: $(VENV)/.made pyproject.toml
 $(VENV)/.dev: $(VENV)/.made pyproject.toml
 	@echo "setting up $(VENV) for development"
 	@$(BIN)/python $(PIP) --editable '.[dev]'
-	@touch $@ $(VENV)/.demo
+	@touch $@ $(VENV)/.demo $(VENV)/.retrieval
 
 $(RAY_VENV)/.made: pyproject.toml
 	@echo "setting up $(RAY_VENV) with $(RAY)"
@@ -43,8 +43,27 @@ $(RAY_VENV)/.made: pyproject.toml
 demo: $(VENV)/.demo  ## from text to an answering model: data, training, serving; ARGS="--keep" leaves the server and its page
 	@$(BIN)/python examples/main_job $(ARGS)
 
+$(VENV)/.retrieval: $(VENV)/.demo pyproject.toml
+	@echo "setting up $(VENV) for the retrieval example"
+	@$(BIN)/python $(PIP) --editable '.[retrieval]'
+	@touch $@
+
+retrieval: $(VENV)/.retrieval  ## ask Python's documentation: retriever, reranker, generator and a page; ARGS='--question "..."'
+	@$(BIN)/python examples/retrieval $(ARGS)
+
 test: $(VENV)/.dev  ## the whole test suite; ARGS="-k actor -x" goes to pytest
 	@$(BIN)/python -m pytest $(ARGS)
+
+browser:  ## install Chromium and its driver, which the tests of pages need (Debian, as root)
+	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing chromium and chromium-driver"; \
+		apt-get update -qq >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
+			chromium chromium-driver >/dev/null; \
+	else \
+		echo "the tests of pages need 'chromium' and 'chromedriver' on the path; on Debian: sudo apt-get install chromium chromium-driver"; \
+		exit 1; \
+	fi
 
 # DeepSpeed is built without its operators; those that a test needs are compiled once, into a folder that is kept.
 $(VENV)/.deepspeed: $(VENV)/.dev

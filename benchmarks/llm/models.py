@@ -31,7 +31,8 @@ def saved(size: str) -> str:
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from examples.main_job import corpus, language_model
+    from examples.main_job import language_model
+    from examples.texts import python_documentation as corpus
 
     folder = Path(tempfile.gettempdir()) / f"skate-benchmark-model-{size}"
     if not (folder / "tokenizer.json").exists():

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 import threading
 import time
@@ -19,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # what examples share
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is made here; nothing is looked for elsewhere
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 

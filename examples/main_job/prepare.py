@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import corpus
 import language_model
 import numpy as np
+from texts import python_documentation as corpus
 
 import skate as ray
 

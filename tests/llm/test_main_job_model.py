@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from examples.main_job import corpus, language_model
+from examples.main_job import language_model
+from examples.texts import python_documentation as corpus
 from skate.llm import EngineArgs
 from skate.llm.embedded.engine import EmbeddedEngine
 from tests.llm.asking import ask
@@ -33,7 +34,7 @@ def test_the_engine_answers_in_the_models_own_format(
     documents: list[corpus.Document], tmp_path: Path
 ) -> None:
     torch.manual_seed(0)
-    texts = [language_model.training_text(*each) for each in documents]
+    texts = [language_model.training_text(each.question, each.answer) for each in documents]
     tokenizer = language_model.train_tokenizer(texts, 600)
     for text in [*texts, "é € 😀 \x00"]:
         assert tokenizer.decode(tokenizer.encode(text)) == text

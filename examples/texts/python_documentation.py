@@ -20,8 +20,9 @@ SKIPPED = {"test", "tests", "idlelib", "lib2to3", "site-packages", "turtledemo",
 
 
 class Document(NamedTuple):
-    """What is asked, and what Python's own documentation says to it."""
+    """What is asked, and what Python's own documentation says to it; ``name`` is what it is about."""
 
+    name: str
     question: str
     answer: str
 
@@ -36,7 +37,7 @@ def library_files() -> list[str]:
 def topic_documents() -> Iterator[Document]:
     """The reference: what Python's help() says about statements, types and methods."""
     for name, text in sorted(topics.topics.items()):
-        yield Document(f"What does Python's reference say about {name}?", cleaned(text))
+        yield Document(name, f"What does Python's reference say about {name}?", cleaned(text))
 
 
 def docstring_documents(path: str) -> Iterator[Document]:
@@ -49,7 +50,7 @@ def docstring_documents(path: str) -> Iterator[Document]:
     for name, node in _documented(tree, module):
         text = ast.get_docstring(node)
         if text and len(text) >= SHORTEST:
-            yield Document(f"What is {name}?", cleaned(text))
+            yield Document(name, f"What is {name}?", cleaned(text))
 
 
 def module_name(path: str) -> str:

