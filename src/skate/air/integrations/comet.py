@@ -48,6 +48,8 @@ class CometLoggerCallback(LoggerCallback):
         if trial not in self._experiments:
             kind = self._comet.Experiment if self.online else self._comet.OfflineExperiment
             self._experiments[trial] = kind(**self.experiment_kwargs)
+            # Else the next trial's experiment would end this one.
+            required("comet_ml.config", "CometLoggerCallback").set_global_experiment(None)
         experiment = self._experiments[trial]
         experiment.set_name(str(trial))
         experiment.add_tags(self.tags)
