@@ -39,7 +39,7 @@ class Serving:
             timeout_keep_alive=options.keep_alive_timeout_s,
             server_header=False,
             root_path="",
-            ws=websocket,  # type: ignore[arg-type]  (it calls it as it would the class)
+            ws=websocket,  # type: ignore[arg-type]  # it calls it as it would the class
             ws_max_size=64 << 20,
         )
         self.config.load()
