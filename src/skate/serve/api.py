@@ -18,7 +18,7 @@ from skate.serve.exceptions import RayServeException
 from skate.serve.graph import Built, build, checked_prefix
 from skate.serve.handle.handle import DeploymentHandle
 from skate.serve.identity import CONTROLLER_NAME, NAMESPACE
-from skate.serve.routing import watch
+from skate.serve.routing import inside, watch
 from skate.util.debug import preload
 
 #: What the controller and replicas need, loaded once for all of them: the second part while the controller comes up.
@@ -345,6 +345,8 @@ def get_deployment_handle(
         controller = watch.controller()
     except ValueError:
         raise RayServeException(_not_running("there is no deployment")) from None
+    if inside.find((app_name, deployment_name)) is not None:
+        return DeploymentHandle(deployment_name, app_name)
     if _check_exists and watch.current().table.lines.get((app_name, deployment_name)) is None:
         known = skate.get(controller.status.remote()).applications.get(app_name)
         if known is None or deployment_name not in known.deployments:

@@ -68,7 +68,7 @@ request: contextvars.ContextVar[RequestContext] = contextvars.ContextVar(
 #: The user's object that serves the present request; several live in one process where deployments share it.
 servable: contextvars.ContextVar[Any] = contextvars.ContextVar("skate_serve_servable", default=None)
 _replica: list[ReplicaContext] = []
-_inner: contextvars.ContextVar[ReplicaContext | None] = contextvars.ContextVar(
+inner: contextvars.ContextVar[ReplicaContext | None] = contextvars.ContextVar(
     "skate_serve_replica", default=None
 )
 
@@ -80,7 +80,7 @@ def enter_replica(context: ReplicaContext) -> None:
 
 def current_replica() -> ReplicaContext | None:
     """The replica of this process, or None."""
-    return _inner.get() or (_replica[0] if _replica else None)
+    return inner.get() or (_replica[0] if _replica else None)
 
 
 def get_replica_context() -> ReplicaContext:

@@ -14,7 +14,7 @@ CONFIG_OPTIONS = (
     "num_replicas", "user_config", "max_ongoing_requests", "max_queued_requests", "backpressure_config",
     "autoscaling_config", "graceful_shutdown_wait_loop_s", "graceful_shutdown_timeout_s", "health_check_period_s",
     "health_check_timeout_s", "logging_config", "request_router_config", "max_constructor_retry_count",
-    "gang_scheduling_config", "deployment_actors", "rolling_update_percentage", "max_surge_percent",
+    "gang_scheduling_config", "deployment_actors", "rolling_update_percentage", "max_surge_percent", "in_process",
 )  # fmt: skip
 #: And those that say what its actors are.
 ACTOR_OPTIONS = (
@@ -179,6 +179,7 @@ class Deployment:
         deployment_actors: Any = DEFAULT.VALUE,
         rolling_update_percentage: Any = DEFAULT.VALUE,
         max_surge_percent: Any = DEFAULT.VALUE,
+        in_process: Any = DEFAULT.VALUE,
     ) -> Deployment:
         """The same deployment with other options. Raises ValueError for options that cannot be."""
         given = {
@@ -373,6 +374,7 @@ def deployment(
     deployment_actors: Any = DEFAULT.VALUE,
     rolling_update_percentage: Any = DEFAULT.VALUE,
     max_surge_percent: Any = DEFAULT.VALUE,
+    in_process: Any = DEFAULT.VALUE,
 ) -> Any:
     """Make a class or function a deployment; used bare or with options.
 

@@ -72,6 +72,14 @@ def _directory() -> str:
         return ""
 
 
+@dataclass
+class _Host:
+    """What the arguments of a deployment lead to: others, and those that live in its own replicas."""
+
+    outbound: list[str] = field(default_factory=list)
+    inside: dict[str, Part] = field(default_factory=dict)
+
+
 class _Walk:
     def __init__(self, app_name: str) -> None:
         self.app_name = app_name
@@ -95,17 +103,33 @@ class _Walk:
         if known is None:
             known = self.names[id(app)] = self.name(bound)
             at = len(self.parts)
-            outbound: list[str] = []
-            args = self.replace(bound.init_args, outbound)
-            kwargs = self.replace(bound.init_kwargs, outbound)
-            self.parts.insert(at if self.parts else 0, part(known, bound, (args, kwargs), tuple(outbound)))
+            host = _Host()
+            args = self.replace(bound.init_args, host)
+            kwargs = self.replace(bound.init_kwargs, host)
+            inside = tuple(host.inside.values())
+            made = part(known, bound, (args, kwargs), tuple(host.outbound), inside)
+            self.parts.insert(at if self.parts else 0, made)
         return DeploymentHandle(known, self.app_name)
 
-    def replace(self, value: Any, outbound: list[str]) -> Any:
+    def visit_inside(self, app: Application, host: _Host) -> DeploymentHandle:
+        """One that lives in the replicas of another: packed with that one, after those that it is made from."""
+        bound = app._bound_deployment
+        known = self.names.get(id(app))
+        if known is None:
+            known = self.names[id(app)] = self.name(bound)
+        if known not in host.inside:
+            args = self.replace(bound.init_args, host)
+            kwargs = self.replace(bound.init_kwargs, host)
+            host.inside[known] = part(known, bound, (args, kwargs), ())
+        return DeploymentHandle(known, self.app_name)
+
+    def replace(self, value: Any, host: _Host) -> Any:
         """The same value with handles in the places of applications."""
         if isinstance(value, Application):
+            if value._bound_deployment._config.in_process:
+                return self.visit_inside(value, host)
             handle = self.visit(value)
-            outbound.append(handle.deployment_name)
+            host.outbound.append(handle.deployment_name)
             return handle
         if isinstance(value, Deployment):
             raise TypeError(
@@ -113,13 +137,15 @@ class _Walk:
             )
         kind = type(value)
         if kind in (list, tuple, set):
-            return kind(self.replace(each, outbound) for each in value)
+            return kind(self.replace(each, host) for each in value)
         if kind is dict:
-            return {self.replace(key, outbound): self.replace(each, outbound) for key, each in value.items()}
+            return {self.replace(key, host): self.replace(each, host) for key, each in value.items()}
         return value
 
 
-def part(name: str, bound: Deployment, arguments: Any, outbound: tuple[str, ...]) -> Part:
+def part(
+    name: str, bound: Deployment, arguments: Any, outbound: tuple[str, ...], inside: tuple[Part, ...] = ()
+) -> Part:
     """A deployment packed. Raises TypeError if its code or arguments cannot be sent."""
     import cloudpickle  # 15 ms, and only those who deploy need it
 
@@ -133,7 +159,10 @@ def part(name: str, bound: Deployment, arguments: Any, outbound: tuple[str, ...]
     heavy = repr((sorted(actor.items(), key=str), config.deployment_actors, config.gang_scheduling_config))
     version = hashlib.sha1((version + heavy).encode(), usedforsecurity=False).hexdigest()
     asgi = getattr(target, "__serve_asgi__", None)
-    whole = cloudpickle.dumps((code, args))
+    if inside:
+        settings = [(each.name, each.version, each.config.model_dump()) for each in inside]
+        version = hashlib.sha1(repr((version, settings)).encode(), usedforsecurity=False).hexdigest()
+    whole = cloudpickle.dumps((code, args, [(each.name, each.code, each.config) for each in inside]))
     docs = getattr(asgi, "docs_url", None) if asgi is not None else None
     return Part(name, whole, version, config, actor, asgi=asgi is not None, outbound=outbound, docs_path=docs)
 

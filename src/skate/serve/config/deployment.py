@@ -133,12 +133,19 @@ class DeploymentConfig(Checked):
     deployment_actors: list[DeploymentActorConfig] = field(default_factory=list)
     rolling_update_percentage: float = 0.2
     max_surge_percent: float = 0.0
+    #: Ours: it has no replicas of its own, but an object in each replica of the deployment it is bound to.
+    in_process: bool = False
 
     def check(self) -> None:
         """Numbers have their ranges."""
         name = "DeploymentConfig"
         not_negative(name, num_replicas=self.num_replicas)
         positive(name, max_ongoing_requests=self.max_ongoing_requests)
+        if self.in_process and (self.autoscaling_config is not None or (self.num_replicas or 1) > 1):
+            raise ValueError(
+                "an in_process deployment has one object in each replica of the deployment it is bound to; give num_replicas or "
+                "autoscaling_config to that one, or leave in_process out"
+            )
         if self.max_queued_requests < -1:
             raise ValueError(
                 f"max_queued_requests is -1 for no limit, or the number of requests that may wait, not {self.max_queued_requests}"

@@ -53,6 +53,8 @@ async def page(controller: Any) -> str:
         except Exception:  # it is busy, or has ended
             continue
         _add_replica(made, {**labels, "replica": replica}, said)
+        for name, counts in said.get("inside", {}).items():  # deployments that live in it
+            _add_replica(made, {**labels, "deployment": name, "replica": replica}, counts)
     return made.text()
 
 

@@ -13,7 +13,7 @@ from skate.serve.handle.response import (
     DeploymentResponseGenerator,
 )
 from skate.serve.identity import DEFAULT, DeploymentID
-from skate.serve.routing import watch
+from skate.serve.routing import inside, watch
 from skate.serve.routing.call import Call
 from skate.serve.routing.router import Router
 
@@ -115,6 +115,10 @@ class DeploymentHandle:
     def _way(self) -> Router:
         router = self._router
         if router is None or self._watch is None or self._watch.closed:
+            found: Any = inside.find((self.app_name, self.deployment_name))
+            if found is not None:
+                self._watch = self._router = found
+                return found  # type: ignore[no-any-return]
             self._watch = watch.current()
             router = self._router = self._watch.router((self.app_name, self.deployment_name))
         return router
@@ -140,7 +144,7 @@ class DeploymentHandle:
         call = Call(meta, args, kwargs, self._stream)
         frame = sys._getframe(1)
         call.site = (frame.f_code, frame.f_lineno)
-        answer: Any = (DeploymentResponseGenerator if self._stream else DeploymentResponse)(call, router)
+        answer = _answer(call, router)
         passed = [each for each in args if isinstance(each, _PASSED_ON)]
         if kwargs:
             passed += [each for each in kwargs.values() if isinstance(each, _PASSED_ON)]
@@ -159,7 +163,7 @@ class DeploymentHandle:
         for target in list(router._targets.values()):
             meta = (os.urandom(16).hex(), method_name, "", self.app_name, "", "")
             call = Call(meta, args, kwargs, False)
-            answers.append(DeploymentResponse(call, router))
+            answers.append(_answer(call, router))
             router._send(target, call)
         return DeploymentBroadcastResponse(answers)
 
@@ -183,6 +187,12 @@ class DeploymentHandle:
 
     def __repr__(self) -> str:
         return f"DeploymentHandle(deployment={self.deployment_name!r}, app={self.app_name!r})"
+
+
+def _answer(call: Call, router: Router) -> Any:
+    if router.answers is not None:
+        return router.answers(call)
+    return (DeploymentResponseGenerator if call.stream else DeploymentResponse)(call, router)
 
 
 def _rebuild(name: str, app: str, said: dict[str, Any]) -> DeploymentHandle:

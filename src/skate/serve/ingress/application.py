@@ -93,7 +93,7 @@ class Ingress:
         timer = self._begin(receive)
         gate = self.gate
         entered = 0.0
-        failed = True
+        ended = False
         try:
             if exchange.announced_too_large(scope["headers"]):
                 await exchange.refuse_body()
@@ -104,7 +104,7 @@ class Ingress:
             entered = time.perf_counter()
             context.servable.set(self.servable.object)
             await self.app(scope, exchange.asgi_receive, exchange.send)
-            failed = exchange.status >= 500
+            ended = True
         except asyncio.CancelledError:
             if timer is None or not timer.late:
                 exchange.status = exchange.status or 499  # the client went
@@ -117,10 +117,10 @@ class Ingress:
         finally:
             now = time.perf_counter()
             if entered:
-                gate.leave(now - entered, failed)
+                gate.leave(now - entered, not ended or exchange.status >= 500)
             if timer is not None:
                 timer.cancel()
-            if around.children:
+            if not ended and around.children:
                 cancel_children(around.children)
             self.requests.done(scope, prefix, exchange.status, now - started)
             if self.access_log:

@@ -56,13 +56,15 @@ class Replica:
         self.server: Any = None
         self.grpc: Any = None
         self._draining = False
+        #: Deployments that live in this process, those first that others are made from.
+        self.inside: list[Any] = []
 
     async def start(self) -> dict[str, Any]:
         """Make the user's object; what others need to reach it. Raises what its constructor raises."""
         order = self.order
         if order.surroundings is not None:
             order.surroundings.take_over()
-        code, arguments = pickle.loads(order.code)
+        code, arguments, inside = pickle.loads(order.code)
         target = pickle.loads(code)
         args, kwargs = pickle.loads(arguments)
         self._log_setup()
@@ -76,6 +78,8 @@ class Replica:
             code_version=order.version,
         )
         context.enter_replica(place)
+        for each in inside:
+            await self._make_inner(*each)
         await servable.make(args, kwargs)
         place.servable_object = servable.object
         if order.config.user_config is not None:
@@ -103,6 +107,36 @@ class Replica:
             "docs_path": getattr(self.server, "docs_path", None),
             "methods": hasattr(servable.object, "record_autoscaling_stats"),
         }
+
+    async def _make_inner(self, name: str, packed: bytes, config: Any) -> None:
+        """Make the object of a deployment that lives in this process."""
+        from skate.serve.handle.local import Inner  # only where some do
+        from skate.serve.routing import inside
+
+        code, arguments, _ = pickle.loads(packed)
+        target = pickle.loads(code)
+        args, kwargs = pickle.loads(arguments)
+        order = self.order
+        servable = Servable(target, name, config.max_ongoing_requests)
+        place = context.ReplicaContext(
+            ReplicaID(order.replica, DeploymentID(name, order.app)),
+            None,
+            config,
+            context.ReplicaRank(order.rank),
+            order.world_size,
+            code_version=order.version,
+        )
+        token = context.inner.set(place)
+        try:
+            await servable.make(args, kwargs)
+            place.servable_object = servable.object
+            if config.user_config is not None and not await servable.maybe("reconfigure", config.user_config):
+                raise ValueError(_lacks_reconfigure(name))
+        finally:
+            context.inner.reset(token)
+        inner = Inner((order.app, name), servable, config, place)
+        inside.keep(inner.key, inner)
+        self.inside.append(inner)
 
     def _log_setup(self) -> None:
         from skate.serve.logs import configure  # reads the deployment's own settings
@@ -172,13 +206,12 @@ class Replica:
 
     async def _reconfigure(self, user_config: Any) -> None:
         if not await self.servable.maybe("reconfigure", user_config):
-            raise ValueError(
-                f"the deployment {self.order.name} was given a user_config, but has no method reconfigure(user_config) to "
-                "take it"
-            )
+            raise ValueError(_lacks_reconfigure(self.order.name))
 
     async def check(self) -> dict[str, Any]:
         """Ask the user's code whether it is well; raises what it raises. What it may tell of itself comes back."""
+        for inner in self.inside:
+            await inner.servable.maybe("check_health")
         await self.servable.maybe("check_health")
         told: dict[str, Any] = {}
         for name, key in (("record_autoscaling_stats", "autoscaling"), ("record_routing_stats", "routing")):
@@ -197,7 +230,11 @@ class Replica:
                 self.server.stop_accepting()
             if self.grpc is not None:
                 self.grpc.stop_accepting(timeout_s)
-        while not (self.gate.idle and (self.server is None or self.server.idle)):
+        while not (
+            self.gate.idle
+            and (self.server is None or self.server.idle)
+            and all(each.gate.idle for each in self.inside)
+        ):
             if time.monotonic() > deadline:
                 break
             await asyncio.sleep(0.005)
@@ -205,6 +242,8 @@ class Replica:
             if self.server is not None:
                 await self.server.close()
             await asyncio.wait_for(self.servable.end(), max(0.1, deadline - time.monotonic()))
+            for inner in reversed(self.inside):
+                await asyncio.wait_for(inner.servable.end(), max(0.1, deadline - time.monotonic()))
         except Exception:  # the replica goes either way; what its finalizer raised is in its output
             import traceback  # only here
 
@@ -212,10 +251,8 @@ class Replica:
 
     async def metrics(self) -> dict[str, Any]:
         """What it has done and does, as numbers."""
-        cells = self.board.cells
-        names = ("ongoing", "waiting", "started", "failed")
-        said: dict[str, Any] = {name: cells[at] for at, name in enumerate(names)}
-        said["microseconds"] = cells[MICROSECONDS]
+        said = _counts(self.board)
+        said["inside"] = {each.key[1]: _counts(each.board) for each in self.inside}
         if self.server is not None:
             said["http"] = self.server.app.requests.snapshot()
         return said
@@ -223,3 +260,15 @@ class Replica:
     async def live(self) -> None:
         """Never returns: whoever waits for it learns when the process ends."""
         await asyncio.get_running_loop().create_future()
+
+
+def _counts(board: Board) -> dict[str, Any]:
+    names = ("ongoing", "waiting", "started", "failed")
+    return {
+        **{name: board.cells[at] for at, name in enumerate(names)},
+        "microseconds": board.cells[MICROSECONDS],
+    }
+
+
+def _lacks_reconfigure(name: str) -> str:
+    return f"the deployment {name} was given a user_config, but has no method reconfigure(user_config) to take it"

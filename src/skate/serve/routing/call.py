@@ -28,6 +28,8 @@ class Call:
         "_then",
         "_lock",
         "site",
+        "task",
+        "values",
     )
 
     def __init__(self, meta: Meta, args: tuple[Any, ...], kwargs: dict[str, Any], stream: bool) -> None:
@@ -39,6 +41,9 @@ class Call:
         self.error: BaseException | None = None
         self.settled = False
         self.cancelled = False
+        #: Of a call within the process: its task, and the values of its stream.
+        self.task: Any = None
+        self.values: Any = None
         #: Where the user's code made it, for error messages.
         self.site: Any = None
         self._then: list[Callable[[], None]] | None = None

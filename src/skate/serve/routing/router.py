@@ -51,6 +51,9 @@ class Target:
 class Router:
     """The way to the replicas of a deployment."""
 
+    #: Makes the answer of a call, where that is not one from another process.
+    answers: Any = None
+
     def __init__(self, key: Key, own_node: str) -> None:
         self.key = key
         self.line: Line | None = None

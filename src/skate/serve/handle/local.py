@@ -1,0 +1,278 @@
+"""Calls of a deployment that lives in this very process: the answer is what a coroutine of the same loop returns."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import threading
+from collections import deque
+from typing import Any
+
+import skate
+from skate.serve import context
+from skate.serve.exceptions import BackPressureError, RequestCancelledError
+from skate.serve.handle.response import DeploymentResponse, DeploymentResponseGenerator
+from skate.serve.replica.children import cancel_children
+from skate.serve.replica.gate import Gate
+from skate.serve.replica.servable import Servable
+from skate.serve.routing.board import Board
+from skate.serve.routing.call import Call
+from skate.serve.routing.table import Key
+from skate.util.debug import as_of_a_task
+
+#: A stream runs ahead of its reader by so many values.
+_AHEAD = 64
+
+
+class Inner:
+    """One deployment inside a replica of another: its object, its limit, and the way to it."""
+
+    #: What handles look at where others have a watch.
+    closed = False
+    #: What a router has, as far as handles look at it.
+    populated = True
+    waiting: tuple[Any, ...] = ()
+
+    def __init__(self, key: Key, servable: Servable, config: Any, place: context.ReplicaContext) -> None:
+        self.key = key
+        self.servable = servable
+        self.config = config
+        self.place = place
+        self.board = Board()
+        self.gate = Gate(self.board, config.max_ongoing_requests)
+        self.loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._targets = {"": self}
+
+    def answers(self, call: Call) -> Any:
+        """The answer-to-be of a call."""
+        return (LocalGenerator if call.stream else LocalResponse)(call, self)  # type: ignore[arg-type]
+
+    def submit(self, call: Call, again: bool = False) -> None:
+        """Begin a request; what is wrong is told through the call."""
+        if threading.get_ident() == self._thread:
+            self._begin(call)
+        else:
+            self.loop.call_soon_threadsafe(self._begin, call, context=contextvars.copy_context())
+
+    def _send(self, target: Any, call: Call) -> None:
+        self.submit(call)
+
+    def withdraw(self, call: Call) -> None:
+        """Cancel a request, whether it has begun or not."""
+        call.cancelled = True
+        if threading.get_ident() == self._thread:
+            self._cancel(call)
+        else:
+            self.loop.call_soon_threadsafe(self._cancel, call)
+
+    def _cancel(self, call: Call) -> None:
+        if call.task is not None:
+            call.task.cancel()
+        elif not call.settled:
+            call.settle(None, RequestCancelledError(call.meta[0]))
+
+    def _begin(self, call: Call) -> None:
+        if call.cancelled or call.settled:
+            self._cancel(call)
+            return
+        call.task = self.loop.create_task(self._run(call))
+
+    async def _run(self, call: Call) -> None:
+        meta, gate = call.meta, self.gate
+        around = context.RequestContext(meta[0], meta[2], meta[3], meta[4], meta[5], set(), self.key[1])
+        context.request.set(around)
+        context.inner.set(self.place)
+        entered, failed = 0.0, True
+        try:
+            limit = self.config.max_queued_requests
+            if gate.full and 0 <= limit <= gate.waiting:
+                pressure = self.config.backpressure_config
+                raise BackPressureError(gate.waiting, limit, pressure.status_code, pressure.retry_after_s)
+            await gate.enter()
+            entered = self.loop.time()
+            context.servable.set(self.servable.object)
+            args = [await each if isinstance(each, skate.ObjectRef) else each for each in call.args]
+            kwargs = {
+                key: await each if isinstance(each, skate.ObjectRef) else each
+                for key, each in call.kwargs.items()
+            }
+            method = self.servable.method(meta[1])
+            value = None
+            if call.stream:
+                async for each in self.servable.stream(method, tuple(args), kwargs):
+                    await call.values.put(each)
+            elif method.is_async and not method.is_generator:
+                value = await method.call(*args, **kwargs)
+            else:
+                value = await self.servable.call(method, tuple(args), kwargs)
+            failed = False
+        except asyncio.CancelledError:
+            _end(call, None, RequestCancelledError(meta[0]))
+            raise
+        except Exception as error:  # whatever user code raises comes as it would from another process
+            _end(call, None, as_of_a_task(f"{self.key[1]}.{meta[1]}", error) if entered else error)
+        else:
+            _end(call, value, None)
+        finally:
+            if entered:
+                gate.leave(self.loop.time() - entered, failed)
+            if failed:
+                cancel_children(around.children)
+
+
+def _end(call: Call, value: Any, error: BaseException | None) -> None:
+    call.settle(value, error)
+    call.forget()
+    if call.values is not None:
+        call.values.finish(error)
+
+
+class Values:
+    """The values of a stream between its generator and its reader, both in one loop."""
+
+    def __init__(self) -> None:
+        self.done = False
+        self._values: deque[Any] = deque()
+        self._error: BaseException | None = None
+        self._arrived = asyncio.Event()
+        self._room = asyncio.Event()
+
+    async def put(self, value: Any) -> None:
+        """Add a value; waits while the reader is far behind."""
+        self._values.append(value)
+        self._arrived.set()
+        while len(self._values) >= _AHEAD:
+            self._room.clear()
+            await self._room.wait()
+
+    def finish(self, error: BaseException | None) -> None:
+        """No more come."""
+        self.done = True
+        self._error = error
+        self._arrived.set()
+
+    async def take(self) -> Any:
+        """The next value. Raises StopAsyncIteration after the last, or what the generator has raised."""
+        while not self._values:
+            if self.done:
+                if self._error is None:
+                    raise StopAsyncIteration
+                raise _seen(self._error)
+            self._arrived.clear()
+            await self._arrived.wait()
+        self._room.set()
+        return self._values.popleft()
+
+
+def _seen(error: BaseException) -> BaseException:
+    return asyncio.CancelledError() if isinstance(error, RequestCancelledError) else error
+
+
+class LocalResponse(DeploymentResponse):
+    """The answer of a deployment of this process."""
+
+    @property
+    def by_reference(self) -> bool:
+        """False: the answer is the very object that was returned."""
+        return False
+
+    async def _wait(self) -> Any:
+        call = self._call
+        if not call.settled:
+            task = call.task
+            if task is None or task.get_loop() is not asyncio.get_running_loop():
+                return await self._sent_async()
+            await task
+        if call.error is not None:
+            raise _seen(call.error)
+        return call.ref
+
+    def cancel(self) -> None:
+        """Give the request up."""
+        if not self._call.cancelled:
+            self._router.withdraw(self._call)
+
+    def result(self, *, timeout_s: float | None = None, _skip_asyncio_check: bool = False) -> Any:
+        """The answer, waiting up to `timeout_s` seconds.
+
+        Raises TimeoutError after that, RequestCancelledError if it was cancelled, RuntimeError in async code.
+        """
+        self._not_in_a_loop(_skip_asyncio_check)
+        call = self._call
+        if not call.wait(timeout_s):
+            raise TimeoutError(f"the request was not answered within {timeout_s} s; it is still under way")
+        if call.error is not None:
+            raise call.error
+        return call.ref
+
+    async def _to_object_ref(self) -> Any:
+        """The ref of the answer, which is put into the store for it."""
+        return skate.put(await self._wait())
+
+    def _to_object_ref_sync(
+        self, _timeout_s: float | None = None, _allow_running_in_asyncio_loop: bool = False
+    ) -> Any:
+        """As above, from a thread."""
+        return skate.put(
+            self.result(timeout_s=_timeout_s, _skip_asyncio_check=_allow_running_in_asyncio_loop)
+        )
+
+
+class LocalGenerator(DeploymentResponseGenerator):
+    """The values of a streaming request to a deployment of this process."""
+
+    def __init__(self, call: Call, router: Any) -> None:
+        super().__init__(call, router)
+        call.values = Values()
+
+    async def __anext__(self) -> Any:
+        values = self._call.values
+        loop = self._router.loop  # type: ignore[attr-defined]
+        if loop is not asyncio.get_running_loop():
+            there = asyncio.run_coroutine_threadsafe(_next_of(values), loop)
+            try:
+                return await asyncio.wrap_future(there)
+            except _Over:
+                raise StopAsyncIteration from None
+        try:
+            return await values.take()
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+
+    def __next__(self) -> Any:
+        self._not_in_a_loop(False)
+        call = self._call
+        loop = self._router.loop  # type: ignore[attr-defined]
+        try:
+            return asyncio.run_coroutine_threadsafe(_next_of(call.values), loop).result()
+        except _Over:
+            raise StopIteration from None
+        except concurrent.futures.CancelledError:
+            raise RequestCancelledError(self.request_id) from None
+
+    def cancel(self) -> None:
+        """Give the request up."""
+        if not self._call.cancelled:
+            self._router.withdraw(self._call)
+
+    def __del__(self) -> None:
+        call = getattr(self, "_call", None)
+        if call is not None and not call.cancelled and not call.settled:
+            try:
+                self.cancel()
+            except Exception:  # the loop may have ended, and with it the work
+                return
+
+
+class _Over(Exception):
+    """There are no more values; StopAsyncIteration cannot pass through a future."""
+
+
+async def _next_of(values: Values) -> Any:
+    try:
+        return await values.take()
+    except StopAsyncIteration:
+        raise _Over from None
