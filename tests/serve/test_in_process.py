@@ -144,7 +144,7 @@ async def until(condition: Callable[[], Any], what: str) -> Any:
         if value:
             return value
         assert asyncio.get_running_loop().time() < deadline, f"waited 20 s for {what}"
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.005)  # a replica waits for the condition in its own loop
 
 
 def test_a_call_is_a_function_call_of_the_same_process(outer: Any) -> None:

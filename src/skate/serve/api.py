@@ -19,6 +19,7 @@ from skate.serve.graph import Built, build, checked_prefix
 from skate.serve.handle.handle import DeploymentHandle
 from skate.serve.identity import CONTROLLER_NAME, NAMESPACE
 from skate.serve.routing import inside, watch
+from skate.serve.schema.tracing import TracingConfig
 from skate.util.debug import preload
 
 #: What the controller and replicas need, loaded once for all of them: the second part while the controller comes up.
@@ -71,7 +72,8 @@ def start(
     if controller_options is not None:
         ControllerOptions.model_validate(controller_options)
     logging = None if logging_config is None else LoggingConfig.model_validate(logging_config)
-    began = _started(controller_options).begin.remote(options, grpc, proxy_location, logging)
+    tracing = None if tracing_config is None else TracingConfig.model_validate(tracing_config)
+    began = _started(controller_options).begin.remote(options, grpc, proxy_location, logging, tracing)
     try:
         skate.get(began)
     except skate.exceptions.RayTaskError as error:  # ours: it is the caller's to see bare

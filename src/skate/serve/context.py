@@ -59,6 +59,14 @@ class RequestContext(NamedTuple):
     #: Responses of handle calls made for it, cancelled with it.
     children: Any = None
     deployment: str = ""
+    #: The trace that it is part of, in a process that makes no spans itself.
+    trace: Any = None
+
+
+def of_call(meta: tuple[Any, ...], deployment: str) -> RequestContext:
+    """What a handle call brings with it."""
+    trace = meta[6] if len(meta) > 6 else None
+    return RequestContext(meta[0], meta[2], meta[3], meta[4], meta[5], set(), deployment, trace)
 
 
 NO_REQUEST = RequestContext()

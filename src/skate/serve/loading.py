@@ -158,7 +158,13 @@ def deploy(schema: ServeDeploySchema, apart: bool = False) -> dict[str, Any]:
     apps = [built_apart(each) if apart or each.runtime_env else built(each) for each in schema.applications]
     try:
         listening = skate.get(
-            controller.begin.remote(http_options(schema), grpc, schema.proxy_location, schema.logging_config)
+            controller.begin.remote(
+                http_options(schema),
+                grpc,
+                schema.proxy_location,
+                schema.logging_config,
+                schema.tracing_config,
+            )
         )
         skate.get(controller.replace_all.remote(apps, schema.target_capacity))
     except skate.exceptions.RayTaskError as error:

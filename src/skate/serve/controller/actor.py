@@ -43,6 +43,7 @@ class Controller:
         self.hands = Hands(self)
         self.options = HTTPOptions()
         self.grpc_options: Any = None
+        self.tracing: Any = None
         #: How replicas write their log that have no such setting of their own.
         self.logging: Any = None
         self.location = "EveryNode"
@@ -66,7 +67,7 @@ class Controller:
     # -- orders
 
     async def begin(
-        self, options: HTTPOptions | None, grpc: Any, location: Any, logging: Any = None
+        self, options: HTTPOptions | None, grpc: Any, location: Any, logging: Any = None, tracing: Any = None
     ) -> dict[str, Any]:
         """Listen. Raises RuntimeError if the port is taken; options that come later than the first are not heard."""
         await self._waking()
@@ -76,6 +77,8 @@ class Controller:
             self.grpc_options = grpc
         if logging is not None:
             self.logging = logging
+        if tracing is not None:
+            self.tracing = tracing
         if self.keeper is None:
             if options is not None:
                 self.options = options
@@ -284,6 +287,7 @@ class Controller:
         said = pickle.loads(blob)
         self.machine = said["machine"]
         self.options, self.grpc_options, self.logging = said["options"], said["grpc"], said["logging"]
+        self.tracing = said["tracing"]
         self.location, self.deployed = said["location"], said["deployed"]
         self.table.version = newest.version + 1
         if said["listens"]:
@@ -324,6 +328,7 @@ class Controller:
             "options": self.options,
             "grpc": self.grpc_options,
             "logging": self.logging,
+            "tracing": self.tracing,
             "location": self.location,
             "deployed": self.deployed,
             "listens": self.keeper is not None,

@@ -101,6 +101,7 @@ class Hands:
             world_size=record.want,
             http=http,
             grpc=grpc,
+            tracing=controller.tracing,
             surroundings=surroundings.of(app.path, app.directory),
         )
         options = self._options(target, one.id)

@@ -160,7 +160,8 @@ def _deployment(record: DeploymentRecord) -> dict[str, Any]:
     target = record.target
     config = target.config.model_dump()
     # What is said nowhere else: the schema of files has no such field.
-    config.pop("max_constructor_retry_count", None)
+    for name in ("max_constructor_retry_count", "in_process"):  # which files do not have
+        config.pop(name, None)
     if config["autoscaling_config"] is None:
         config.pop("autoscaling_config")
     else:

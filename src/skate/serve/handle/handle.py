@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from skate.serve import context
+from skate.serve import context, tracing
 from skate.serve.handle.response import (
     DeploymentBroadcastResponse,
     DeploymentResponse,
@@ -14,7 +14,7 @@ from skate.serve.handle.response import (
 )
 from skate.serve.identity import DEFAULT, DeploymentID
 from skate.serve.routing import inside, watch
-from skate.serve.routing.call import Call
+from skate.serve.routing.call import Call, Meta
 from skate.serve.routing.router import Router
 
 _PASSED_ON = (DeploymentResponse, DeploymentResponseGenerator)
@@ -133,7 +133,7 @@ class DeploymentHandle:
         if router is None or watching is None or watching.closed:
             router = self._way()
         around = context.request.get()
-        meta = (
+        meta: Meta = (
             around.request_id or os.urandom(16).hex(),
             self._method,
             around.route,
@@ -141,7 +141,14 @@ class DeploymentHandle:
             self._model or "",
             self._session or around.session_id,
         )
+        span = None
+        if tracing.active():
+            span = tracing.of_call(self.deployment_id[0], meta)
+            meta = (*meta, span.carrier())
+        elif around.trace is not None:
+            meta = (*meta, around.trace)
         call = Call(meta, args, kwargs, self._stream)
+        call.span = span
         frame = sys._getframe(1)
         call.site = (frame.f_code, frame.f_lineno)
         answer = _answer(call, router)

@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any
 
 import skate
-from skate.serve import context
+from skate.serve import context, tracing
 from skate.serve.exceptions import BackPressureError, RequestCancelledError
 from skate.serve.handle.response import DeploymentResponse, DeploymentResponseGenerator
 from skate.serve.replica.children import cancel_children
@@ -81,8 +81,9 @@ class Inner:
 
     async def _run(self, call: Call) -> None:
         meta, gate = call.meta, self.gate
-        around = context.RequestContext(meta[0], meta[2], meta[3], meta[4], meta[5], set(), self.key[1])
+        around = context.of_call(meta, self.key[1])
         context.request.set(around)
+        span = tracing.of_work(meta, self.place.replica_id)
         context.inner.set(self.place)
         entered, failed = 0.0, True
         try:
@@ -118,12 +119,15 @@ class Inner:
         finally:
             if entered:
                 gate.leave(self.loop.time() - entered, failed)
+            if span is not None:
+                span.end(call.error)
             if failed:
                 cancel_children(around.children)
 
 
 def _end(call: Call, value: Any, error: BaseException | None) -> None:
     call.settle(value, error)
+    call.end_span()
     call.forget()
     if call.values is not None:
         call.values.finish(error)

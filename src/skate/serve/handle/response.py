@@ -25,7 +25,8 @@ class _Answer:
     @property
     def request_id(self) -> str:
         """The id of the request."""
-        return self._call.meta[0]
+        said: str = self._call.meta[0]
+        return said
 
     @property
     def by_reference(self) -> bool:

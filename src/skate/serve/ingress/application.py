@@ -13,7 +13,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from skate.serve import context, metrics_http
+from skate.serve import context, metrics_http, tracing
 from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from skate.serve.ingress.encoding import TEXT, encoded
 from skate.serve.ingress.exchange import REQUEST_HEADER, Exchange
@@ -26,6 +26,7 @@ from skate.serve.routing import watch
 
 MODEL_HEADER = b"serve_multiplexed_model_id"
 SESSION_HEADER = b"x-session-id"
+TRACE_HEADER = b"traceparent"
 
 
 class Ingress:
@@ -91,6 +92,7 @@ class Ingress:
         context.request.set(around)
         exchange = Exchange(receive, send, around.request_id, self.body_max)
         timer = self._begin(receive)
+        span = tracing.of_request(scope, around, self.replica.id) if tracing.active() else None
         gate = self.gate
         entered = 0.0
         ended = False
@@ -114,6 +116,9 @@ class Ingress:
                 await exchange.text(408, body)
         except Exception as error:  # whatever user code ends in, the client gets an answer
             await self._failed(scope, exchange, error)
+            if span is not None:
+                span.end(error, exchange.status)
+                span = None
         finally:
             now = time.perf_counter()
             if entered:
@@ -122,6 +127,8 @@ class Ingress:
                 timer.cancel()
             if not ended and around.children:
                 cancel_children(around.children)
+            if span is not None:
+                span.end(None, exchange.status)
             self.requests.done(scope, prefix, exchange.status, now - started)
             if self.access_log:
                 what = scope.get("method", "WS")
@@ -221,6 +228,7 @@ class _Timer:
 
 def _context_of(scope: Any, prefix: str, order: Any) -> context.RequestContext:
     request_id = model = session = ""
+    trace = None
     for name, value in scope["headers"]:
         if name == REQUEST_HEADER:
             request_id = value.decode("latin-1")
@@ -228,8 +236,10 @@ def _context_of(scope: Any, prefix: str, order: Any) -> context.RequestContext:
             model = value.decode("latin-1")
         elif name == SESSION_HEADER:
             session = value.decode("latin-1")
+        elif name == TRACE_HEADER:
+            trace = {"traceparent": value.decode("latin-1")}
     return context.RequestContext(
-        request_id or os.urandom(16).hex(), prefix, order.app, model, session, set(), order.name
+        request_id or os.urandom(16).hex(), prefix, order.app, model, session, set(), order.name, trace
     )
 
 

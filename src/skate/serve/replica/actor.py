@@ -6,17 +6,19 @@ import asyncio
 import gc
 import os
 import pickle
+import sys
 import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import skate
-from skate.serve import context
+from skate.serve import context, tracing
 from skate.serve.identity import DeploymentID, ReplicaID
 from skate.serve.replica.children import cancel_children
 from skate.serve.replica.gate import Gate
 from skate.serve.replica.servable import Servable
 from skate.serve.routing.board import MICROSECONDS, Board
+from skate.serve.schema.tracing import TracingConfig
 
 #: Requests under way are young objects by the ten thousand; looking at all of them every 700 cost a third of the time at 512
 #: connections. A threshold that the user's code has set higher stays.
@@ -42,6 +44,8 @@ class Order:
     grpc: Any
     #: Where the program that deployed imports from, if that is not the one that started Serve.
     surroundings: Any
+    #: A TracingConfig; None for what the environment says.
+    tracing: Any
 
 
 class Replica:
@@ -68,6 +72,7 @@ class Replica:
         target = pickle.loads(code)
         args, kwargs = pickle.loads(arguments)
         self._log_setup()
+        tracing.set_up(order.tracing or TracingConfig(), self.id)
         servable = self.servable = Servable(target, order.name, order.config.max_ongoing_requests)
         place = context.ReplicaContext(
             self.id,
@@ -150,8 +155,9 @@ class Replica:
     async def call(self, meta: tuple[str, ...], /, *args: Any, **kwargs: Any) -> Any:
         """One request by a handle."""
         gate = self.gate
-        around = context.RequestContext(meta[0], meta[2], meta[3], meta[4], meta[5], set(), self.order.name)
+        around = context.of_call(meta, self.order.name)
         context.request.set(around)
+        span = tracing.of_work(meta, self.id) if around.trace is not None else None
         servable = self.servable
         await gate.enter()
         started = time.perf_counter()
@@ -167,14 +173,17 @@ class Replica:
             return value
         finally:
             gate.leave(time.perf_counter() - started, failed)
+            if span is not None:
+                span.end(sys.exc_info()[1])
             if failed:
                 cancel_children(around.children)
 
     async def stream(self, meta: tuple[str, ...], /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         """One request by a handle whose answer is a stream."""
         gate = self.gate
-        around = context.RequestContext(meta[0], meta[2], meta[3], meta[4], meta[5], set(), self.order.name)
+        around = context.of_call(meta, self.order.name)
         context.request.set(around)
+        span = tracing.of_work(meta, self.id) if around.trace is not None else None
         servable = self.servable
         await gate.enter()
         started = time.perf_counter()
@@ -186,6 +195,8 @@ class Replica:
             failed = False
         finally:
             gate.leave(time.perf_counter() - started, failed)
+            if span is not None:
+                span.end(sys.exc_info()[1])
             if failed:
                 cancel_children(around.children)
 
@@ -238,6 +249,7 @@ class Replica:
             if time.monotonic() > deadline:
                 break
             await asyncio.sleep(0.005)
+        tracing.flush()
         try:
             if self.server is not None:
                 await self.server.close()

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-Meta = tuple[str, str, str, str, str, str]  # request id, method, route, application, model, session
+#: Request id, method, route, application, model, session; and where spans are made the trace, as headers.
+Meta = tuple[Any, ...]
 
 
 class Call:
@@ -30,6 +31,7 @@ class Call:
         "site",
         "task",
         "values",
+        "span",
     )
 
     def __init__(self, meta: Meta, args: tuple[Any, ...], kwargs: dict[str, Any], stream: bool) -> None:
@@ -44,6 +46,8 @@ class Call:
         #: Of a call within the process: its task, and the values of its stream.
         self.task: Any = None
         self.values: Any = None
+        #: Its span, where spans are made.
+        self.span: Any = None
         #: Where the user's code made it, for error messages.
         self.site: Any = None
         self._then: list[Callable[[], None]] | None = None
@@ -58,8 +62,16 @@ class Call:
             then, self._then = self._then, None
         if ref is None:
             self.forget()
+        if error is not None:
+            self.end_span(error)
         for each in then or ():
             each()
+
+    def end_span(self, error: BaseException | None = None) -> None:
+        """It has been answered, or will never be."""
+        span, self.span = self.span, None
+        if span is not None:
+            span.end(error)
 
     def forget(self) -> None:
         """It will not be sent again."""

@@ -35,7 +35,9 @@ class CustomChoice:
     def choose(self, call: Call, limit: int) -> Any:
         """A replica with room, of the best group that has one; None if there is none. Raises what the router raises."""
         meta = call.meta
-        pending = PendingRequest(call.args, call.kwargs, RequestMetadata(*meta, is_streaming=call.stream))
+        request, method, route, app, model, session = meta[:6]
+        about = RequestMetadata(request, method, route, app, model, session, is_streaming=call.stream)
+        pending = PendingRequest(call.args, call.kwargs, about)
         candidates = [self._running(each, limit) for each in self._targets.values()]
         for group in at_once(self.router.choose_replicas(candidates, pending)):
             for one in sorted(group, key=lambda each: each.queue_len):

@@ -1,0 +1,155 @@
+"""OpenTelemetry spans: of each request over HTTP, of each handle call, and of what a replica does for it.
+
+Spans are made in processes that have loaded the SDK of OpenTelemetry, by `TracingConfig` or by the user's own code. All others
+only pass the W3C trace context on.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from skate.serve import context
+
+#: What the context travels in: the headers of W3C, or those of the propagator that the process has chosen.
+Carrier = dict[str, str]
+_SDK = "opentelemetry.sdk.trace"
+
+
+def active() -> bool:
+    """True if this process makes spans."""
+    return _SDK in sys.modules
+
+
+def set_up(config: Any, replica: Any = None) -> None:
+    """Have spans go where a `TracingConfig` says. Raises RuntimeError if OpenTelemetry is not installed."""
+    if not config.enabled:
+        return
+    try:
+        from opentelemetry import trace  # optional
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+    except ImportError:
+        raise RuntimeError(
+            "tracing_config asks for spans, which needs OpenTelemetry: pip install opentelemetry-sdk"
+        ) from None
+    provider: Any = trace.get_tracer_provider()
+    if not isinstance(provider, TracerProvider):
+        named = {"service.name": "skate.serve" if replica is None else replica.deployment_id.app_name}
+        if replica is not None:
+            named["service.instance.id"] = replica.unique_id
+        sampler = ParentBased(TraceIdRatioBased(config.sampling_ratio))
+        provider = TracerProvider(sampler=sampler, resource=Resource.create(named))
+        trace.set_tracer_provider(provider)
+    for each in _exporters(config.exporter_import_path):
+        provider.add_span_processor(each if hasattr(each, "on_start") else BatchSpanProcessor(each))
+
+
+def _exporters(named: str) -> list[Any]:
+    """Exporters or span processors, from the function that the import path names."""
+    if not named:
+        return []
+    from skate.serve.importing import load  # only where tracing is set up
+
+    made = load(named)()
+    return list(made) if isinstance(made, (list, tuple)) else [made]
+
+
+def flush() -> None:
+    """Send what has not been sent; the process ends."""
+    if active():
+        from opentelemetry import trace  # loaded by now
+
+        end = getattr(trace.get_tracer_provider(), "force_flush", None)
+        if end is not None:
+            end()
+
+
+class Span:
+    """A span under way; what happens in this task from now on is inside it."""
+
+    __slots__ = ("_span",)
+
+    def __init__(self, name: str, kind: str, carrier: Carrier | None, attributes: dict[str, Any]) -> None:
+        from opentelemetry import context as around  # loaded, or there would be no spans
+        from opentelemetry import propagate, trace
+
+        above = None if carrier is None else propagate.extract(carrier, around.Context())
+        self._span = trace.get_tracer("skate.serve").start_span(
+            name, above, getattr(trace.SpanKind, kind), attributes
+        )
+
+    def enter(self) -> Span:
+        """Make it the present one, until the task ends."""
+        from opentelemetry import context as around  # as above
+        from opentelemetry import trace
+
+        around.attach(trace.set_span_in_context(self._span))
+        return self
+
+    def carrier(self) -> Carrier:
+        """What others continue it with."""
+        from opentelemetry import propagate, trace  # as above
+
+        found: Carrier = {}
+        propagate.inject(found, trace.set_span_in_context(self._span))
+        return found
+
+    def end(self, error: BaseException | None = None, status: int = 0) -> None:
+        """It is over: with an error, or a status of HTTP."""
+        from opentelemetry import trace  # as above
+
+        if status:
+            self._span.set_attribute("http.response.status_code", status)
+        if error is not None and isinstance(error, Exception):
+            self._span.record_exception(error)
+        if error is not None or status >= 500:
+            said = "" if error is None else f"{type(error).__name__}: {error}"
+            self._span.set_status(trace.Status(trace.StatusCode.ERROR, said))
+        self._span.end()
+
+
+def of_request(scope: Any, around: context.RequestContext, replica: Any) -> Span:
+    """The span of a request over HTTP or WebSocket; it continues the trace that the headers name."""
+    method = scope.get("method", "WEBSOCKET")
+    return Span(
+        f"{method} {around.route}",
+        "SERVER",
+        {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]},
+        {
+            "http.request.method": method,
+            "http.route": around.route,
+            "url.path": scope["path"],
+            **_place(around.app_name, around.deployment, replica.unique_id, around.request_id),
+        },
+    ).enter()
+
+
+def of_call(deployment: str, meta: tuple[Any, ...]) -> Span:
+    """The span of a handle call, from when it is made to when it is answered."""
+    return Span(
+        f"{deployment}.{meta[1]} call",
+        "CLIENT",
+        None,
+        {"rpc.method": meta[1], **_place(meta[3], deployment, "", meta[0])},
+    )
+
+
+def of_work(meta: tuple[Any, ...], replica: Any) -> Span | None:
+    """The span of what a replica does for a handle call that brought a trace; None if this process makes none."""
+    if len(meta) < 7 or not active():
+        return None
+    name = replica.deployment_id.name
+    return Span(
+        f"{name}.{meta[1]}",
+        "SERVER",
+        meta[6],
+        {"rpc.method": meta[1], "http.route": meta[2], **_place(meta[3], name, replica.unique_id, meta[0])},
+    ).enter()
+
+
+def _place(app: str, deployment: str, replica: str, request_id: str) -> dict[str, str]:
+    said = {"serve.application": app, "serve.deployment": deployment, "serve.request_id": request_id}
+    return {**said, "serve.replica": replica} if replica else said
