@@ -159,8 +159,8 @@ def _application(machine: Any, app: ApplicationRecord, controller: Any) -> dict[
 def _deployment(record: DeploymentRecord) -> dict[str, Any]:
     target = record.target
     config = target.config.model_dump()
-    # What is said nowhere else: the schema of files has no such field.
-    for name in ("max_constructor_retry_count", "in_process"):  # which files do not have
+    # What is said nowhere else: the schema of files has no such fields.
+    for name in ("max_constructor_retry_count", "in_process"):
         config.pop(name, None)
     if config["autoscaling_config"] is None:
         config.pop("autoscaling_config")
