@@ -1,10 +1,13 @@
-"""A client that keeps asking over connections that stay, and counts what it is answered."""
+"""Clients that keep asking, over HTTP or through a handle, and count what they are answered."""
 
 from __future__ import annotations
 
 import collections
 import http.client
 import threading
+import time
+from collections.abc import Callable
+from typing import Any
 
 
 class Load:
@@ -51,3 +54,47 @@ class Load:
         """Good answers so far."""
         with self._lock:
             return sum(count for said, count in self.answers.items() if said.startswith("200"))
+
+
+def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = 40) -> Any:
+    deadline = time.monotonic() + timeout_s
+    pause = threading.Event()
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"waited {timeout_s} s for {what}; last: {value!r}"
+        pause.wait(0.005)
+
+
+class Calls:
+    """Threads that keep calling a handle, and count what they get."""
+
+    def __init__(self, handle: Any, threads: int = 8) -> None:
+        self.handle = handle
+        self.answers: collections.Counter[str] = collections.Counter()
+        self.errors: list[BaseException] = []
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._ask, daemon=True) for _ in range(threads)]
+
+    def __enter__(self) -> Calls:
+        for each in self._threads:
+            each.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop.set()
+        for each in self._threads:
+            each.join(40)
+
+    def _ask(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self.answers[str(self.handle.remote().result(timeout_s=30))] += 1
+            except Exception as error:  # whatever it is, the test counts it
+                self.errors.append(error)
+
+    def more(self, count: int) -> None:
+        """Wait for so many good answers from now on."""
+        before = self.answers.total()
+        wait_for(lambda: self.answers.total() >= before + count, f"{count} more answers")

@@ -63,19 +63,19 @@ def channel() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("app", ["one", "two"])
-def test_the_application_is_named_by_metadata(channel: Any, app: str) -> None:
+def test_serve_16_the_application_is_named_by_metadata(channel: Any, app: str) -> None:
     call = channel.unary_unary("/demo.Echo/Echo")
     for _ in range(4):
         assert call(b"hi", metadata=(("application", app),), timeout=20) == app.encode() + b":hi"
 
 
-def test_a_failure_has_a_status(channel: Any) -> None:
+def test_serve_16_a_failure_has_a_status(channel: Any) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         channel.unary_unary("/demo.Echo/Fail")(b"", metadata=(("application", "one"),), timeout=20)
     assert caught.value.code() is grpc.StatusCode.INTERNAL and "wrong" in caught.value.details()
 
 
-def test_an_unknown_application(channel: Any) -> None:
+def test_serve_16_an_unknown_application(channel: Any) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         channel.unary_unary("/demo.Echo/Echo")(b"", metadata=(("application", "nobody"),), timeout=20)
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND

@@ -212,7 +212,7 @@ def _serve(
     # An error of our own comes wrapped in where it was raised; it is the caller's to see bare.
     except Exception as error:
         cause = getattr(error, "cause", None)
-        if isinstance(cause, RuntimeError) and type(cause) is RuntimeError:
+        if isinstance(cause, Exception) and type(cause) in (RuntimeError, RayServeException):
             raise cause from None
         raise
     for name, wrong, why in outcomes:

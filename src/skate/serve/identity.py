@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 CONTROLLER_NAME = "SERVE_CONTROLLER_ACTOR"
 NAMESPACE = "serve"
+REPLICA_PREFIX = "SERVE_REPLICA::"
 DEFAULT_APP = "default"
 
 
@@ -38,7 +39,7 @@ class ReplicaID(NamedTuple):
     def to_full_id_str(self) -> str:
         """The name of its actor."""
         name, app = self.deployment_id
-        return f"SERVE_REPLICA::{app}#{name}#{self.unique_id}"
+        return f"{REPLICA_PREFIX}{app}#{name}#{self.unique_id}"
 
     def __str__(self) -> str:
         name, app = self.deployment_id

@@ -58,6 +58,7 @@ class Controller:
         self._acknowledged = asyncio.Event()
         self._awake = asyncio.Event()
         self._memories: list[Table] = []
+        self._asked: set[str] = set()
         self.loops = 0
         self.looped = 0.0
         self._ticking: Any = None
@@ -230,7 +231,10 @@ class Controller:
     async def listen(self, watcher: str, version: int, waiting: dict[Key, int]) -> Any:
         """The table, once it is newer than `version`; `waiting` is what waits at the caller, by deployment."""
         if not self._awake.is_set():
-            return "remember" if version > 0 else await self._after_waking(watcher, version, waiting)
+            if version <= 0 or watcher in self._asked:
+                return await self._after_waking(watcher, version, waiting)
+            self._asked.add(watcher)
+            return "remember"
         self.watchers[watcher] = (version, time.monotonic())
         self._take_demand(watcher, waiting)
         self._acknowledged.set()
@@ -282,10 +286,11 @@ class Controller:
             return
         await asyncio.sleep(_REMEMBER_SECONDS)
         newest = max(self._memories, key=lambda each: each.version)
-        self._memories.clear()
         blob, self.codes = newest.memory
         said = pickle.loads(blob)
         self.machine = said["machine"]
+        # What is remembered may be older than the last replica that was made: no name is used twice.
+        self.machine.seed = os.urandom(3).hex()
         self.options, self.grpc_options, self.logging = said["options"], said["grpc"], said["logging"]
         self.tracing = said["tracing"]
         self.location, self.deployed = said["location"], said["deployed"]
@@ -298,6 +303,7 @@ class Controller:
             self.keeper = Keeper(sock or listen(self.options.host, self.options.port))
             self.hands.later(self._serve_nobody())
         self._awake.set()
+        self._memories.clear()
         self.hands.find_again()
         self.do(self.machine.restored(time.time()))
         self.publish()
@@ -309,6 +315,7 @@ class Controller:
                 await asyncio.wait_for(self._awake.wait(), 5.0)
             except (TimeoutError, asyncio.TimeoutError):  # nobody is left who remembers: begin anew
                 self._awake.set()
+                self.hands.find_again()
                 self._tick()
 
     # -- doing

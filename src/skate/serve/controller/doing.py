@@ -10,9 +10,10 @@ import skate
 from skate.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayTaskError
 from skate.serve.controller.actions import Action, Check, Configure, Start, Stop
 from skate.serve.controller.records import SERVING, STARTING, Key
-from skate.serve.identity import NAMESPACE, DeploymentID, ReplicaID
+from skate.serve.identity import NAMESPACE, REPLICA_PREFIX, DeploymentID, ReplicaID
 from skate.serve.replica import surroundings
 from skate.serve.replica.actor import Order, Replica
+from skate.util import list_named_actors
 
 _CONCURRENT = 100_000
 _DIED = (ActorDiedError, ActorUnavailableError, RayActorError)
@@ -138,7 +139,13 @@ class Hands:
             self._tell("lost", key, replica)
 
     def find_again(self) -> None:
-        """After a restart: handles of the replicas that the machine knows."""
+        """After a restart: handles of the replicas that the machine knows; those that it does not know end."""
+        known = {one.id for record in self.controller.machine.each() for one in record.replicas.values()}
+        for named in list_named_actors(all_namespaces=True):
+            name = named["name"]
+            if named["namespace"] == NAMESPACE and name.startswith(REPLICA_PREFIX):
+                if name.rpartition("#")[2] not in known:
+                    _end_unknown(name)
         for record in self.controller.machine.each():
             for one in list(record.replicas.values()):
                 name = ReplicaID(one.id, DeploymentID(record.key[1], record.key[0])).to_full_id_str()
@@ -206,6 +213,14 @@ class Hands:
             from skate.util.placement_group import remove_placement_group  # as above
 
             remove_placement_group(group)
+
+
+def _end_unknown(name: str) -> None:
+    """A replica that was started in the last moment of an earlier controller."""
+    try:
+        skate.kill(skate.get_actor(name, namespace=NAMESPACE))
+    except ValueError:  # it has ended by itself
+        pass
 
 
 class Failure:

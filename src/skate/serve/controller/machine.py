@@ -87,6 +87,8 @@ class Machine:
             record.message = ""
         if not same or record.given_up:
             record.proven = False
+        if not same:
+            record.rolling_from = len(record.serving())
         before = record.want if target.config.autoscaling_config is not None and not record.deleting else None
         record.want = wanted_of(target.config, self.capacity, before)
         record.target = target
@@ -233,7 +235,10 @@ class Machine:
                     if one.state in (RUNNING, RECOVERING) and due and not one.checking:
                         one.checking = True
                         actions.append(Check(record.key, one.id, config.health_check_timeout_s))
-                if record.next_start and now >= record.next_start or record.living() == []:
+                # Room may have come, or the time to try again.
+                there = record.living()
+                rolling = any(one.version != record.target.version for one in there)
+                if rolling or len(there) < record.want and now >= record.next_start:
                     actions += self._reconcile(record, now)
         return actions
 
@@ -248,6 +253,8 @@ class Machine:
                     if one.state in (STARTING, STOPPING):
                         actions.append(self._stop(record, one, now))
                         continue
+                    if one.state is UPDATING:
+                        one.config = None  # whether it was told is not known, so it is told again
                     one.state = RECOVERING
                     one.checking = True
                     actions.append(Check(record.key, one.id, record.target.config.health_check_timeout_s))
@@ -283,7 +290,7 @@ class Machine:
                 one.config = record.target.config
                 if changed:
                     one.state = UPDATING
-                    actions.append(Configure(record.key, one.id, one.config, one.rank))
+                    actions.append(Configure(record.key, one.id, record.target.config, one.rank))
         return actions
 
     def _shrink(self, record: DeploymentRecord, current: list[ReplicaRecord], now: float) -> list[Action]:
@@ -320,10 +327,11 @@ class Machine:
         missing = record.want - len(current)
         begin = min(missing, batch - starting)
         leaving = sum(one.state is STOPPING for one in record.replicas.values())
+        least = min(record.want, record.rolling_from) - batch
         for _ in range(max(0, begin)):
             if self._room(record.target):
                 actions.append(self._start(record, now))
-            elif old_serving and leaving + starting < batch:
+            elif old_serving and leaving + starting < batch and len(serving) + len(old_serving) > least:
                 # No room for both: one has to go first. Its requests wait for those that stay or come.
                 actions.append(self._stop(record, old_serving.pop(0), now))
                 leaving += 1

@@ -23,8 +23,8 @@ class ReplicaRecord:
 
     id: str
     version: str
-    #: The settings it runs with; another object than the target's means that it has to be told.
-    config: DeploymentConfig
+    #: The settings it runs with; another object than the target's means that it has to be told. None: not known.
+    config: DeploymentConfig | None
     state: ReplicaState
     since: float
     rank: int
@@ -86,6 +86,8 @@ class DeploymentRecord:
     #: The wanted version has had a replica that was ready; and: any version has.
     proven: bool = False
     been_ready: bool = False
+    #: Replicas that served when the present update began.
+    rolling_from: int = 0
     error: Any = None
     deleting: bool = False
     scaler: Scaler = field(default_factory=Scaler)
