@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.test_main_job import a_free_port
+
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(
     path for folder in (".", "docs", "examples", "benchmarks") for path in (ROOT / folder).glob("*.md")
@@ -76,6 +78,27 @@ def test_the_alias_of_the_migration_page_holds(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(code)
     assert run(program).returncode == 0
+
+
+ASKING = """
+    import urllib.request
+
+    with urllib.request.urlopen("http://127.0.0.1:{port}/?name=Ada") as answered:
+        print(answered.read().decode())
+"""
+
+
+def test_the_programs_of_the_page_on_serving_run(tmp_path: Path) -> None:
+    first, *others = [code for where, code in blocks("python") if where.startswith("docs/serve.md")]
+    port = a_free_port()
+    program = tmp_path / "program.py"
+    program.write_text(first.replace("8000", str(port)) + ASKING.format(port=port))
+    done = run(program)
+    assert done.stdout.strip() == '{"hello":"Ada"}', done.stderr
+    for code in others:
+        program.write_text(code.replace("8000", str(port)))
+        done = run(program)
+        assert done.returncode == 0, done.stderr
 
 
 def run(program: Path) -> subprocess.CompletedProcess[str]:

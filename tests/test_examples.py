@@ -11,18 +11,20 @@ from types import ModuleType
 
 import pytest
 
+from tests.test_main_job import a_free_port
+
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 
 
-def run(name: str) -> list[str]:
+def run(name: str, **environment: str) -> list[str]:
     """The lines that an example prints; it has to end well and say nothing on stderr."""
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / name)],
         capture_output=True,
         text=True,
         timeout=100,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment},
         check=False,
     )
     assert done.returncode == 0, f"{name} ended with status {done.returncode}:\n{done.stdout}\n{done.stderr}"
@@ -113,6 +115,13 @@ def test_resources() -> None:
     assert halves.startswith("devices seen by halves: ['0'")
     assert jobs == "jobs that took turns with the one licence: [0, 1, 2, 3, 4]"
     assert ran == "tasks ran ['in the group', 'outside']"
+
+
+def test_a_pipeline_is_served() -> None:
+    assert run("serve/pipeline.py", PORT=str(a_free_port())) == [
+        "A skate is a ray that travels light.",
+        "A ray is a fish without bones.",
+    ]
 
 
 def test_every_example_is_run_and_listed() -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # what examples share
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is made here; nothing is looked for elsewhere
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # loading takes a moment
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 
 import answer
@@ -38,9 +39,24 @@ STEPS = 220
 
 
 def main() -> None:
-    """Run the job as it is asked for on the command line."""
+    """Run the job as it is asked for on the command line; Ctrl-C ends it at any stage, with status 130."""
     wanted = arguments()
-    console = Console(highlight=False)
+    # A recording has what was printed and the last state of what moves, so nothing is painted over while it is made.
+    console = Console(
+        highlight=False, record=bool(wanted.record), force_terminal=False if wanted.record else None
+    )
+    try:
+        job(wanted, console)
+    except KeyboardInterrupt:
+        console.print("\nended by Ctrl-C")
+        raise SystemExit(130) from None
+    finally:
+        serve.shutdown()
+        ray.shutdown()
+
+
+def job(wanted: argparse.Namespace, console: Console) -> None:
+    """The three stages, one after the other, and the table of them."""
     folder = Path(wanted.folder or tempfile.mkdtemp(prefix="skate-main-job-")).resolve()
     rows: list[tuple[str, str, float]] = []
     began = time.perf_counter()
@@ -54,39 +70,52 @@ def main() -> None:
 
     ray.init(num_cpus=max(4, os.cpu_count() or 1), preload=["torch"])
     with stage("Data") as said:
-        text = prepare.prepare(folder, wanted.files)
+        with console.status("reading and cleaning text, training a tokenizer, tokenizing"):
+            text = prepare.prepare(folder, wanted.files)
         said.append(f"{text.documents:,} documents of {text.characters / 1e6:.1f} MB")
         said.append(f"{text.tokens:,} tokens")
         console.print(f"{said[0]}, {said[1]} in {text.rows:,} rows")
     with stage("Train") as said:
         result = fit.fit(
-            text.tokens_folder, text.tokenizer_folder, wanted.steps, folder / "runs", wanted.batch_size
+            text.tokens_folder,
+            text.tokenizer_folder,
+            wanted.steps,
+            folder / "runs",
+            wanted.batch_size,
+            fit.Bar(console, wanted.steps),
         )
         frame = result.metrics_dataframe
         picture = fit.draw(result, folder / "loss.png")
         said.append(f"{fit.WORKERS} workers, {wanted.steps} steps")
         said.append(f"loss {frame['loss'].iloc[0]:.2f} to {frame['loss'].iloc[-1]:.2f}")
-        console.print(
-            f"{said[1]} at {frame['tokens_per_second'].median():,.0f} tokens/s; the curve is in {picture}",
-            soft_wrap=True,
-        )
-    with stage("Serve") as said:
-        with result.checkpoint.as_directory() as model_folder:
+        console.print(f"the curve of the loss: {picture}", soft_wrap=True)
+        console.print(f"the model: {result.checkpoint.path}", soft_wrap=True)
+    with stage("Serve") as said, result.checkpoint.as_directory() as model_folder:
+        with console.status("starting the model's server"):
             address = answer.start(model_folder, wanted.port)
-            console.print(f"[bold]{answer.QUESTION}[/bold]")
-            for piece in answer.ask(address):
-                if isinstance(piece, answer.Answered):
-                    said.append(f"first token after {piece.first_seconds * 1000:.0f} ms")
-                    said.append(f"{piece.pieces / piece.seconds:.0f} tokens/s")
-                else:
-                    console.print(piece, end="", markup=False)
-        console.print()
+        said.extend(asked(console, address))
     show(console, rows, time.perf_counter() - began)
+    if wanted.record:
+        console.save_svg(wanted.record, title='make demo ARGS="--keep"' if wanted.keep else "make demo")
     if wanted.keep:
-        console.print(f"Ask it at {address} ; OpenAI's API is at {address}/api/v1 . Ctrl-C ends it.")
-        wait_for_interrupt()
-    serve.shutdown()
-    ray.shutdown()
+        console.print(
+            f"\nAsk it at {address} ; OpenAI's API is at {address}/api/v1 . Ctrl-C stops the server."
+        )
+        threading.Event().wait()
+
+
+def asked(console: Console, address: str) -> list[str]:
+    """Ask the model with OpenAI's client and print the answer as it comes; how fast it came."""
+    console.print(f"[bold]{answer.QUESTION}[/bold]")
+    for piece in answer.ask(address):
+        if isinstance(piece, answer.Answered):
+            console.print()
+            return [
+                f"first token after {piece.first_seconds * 1000:.0f} ms",
+                f"{piece.pieces / piece.seconds:.0f} tokens/s",
+            ]
+        console.print(piece, end="", markup=False)
+    return []
 
 
 def arguments() -> argparse.Namespace:
@@ -105,6 +134,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--port", type=int, default=8000, help="where the model is served, on this machine (8000)"
     )
+    parser.add_argument("--record", metavar="FILE", help="write what was printed to an SVG picture")
     parser.add_argument("--keep", action="store_true", help="leave the server and its page running")
     return parser.parse_args()
 
@@ -120,18 +150,10 @@ def show(console: Console, rows: list[tuple[str, str, float]], seconds: float) -
     table.add_row("all", "", f"{seconds:.1f}")
     console.print(table)
     console.print(
-        "On more machines the same program runs with init(address=...) in place of init(), "
+        "The same command on more machines: init(address=...) in place of init(), "
         "ScalingConfig(num_workers=..., use_gpu=True) for training, and num_replicas=... for serving.",
         soft_wrap=True,
     )
-
-
-def wait_for_interrupt() -> None:
-    """Until Ctrl-C."""
-    try:
-        threading.Event().wait()
-    except KeyboardInterrupt:
-        return
 
 
 if __name__ == "__main__":

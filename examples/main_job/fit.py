@@ -9,9 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import language_model
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import skate as ray
-from skate.train import Checkpoint, CheckpointConfig, Result, RunConfig, ScalingConfig
+from skate.train import (
+    Checkpoint,
+    CheckpointConfig,
+    LoggingConfig,
+    Result,
+    RunConfig,
+    ScalingConfig,
+    UserCallback,
+)
 from skate.train.torch import TorchTrainer
 
 WORKERS = 2
@@ -19,7 +29,31 @@ REPORT_EVERY = 10  # steps
 WARM_UP = 20  # steps
 
 
-def fit(tokens_folder: str, tokenizer_folder: str, steps: int, folder: Path, batch_size: int) -> Result:
+class Bar(UserCallback):
+    """A bar that fills as the steps are done, with the loss and the speed of the last report."""
+
+    def __init__(self, console: Console, steps: int) -> None:
+        self.progress = Progress(
+            TextColumn("training"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("steps, loss {task.fields[loss]}, {task.fields[speed]} tokens/s"),
+            TimeElapsedColumn(),
+            console=console,
+        )
+        self.task = self.progress.add_task("training", total=steps, loss="-", speed="-")
+
+    def after_report(
+        self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Checkpoint | None
+    ) -> None:
+        first = metrics[0]
+        loss, speed = f"{first['loss']:.2f}", f"{first['tokens_per_second']:,.0f}"
+        self.progress.update(self.task, completed=first["step"], loss=loss, speed=speed)
+
+
+def fit(
+    tokens_folder: str, tokenizer_folder: str, steps: int, folder: Path, batch_size: int, bar: Bar
+) -> Result:
     """Train for so many steps; the metrics of each report and the last checkpoint come back."""
     config = {"steps": steps, "batch_size": batch_size, "lr": 2e-3, "tokenizer": tokenizer_folder}
     trainer = TorchTrainer(
@@ -30,10 +64,13 @@ def fit(tokens_folder: str, tokenizer_folder: str, steps: int, folder: Path, bat
             name="documentation-gpt",
             storage_path=str(folder),
             checkpoint_config=CheckpointConfig(num_to_keep=2),
+            callbacks=[bar],
+            logging_config=LoggingConfig(log_level="WARNING"),  # the bar says the rest
         ),
         datasets={"train": ray.data.read_parquet(tokens_folder)},
     )
-    return trainer.fit()
+    with bar.progress:
+        return trainer.fit()
 
 
 def train_loop_per_worker(config: dict[str, Any]) -> None:

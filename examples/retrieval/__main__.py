@@ -25,6 +25,7 @@ from typing import Any
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # what examples share
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the model is in a package; nothing is looked for elsewhere
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # loading takes a moment
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import deployments

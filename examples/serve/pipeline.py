@@ -4,6 +4,7 @@ python examples/serve/pipeline.py
 """
 
 import json
+import os
 import urllib.request
 
 import skate as ray
@@ -35,8 +36,9 @@ class Answers:
 
 
 if __name__ == "__main__":
-    handle = serve.run(Answers.bind(Retriever.bind()), port=8123)
-    with urllib.request.urlopen("http://127.0.0.1:8123/?q=what+is+a+skate") as answer:
+    port = int(os.environ.get("PORT", 8123))
+    handle = serve.run(Answers.bind(Retriever.bind()), port=port)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/?q=what+is+a+skate") as answer:
         print(json.load(answer)["answer"])
     print(handle.answer.remote("and a ray?").result()["answer"])
     serve.shutdown()

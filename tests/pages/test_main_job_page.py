@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,12 +34,8 @@ class Finds:
         return []
 
     async def rank(self, question: str, candidates: list[Any]) -> list[Any]:
-        # Only replicas have the example's folder on their path from the start.
-        from deployments import Source
-
-        return [
-            Source(0, "reference: while", "The while statement is used for repeated execution.", 0.8, 1.0)
-        ]
+        text = "The while statement is used for repeated execution."
+        return [SimpleNamespace(which=0, title="reference: while", text=text, cosine=0.8, score=1.0)]
 
 
 @serve.deployment(ray_actor_options={"num_cpus": 0})
@@ -55,7 +52,7 @@ class Breaks:
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory, driver: webdriver.Chrome) -> Iterator[str]:
-    """Where the page is; at /broken is the retrieval page before a generator that fails."""
+    """Where the page is; at /by-broken and /by-model is the retrieval page, before a generator that fails and the model."""
     folder = tiny.save(
         tmp_path_factory.mktemp("model"), hidden_size=128, num_hidden_layers=6, max_position_embeddings=512
     )
@@ -68,11 +65,16 @@ def address(tmp_path_factory: pytest.TempPathFactory, driver: webdriver.Chrome) 
     import answer
     import deployments
 
-    ray.init(num_cpus=4, preload=["torch"])
+    ray.init(num_cpus=4, preload=["torch", "embedding"])
     try:
         found = answer.start(str(folder), a_free_port())
-        pipeline = deployments.Pipeline.bind(Finds.bind(), Finds.options(name="Ranks").bind(), Breaks.bind())
-        serve.run(pipeline, name="broken", route_prefix="/broken")
+        (model,) = [name for name in serve.status().applications["model"].deployments if "LLMServer" in name]
+        llm = serve.get_deployment_handle(model, "model")
+        for name, writer in (("broken", Breaks.bind()), ("model", deployments.Model.bind(llm, answer.MODEL))):
+            finds = Finds.bind()
+            serve.run(
+                deployments.Pipeline.bind(finds, finds, writer), name=f"by-{name}", route_prefix=f"/by-{name}"
+            )
         yield found
     finally:
         sys.path[:] = before
@@ -134,7 +136,7 @@ def test_it_can_be_read_in_any_light_and_width(
 
 
 def test_a_generator_that_fails_is_told_of_below_what_it_said(driver: webdriver.Chrome, address: str) -> None:
-    driver.get(f"{address}/broken/")
+    driver.get(f"{address}/by-broken/")
     ask(driver, "while?")
     wait(driver, "at('problem').textContent")
     assert text(driver, "problem") == "There is no answer: the cable was pulled"
@@ -143,6 +145,15 @@ def test_a_generator_that_fails_is_told_of_below_what_it_said(driver: webdriver.
     )
     assert "language model broken" in text(driver, "writer")
     assert len(driver.find_elements(By.CSS_SELECTOR, "#sources li")) == 1
+
+
+def test_a_language_model_writes_from_sources(driver: webdriver.Chrome, address: str) -> None:
+    driver.get(f"{address}/by-model/")
+    ask(driver, "while?")
+    wait(driver, "running === null && at('status').textContent.startsWith('It took: retrieve ')")
+    assert len(text(driver, "answer")) > 20
+    assert "Written by the language model documentation-gpt" in text(driver, "writer")
+    assert text(driver, "problem") == ""
 
 
 def test_a_server_that_has_gone_is_told_of(driver: webdriver.Chrome, address: str) -> None:
