@@ -66,8 +66,8 @@ OVER_THE_ARROW: dict[str, set[str]] = {
 }
 
 BANNED_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "stuff", "tools"}
-# Ray's own public name, and the tests of it.
-ALLOWED_NAMES = {"src/skate/util", "src/skate/util/state/common", "tests/util"}
+# Ray's own public names, and the tests of them.
+ALLOWED_NAMES = {"src/skate/tune/utils", "src/skate/util", "src/skate/util/state/common", "tests/util"}
 
 # Imported inside functions: packages that an extra brings, and standard modules too slow for `import skate`.
 # fmt: off

@@ -42,6 +42,7 @@ _ENGINE = frozenset(
 
 # Modules of Ray's that programs import by a name which Skate has another noun for.
 _MOVED = {
+    "ray.air.result": "skate.train.result",
     "ray.tune.analysis.experiment_analysis": "skate.tune.analysis",
     "ray.tune.logger.aim": "skate.air.integrations.aim",
     "ray.tune.logger.comet": "skate.air.integrations.comet",
@@ -51,6 +52,18 @@ _MOVED = {
     "ray.tune.logger.mlflow": "skate.air.integrations.mlflow",
     "ray.tune.logger.tensorboardx": "skate.air.loggers.tensorboard",
     "ray.tune.logger.wandb": "skate.air.integrations.wandb",
+    "ray.tune.search.ax.ax_search": "skate.tune.search.ax",
+    "ray.tune.search.bayesopt.bayesopt_search": "skate.tune.search.bayesopt",
+    "ray.tune.search.bohb.bohb_search": "skate.tune.search.bohb",
+    "ray.tune.search.hebo.hebo_search": "skate.tune.search.hebo",
+    "ray.tune.search.hyperopt.hyperopt_search": "skate.tune.search.hyperopt",
+    "ray.tune.search.nevergrad.nevergrad_search": "skate.tune.search.nevergrad",
+    "ray.tune.search.optuna.optuna_search": "skate.tune.search.optuna",
+    "ray.tune.search.zoopt.zoopt_search": "skate.tune.search.zoopt",
+    "ray.tune.stopper.noop": "skate.tune.stopper.stopper",
+    "ray.tune.trainable.function_trainable": "skate.tune.trainable.function",
+    "ray.tune.trainable.util": "skate.tune.trainable.binding",
+    "ray.tune.utils.util": "skate.tune.utils",
 }
 
 
@@ -113,7 +126,10 @@ class _AliasLoader(Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        sys.modules[module.__name__] = importlib.import_module(self._target)
+        found = importlib.import_module(self._target)
+        if not hasattr(found, "__path__") and any(name.startswith(module.__name__ + ".") for name in _MOVED):
+            found.__path__ = []  # else the import system would not look for what is below it
+        sys.modules[module.__name__] = found
 
 
 class _AliasFinder:

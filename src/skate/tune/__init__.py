@@ -85,6 +85,7 @@ _PARTS = frozenset(
         "trainable",
         "tuner",
         "tune_config",
+        "utils",
     ]
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from skate.air.callback import Callback
 
-__all__ = ["HOOKS", "Callback", "checked_callbacks", "hooks_of"]
+__all__ = ["HOOKS", "Callback", "CallbackList", "checked_callbacks", "hooks_of"]
 
 #: The hooks that the machine of a search tells of, if anyone listens.
 HOOKS = (
@@ -22,6 +22,35 @@ HOOKS = (
     "on_trial_error",
     "on_checkpoint",
 )
+
+
+class CallbackList:
+    """Several callbacks as one: each hook is called on all of them, in order."""
+
+    def __init__(self, callbacks: Sequence[Any]) -> None:
+        self._callbacks = checked_callbacks(callbacks)
+
+    def __getattr__(self, hook: str) -> Any:
+        if hook not in (*HOOKS, "setup", "on_experiment_end"):
+            raise AttributeError(f"a callback has no hook {hook!r}; it has {', '.join(HOOKS)}")
+
+        def call(*args: Any, **info: Any) -> None:
+            for each in self._callbacks:
+                getattr(each, hook)(*args, **info)
+
+        return call
+
+    def get_state(self) -> dict[str, Any] | None:
+        """What each wants kept, by its place; None if none wants anything."""
+        states = {str(place): each.get_state() for place, each in enumerate(self._callbacks)}
+        kept = {place: state for place, state in states.items() if state is not None}
+        return kept or None
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take back what `get_state` gave."""
+        for place, each in enumerate(self._callbacks):
+            if str(place) in state:
+                each.set_state(state[str(place)])
 
 
 def hooks_of(callbacks: Sequence[Any]) -> frozenset[str]:

@@ -50,6 +50,34 @@ def get_trainable(name: str) -> Any:
     return _TRAINABLES[name]
 
 
+def get_trainable_cls(trainable_name: str) -> Any:
+    """The trainable of a name.
+
+    Raises:
+        TuneError: there is none.
+    """
+    return get_trainable(trainable_name)
+
+
+def validate_trainable(trainable_name: str) -> None:
+    """See that a trainable has the name.
+
+    Raises:
+        TuneError: none has.
+    """
+    get_trainable(trainable_name)
+
+
+def is_function_trainable(trainable: Any) -> bool:
+    """Whether a trainable, or what is registered under a name, is a function."""
+    found = get_trainable(trainable) if isinstance(trainable, str) else trainable
+    if inspect.isclass(found):
+        from skate.tune.trainable.function import FunctionTrainable  # it asks this module for names
+
+        return issubclass(found, FunctionTrainable)
+    return callable(found)
+
+
 def trainable_exists(name: str) -> bool:
     """Whether a trainable has the name."""
     return name in _TRAINABLES

@@ -27,6 +27,18 @@ HOSTNAME = "hostname"
 NODE_IP = "node_ip"
 EXPERIMENT_TAG = "experiment_tag"
 SHOULD_CHECKPOINT = "should_checkpoint"
+TIMESTAMP = "timestamp"
+EPISODES_THIS_ITER = "episodes_this_iter"
+EPISODES_TOTAL = "episodes_total"
+EPISODE_REWARD_MEAN = "episode_reward_mean"
+MEAN_ACCURACY = "mean_accuracy"
+MEAN_LOSS = "mean_loss"
+EXPR_ERROR_FILE = "error.txt"
+EXPR_ERROR_PICKLE_FILE = "error.pkl"
+EXPR_PARAM_FILE = "params.json"
+EXPR_PARAM_PICKLE_FILE = "params.pkl"
+EXPR_PROGRESS_FILE = "progress.csv"
+EXPR_RESULT_FILE = "result.json"
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -136,7 +137,48 @@ class Trial:
         """The name of the search."""
         return self.experiment_folder.name if self.experiment_folder else ""
 
+    def init_local_path(self) -> None:
+        """Make the trial's folder, if it is on this machine and not there."""
+        if self.path is not None and self.folder.local:
+            os.makedirs(self.path, exist_ok=True)
+
+    @property
+    def local_experiment_path(self) -> str | None:
+        """The folder of the search, if it is on this machine."""
+        top = self.experiment_folder
+        return top.path if top is not None and top.local else None
+
+    @property
+    def remote_experiment_path(self) -> str | None:
+        """The folder of the search, wherever it is."""
+        return self.experiment_folder.path if self.experiment_folder is not None else None
+
+    # -- where its process is
+
+    @property
+    def node_ip(self) -> str | None:
+        """The address of the machine that its last result came from."""
+        return self.last_result.get("node_ip")
+
+    def get_ray_actor_ip(self) -> str | None:
+        """The same."""
+        return self.node_ip
+
+    def get_trainable_cls(self) -> Any:
+        """What the trial runs: the function, or the class."""
+        return self.experiment.trainable if self.experiment is not None else None
+
     # -- how far it has come
+
+    @property
+    def is_saving(self) -> bool:
+        """Whether a save is under way."""
+        return self.saving > 0
+
+    @property
+    def latest_checkpoint_result(self) -> Any:
+        """The newest checkpoint with its metrics; None without one."""
+        return self.latest
 
     def is_finished(self) -> bool:
         """Whether the trial has ended, well or not."""

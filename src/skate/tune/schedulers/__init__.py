@@ -27,3 +27,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'skate.tune.schedulers' has no attribute {name!r}")
     return getattr(importlib.import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__, *_MORE]

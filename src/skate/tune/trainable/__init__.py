@@ -9,6 +9,7 @@ _HOMES = {
     "FunctionTrainable": "skate.tune.trainable.function",
     "Trainable": "skate.tune.trainable.trainable",
     "with_parameters": "skate.tune.trainable.binding",
+    "with_resources": "skate.tune.trainable.binding",
     "wrap_function": "skate.tune.trainable.function",
 }
 
@@ -19,3 +20,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'skate.tune.trainable' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -1,0 +1,41 @@
+"""Events of Keras as results of a trial."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+from skate.train.tensorflow.checkpoint import TensorflowCheckpoint
+from skate.train.tensorflow.keras import ReportCheckpointCallback
+from skate.tune.trainable.session import report
+
+
+class TuneReportCheckpointCallback(ReportCheckpointCallback):
+    """Reports what Keras logs to the trial, with the model when it is due; give it to `model.fit(callbacks=[...])`.
+
+    See `ray.train.tensorflow.keras.ReportCheckpointCallback` for what it takes.
+    """
+
+    def _happened(self, event: str, logs: Mapping[str, Any] | None) -> None:
+        metrics = self._chosen(logs or {})
+        if event not in self._checkpoint_on:
+            report(metrics)
+            return
+        checkpoint = TensorflowCheckpoint.from_model(self.model)
+        report(metrics, checkpoint=checkpoint)
+        shutil.rmtree(checkpoint.path, ignore_errors=True)
+
+
+class TuneReportCallback:
+    """Refused, as in Ray: `TuneReportCheckpointCallback` reports metrics, and checkpoints only on `checkpoint_on`."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> TuneReportCallback:
+        """Refuse.
+
+        Raises:
+            DeprecationWarning: always.
+        """
+        raise DeprecationWarning(
+            "ray.tune.integration.keras.TuneReportCallback is no longer there: use TuneReportCheckpointCallback(checkpoint_on=[])"
+        )

@@ -1,0 +1,121 @@
+"""Nested dicts: flat, looked up by a flat name, and put together."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from skate.air.flat import flat
+
+
+def flatten_dict(
+    dt: dict[Any, Any], delimiter: str = "/", prevent_delimiter: bool = False, flatten_list: bool = False
+) -> dict[str, Any]:
+    """Nested dicts as one: `{"a": {"b": 1}}` becomes `{"a/b": 1}`.
+
+    Args:
+        dt: the dict; it is not changed.
+        delimiter: what stands between names.
+        prevent_delimiter: whether a name that has the delimiter in it already is an error.
+        flatten_list: whether lists are opened too, their places as names.
+
+    Raises:
+        ValueError: a name has the delimiter in it, and `prevent_delimiter` is set.
+    """
+    if prevent_delimiter:
+        _refuse(dt, delimiter)
+    return flat(_opened(dt) if flatten_list else dt, delimiter)
+
+
+def _refuse(values: Mapping[Any, Any], delimiter: str) -> None:
+    for name, value in values.items():
+        if isinstance(name, str) and delimiter in name:
+            raise ValueError(f"the name {name!r} has {delimiter!r} in it, which is to stand between names")
+        if isinstance(value, dict):
+            _refuse(value, delimiter)
+
+
+def _opened(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _opened(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return {str(place): _opened(each) for place, each in enumerate(value)}
+    return value
+
+
+def unflattened_lookup(
+    flat_key: str, lookup: Mapping[Any, Any] | Sequence[Any], delimiter: str = "/", **kwargs: Any
+) -> Any:
+    """The value of a flat name in nested dicts and lists.
+
+    Args:
+        flat_key: such as "layers/0/size".
+        lookup: where to look.
+        delimiter: what stands between names.
+        default: what to give if there is none.
+
+    Raises:
+        KeyError, IndexError: there is none, and no default was given.
+    """
+    found: Any = lookup
+    try:
+        if flat_key in lookup:
+            return lookup[flat_key]  # type: ignore[call-overload]
+        for name in flat_key.split(delimiter):
+            found = found[int(name) if isinstance(found, Sequence) else name]
+    except (KeyError, IndexError, ValueError, TypeError) as error:
+        if "default" in kwargs:
+            return kwargs["default"]
+        kind = IndexError if isinstance(error, IndexError) else KeyError
+        raise kind(f"there is nothing under {flat_key!r}") from error
+    return found
+
+
+def merge_dicts(d1: dict[Any, Any], d2: dict[Any, Any]) -> dict[Any, Any]:
+    """A new dict: a deep copy of the first with what the second says put in, dict by dict."""
+    return deep_update(copy.deepcopy(d1), d2, True)
+
+
+def deep_update(
+    original: dict[Any, Any],
+    new_dict: dict[Any, Any],
+    new_keys_allowed: bool = False,
+    allow_new_subkey_list: Sequence[str] | None = None,
+    override_all_if_type_changes: Sequence[str] | None = None,
+    override_all_key_list: Sequence[str] | None = None,
+) -> dict[Any, Any]:
+    """Put what another dict says into a dict, dict by dict, and return it.
+
+    Args:
+        original: the dict that is changed.
+        new_dict: what is put in.
+        new_keys_allowed: whether there may be names that `original` has not.
+        allow_new_subkey_list: names of dicts in which new names are allowed anyway.
+        override_all_if_type_changes: names of dicts that are replaced as a whole if what they hold as "type" changes.
+        override_all_key_list: names of dicts that are always replaced as a whole.
+
+    Raises:
+        KeyError: a name is new and may not be.
+    """
+    whole = override_all_key_list or ()
+    for name, value in new_dict.items():
+        if name not in original and not new_keys_allowed:
+            known = ", ".join(sorted(map(str, original)))
+            raise KeyError(f"{name!r} is none of the settings that there are: {known}")
+        before: Any = original.get(name)
+        inner = isinstance(before, dict) and isinstance(value, dict) and name not in whole
+        if inner and name in (override_all_if_type_changes or ()) and "type" in value and "type" in before:
+            inner = value["type"] == before["type"]
+        if inner:
+            allowed = new_keys_allowed or name in (allow_new_subkey_list or ())
+            deep_update(before, value, allowed, override_all_key_list=whole)
+        else:
+            original[name] = value
+    return original
+
+
+def date_str() -> str:
+    """The time now, as names of folders have it."""
+    return time.strftime("%Y-%m-%d_%H-%M-%S")
