@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Any
 
 #: Upper bounds of the classes that latencies are counted in, in milliseconds.
@@ -48,12 +49,7 @@ class Requests:
             self.sums[route] = 0.0
         ms = seconds * 1e3
         self.sums[route] += ms
-        at = 0
-        for bound in BOUNDS_MS:
-            if ms <= bound:
-                break
-            at += 1
-        classes[at] += 1
+        classes[bisect_left(BOUNDS_MS, ms)] += 1
 
     def snapshot(self) -> dict[str, Any]:
         """All of it as plain data."""

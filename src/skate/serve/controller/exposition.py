@@ -66,6 +66,8 @@ def _add_replica(made: Page, labels: dict[str, str], said: dict[str, Any]) -> No
     made.add(
         "ray_serve_deployment_processing_time_seconds_total", "counter", said["microseconds"] / 1e6, **labels
     )
+    name = "ray_serve_deployment_processing_latency_ms"
+    _add_histogram(made, name, labels, said["classes"], said["microseconds"] / 1e3)
     web = said.get("http")
     if web is None:
         return
@@ -75,9 +77,14 @@ def _add_replica(made: Page, labels: dict[str, str], said: dict[str, Any]) -> No
         if status >= 400 or status == 0:
             made.add("ray_serve_num_http_error_requests_total", "counter", count, **more)
     for route, classes in web["classes"].items():
-        name, total = "ray_serve_http_request_latency_ms", 0
-        for bound, count in zip((*BOUNDS_MS, "+Inf"), classes, strict=True):
-            total += count
-            made.add(name, "histogram", total, "_bucket", **labels, route=route, le=bound)
-        made.add(name, "histogram", web["sums"][route], "_sum", **labels, route=route)
-        made.add(name, "histogram", total, "_count", **labels, route=route)
+        own = {**labels, "route": route}
+        _add_histogram(made, "ray_serve_http_request_latency_ms", own, classes, web["sums"][route])
+
+
+def _add_histogram(made: Page, name: str, labels: dict[str, str], classes: list[int], whole: float) -> None:
+    total = 0
+    for bound, count in zip((*BOUNDS_MS, "+Inf"), classes, strict=True):
+        total += count
+        made.add(name, "histogram", total, "_bucket", **labels, le=bound)
+    made.add(name, "histogram", whole, "_sum", **labels)
+    made.add(name, "histogram", total, "_count", **labels)

@@ -146,9 +146,9 @@ class Replica:
     def _log_setup(self) -> None:
         from skate.serve.logs import configure  # reads the deployment's own settings
 
-        configure(
-            self.order.config.logging_config, f"{self.order.app} {self.order.name} {self.order.replica}"
-        )
+        named = f"{self.order.app} {self.order.name} {self.order.replica}"
+        self.logger = configure(self.order.config.logging_config, named)
+        self.access_log = bool(getattr(self.logger, "access_log", False))
 
     # -- requests
 
@@ -159,10 +159,11 @@ class Replica:
         context.request.set(around)
         span = tracing.of_work(meta, self.id) if around.trace is not None else None
         servable = self.servable
-        await gate.enter()
-        started = time.perf_counter()
+        started = 0.0
         failed = True
         try:
+            await gate.enter()
+            started = time.perf_counter()
             context.servable.set(servable.object)
             method = servable.method(meta[1])
             if method.is_async and not method.is_generator:
@@ -172,7 +173,8 @@ class Replica:
             failed = False
             return value
         finally:
-            gate.leave(time.perf_counter() - started, failed)
+            if started:
+                self._over(meta[1], time.perf_counter() - started, failed)
             if span is not None:
                 span.end(sys.exc_info()[1])
             if failed:
@@ -185,20 +187,27 @@ class Replica:
         context.request.set(around)
         span = tracing.of_work(meta, self.id) if around.trace is not None else None
         servable = self.servable
-        await gate.enter()
-        started = time.perf_counter()
+        started = 0.0
         failed = True
         try:
+            await gate.enter()
+            started = time.perf_counter()
             context.servable.set(servable.object)
             async for value in servable.stream(servable.method(meta[1]), args, kwargs):
                 yield value
             failed = False
         finally:
-            gate.leave(time.perf_counter() - started, failed)
+            if started:
+                self._over(meta[1], time.perf_counter() - started, failed)
             if span is not None:
                 span.end(sys.exc_info()[1])
             if failed:
                 cancel_children(around.children)
+
+    def _over(self, method: str, seconds: float, failed: bool) -> None:
+        self.gate.leave(seconds, failed)
+        if self.access_log:
+            self.logger.info("CALL %s %s %.1fms", method, "ERROR" if failed else "OK", seconds * 1e3)
 
     # -- the controller
 
@@ -263,8 +272,8 @@ class Replica:
 
     async def metrics(self) -> dict[str, Any]:
         """What it has done and does, as numbers."""
-        said = _counts(self.board)
-        said["inside"] = {each.key[1]: _counts(each.board) for each in self.inside}
+        said = _counts(self.gate)
+        said["inside"] = {each.key[1]: _counts(each.gate) for each in self.inside}
         if self.server is not None:
             said["http"] = self.server.app.requests.snapshot()
         return said
@@ -274,12 +283,10 @@ class Replica:
         await asyncio.get_running_loop().create_future()
 
 
-def _counts(board: Board) -> dict[str, Any]:
+def _counts(gate: Gate) -> dict[str, Any]:
     names = ("ongoing", "waiting", "started", "failed")
-    return {
-        **{name: board.cells[at] for at, name in enumerate(names)},
-        "microseconds": board.cells[MICROSECONDS],
-    }
+    said: dict[str, Any] = {name: gate.cells[at] for at, name in enumerate(names)}
+    return {**said, "microseconds": gate.cells[MICROSECONDS], "classes": list(gate.classes)}
 
 
 def _lacks_reconfigure(name: str) -> str:

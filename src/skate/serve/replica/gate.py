@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections import deque
 
+from skate.serve.metrics_http import BOUNDS_MS
 from skate.serve.routing.board import FAILED, MICROSECONDS, ONGOING, STARTED, WAITING, Board
 
 
@@ -14,6 +16,8 @@ class Gate:
     def __init__(self, board: Board, limit: int) -> None:
         self.cells = board.cells
         self.limit = limit
+        #: Requests by how long they took, in the classes of BOUNDS_MS.
+        self.classes = [0] * (len(BOUNDS_MS) + 1)
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @property
@@ -56,6 +60,7 @@ class Gate:
         """Give the place back, or on to who waits longest."""
         cells = self.cells
         cells[MICROSECONDS] += int(seconds * 1e6)
+        self.classes[bisect_left(BOUNDS_MS, seconds * 1e3)] += 1
         if failed:
             cells[FAILED] += 1
         self._pass_on()
