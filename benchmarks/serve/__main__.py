@@ -6,6 +6,7 @@ HTTP is asked by `wrk` (one thread), which has to be installed. Medians of the r
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import re
@@ -53,6 +54,7 @@ def measure(target: str, python: str, path: str) -> dict[str, float]:
     """All figures of one target."""
     port = free_port()
     environment = os.environ | {"PYTHONPATH": path}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages are compiled
     process = subprocess.Popen(
         [python, str(HERE / "application.py"), target, str(port)],
         stdin=subprocess.PIPE,
@@ -82,6 +84,8 @@ def measure(target: str, python: str, path: str) -> dict[str, float]:
         figures["streams of 1,000 chunks, /s"] = wrk(url + "/stream", 4)[0]
         if target != "bare":
             figures["two deployments, 32 connections, /s"] = wrk(url + "/two", 32)[0]
+        if target == "skate":
+            figures["two deployments in one process, 32 connections, /s"] = wrk(url + "/near", 32)[0]
     finally:
         process.stdin.close()
         if target == "bare":
@@ -105,6 +109,7 @@ def main() -> None:
     targets = {"bare": (sys.executable, ""), "skate": (sys.executable, source)}
     if options.ray:
         targets["ray"] = (options.ray, options.ray_path)
+    compileall.compile_dir(source, quiet=2)
     found: dict[str, dict[str, list[float]]] = {name: {} for name in targets}
     for _ in range(options.rounds):
         for name, (python, path) in targets.items():
