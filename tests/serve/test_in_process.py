@@ -384,6 +384,22 @@ def test_a_client_that_goes_cancels_the_inner_work(outer: Any, port: int) -> Non
     assert run(outer, over)
 
 
+@pytest.mark.parametrize("near", [True, False])
+def test_a_request_that_makes_many_calls_keeps_few_answers(outer: Any, port: int, near: bool) -> None:
+    async def check(self: Any) -> Any:
+        for i in range(300):
+            await self.inner[0].remote(i)
+        return len(serve.context.request.get().children)
+
+    app = outer
+    if not near:
+        apart = Inner.options(in_process=False, **LIGHT).bind()
+        app = serve.run(Outer.bind(apart), name="apart", route_prefix="/apart")
+    assert 0 < run(app, check) < 130
+    if not near:
+        serve.delete("apart")
+
+
 def test_one_inside_another_and_in_two_parents(port: int) -> None:
     @serve.deployment(in_process=True)
     class Middle:

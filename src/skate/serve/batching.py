@@ -50,6 +50,7 @@ class _Batcher:
         self.active = 0
         self.streams = inspect.isasyncgenfunction(function)
         self._timer: Any = None
+        self._due = 0.0
         self._tasks: set[Any] = set()
 
     def add(self, value: Any) -> _Waiting:
@@ -77,9 +78,10 @@ class _Batcher:
 
     def _wake_at(self, due: float) -> None:
         if self._timer is not None:
-            if self._timer.when() <= due:
+            if self._due <= due:
                 return
             self._timer.cancel()
+        self._due = due  # a handle of uvloop cannot be asked
         self._timer = self.loop.call_at(due, self._awake)
 
     def _awake(self) -> None:

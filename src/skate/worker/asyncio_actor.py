@@ -166,6 +166,7 @@ class AsyncioMode:
             executor.answer(running, m.OK, returns, started, False)
         finally:
             executor.side.pop(running.task_id, None)
+            running.future = None  # the task holds it in its context: all that the call has left would wait for the collector
             group.active -= 1
             while group.waiting and group.active < group.limit:
                 self._begin(group, *group.waiting.popleft())

@@ -18,6 +18,8 @@ from skate.serve.routing.call import Call, Meta
 from skate.serve.routing.router import Router
 
 _PASSED_ON = (DeploymentResponse, DeploymentResponseGenerator)
+#: A request that makes many calls forgets those that are answered, whenever so many are kept, or twice as many, and so on.
+_MANY_CHILDREN = 64
 _SETTINGS = ("method_name", "multiplexed_model_id", "session_id", "stream")
 
 
@@ -159,8 +161,12 @@ class DeploymentHandle:
             _after(passed, call, router)
         else:
             router.submit(call)
-        if around.children is not None:
-            around.children.add(answer)
+        children = around.children
+        if children is not None:
+            children.add(answer)
+            count = len(children)
+            if count >= _MANY_CHILDREN and not count & (count - 1):
+                children.difference_update([each for each in children if each._call.over])
         return answer
 
     def broadcast(self, method_name: str, *args: Any, **kwargs: Any) -> DeploymentBroadcastResponse:

@@ -13,7 +13,7 @@ import skate
 from skate.serve import context, tracing
 from skate.serve.exceptions import BackPressureError, RequestCancelledError
 from skate.serve.handle.response import DeploymentResponse, DeploymentResponseGenerator
-from skate.serve.replica.children import cancel_children
+from skate.serve.replica.children import release
 from skate.serve.replica.gate import Gate
 from skate.serve.replica.servable import Servable
 from skate.serve.routing.board import Board
@@ -121,11 +121,11 @@ class Inner:
                 gate.leave(self.loop.time() - entered, failed)
             if span is not None:
                 span.end(call.error)
-            if failed:
-                cancel_children(around.children)
+            release(around.children, failed)
 
 
 def _end(call: Call, value: Any, error: BaseException | None) -> None:
+    call.over = True
     call.settle(value, error)
     call.end_span()
     call.forget()

@@ -20,7 +20,7 @@ from skate.serve.ingress.exchange import REQUEST_HEADER, Exchange
 from skate.serve.ingress.front import Front
 from skate.serve.ingress.lifespan import Lifespan
 from skate.serve.logs import LOGGER
-from skate.serve.replica.children import cancel_children
+from skate.serve.replica.children import release
 from skate.serve.replica.servable import Method
 from skate.serve.routing import watch
 
@@ -125,8 +125,7 @@ class Ingress:
                 gate.leave(now - entered, not ended or exchange.status >= 500)
             if timer is not None:
                 timer.cancel()
-            if not ended and around.children:
-                cancel_children(around.children)
+            release(around.children, not ended)
             if span is not None:
                 span.end(None, exchange.status)
             self.requests.done(scope, prefix, exchange.status, now - started)

@@ -15,7 +15,7 @@ from skate.serve.exceptions import BackPressureError, RayServeException, gRPCSta
 from skate.serve.grpc_util import RayServegRPCContext
 from skate.serve.handle.handle import DeploymentHandle
 from skate.serve.importing import load
-from skate.serve.replica.children import cancel_children
+from skate.serve.replica.children import release
 from skate.serve.routing import watch
 
 
@@ -68,10 +68,14 @@ class GrpcServer:
             request_id, method, app, said.get("multiplexed_model_id", ""), said.get("session_id", ""), set()
         )
         context.request.set(around)
+        failed = True
         try:
             if app == self._own[0]:
-                return await self._here(method, request, call_context)
-            return await self._elsewhere(app, method, request, call_context)
+                value = await self._here(method, request, call_context)
+            else:
+                value = await self._elsewhere(app, method, request, call_context)
+            failed = False
+            return value
         except gRPCStatusError as error:
             await call_context.abort(error.code or grpc.StatusCode.INTERNAL, error.details or str(error))
         except BackPressureError as error:
@@ -86,7 +90,7 @@ class GrpcServer:
                 await call_context.abort(cause.code or grpc.StatusCode.INTERNAL, cause.details or str(cause))
             await call_context.abort(grpc.StatusCode.INTERNAL, f"{type(cause).__name__}: {cause}")
         finally:
-            cancel_children(around.children)
+            release(around.children, failed)
         return None
 
     async def _here(self, name: str, request: Any, call_context: Any) -> Any:

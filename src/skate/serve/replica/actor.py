@@ -14,7 +14,7 @@ from typing import Any
 import skate
 from skate.serve import context, tracing
 from skate.serve.identity import DeploymentID, ReplicaID
-from skate.serve.replica.children import cancel_children
+from skate.serve.replica.children import release
 from skate.serve.replica.gate import Gate
 from skate.serve.replica.servable import Servable
 from skate.serve.routing.board import MICROSECONDS, Board
@@ -177,8 +177,7 @@ class Replica:
                 self._over(meta[1], time.perf_counter() - started, failed)
             if span is not None:
                 span.end(sys.exc_info()[1])
-            if failed:
-                cancel_children(around.children)
+            release(around.children, failed)
 
     async def stream(self, meta: tuple[str, ...], /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         """One request by a handle whose answer is a stream."""
@@ -201,8 +200,7 @@ class Replica:
                 self._over(meta[1], time.perf_counter() - started, failed)
             if span is not None:
                 span.end(sys.exc_info()[1])
-            if failed:
-                cancel_children(around.children)
+            release(around.children, failed)
 
     def _over(self, method: str, seconds: float, failed: bool) -> None:
         self.gate.leave(seconds, failed)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 
-def cancel_children(children: set[Any] | None) -> None:
-    """Give up the handle calls that a failed or cancelled request has made."""
-    for each in children or ():
-        each.cancel()
+def release(children: set[Any] | None, failed: bool) -> None:
+    """The request has ended: give up the handle calls that it has made, if it failed, and in any case forget them."""
     if children:
+        if failed:
+            for each in list(children):
+                each.cancel()
         children.clear()

@@ -32,6 +32,7 @@ class Call:
         "task",
         "values",
         "span",
+        "over",
     )
 
     def __init__(self, meta: Meta, args: tuple[Any, ...], kwargs: dict[str, Any], stream: bool) -> None:
@@ -46,6 +47,8 @@ class Call:
         #: Of a call within the process: its task, and the values of its stream.
         self.task: Any = None
         self.values: Any = None
+        #: True once it is answered, or failed.
+        self.over = False
         #: Its span, where spans are made.
         self.span: Any = None
         #: Where the user's code made it, for error messages.
@@ -85,6 +88,7 @@ class Call:
                 return False
             self.ref = None
             self.settled = False
+            self.over = False
             return True
 
     def when_settled(self, then: Callable[[], None]) -> None:

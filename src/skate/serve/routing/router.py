@@ -238,13 +238,14 @@ class Router:
 
         def done() -> None:
             target.inflight -= 1
-            if call.span is not None:
-                call.end_span()
             failure = whole._failure()
             if failure is not None and self._died_early(failure, target) and self.renew(call, ref):
                 whole._forgive()
                 return
+            call.over = True
             call.forget()
+            if call.span is not None:
+                call.end_span()
             if self.waiting:
                 self.send_waiting()
 
