@@ -27,6 +27,7 @@ class Increment:
         stop_reason: the stop text or token that ended it; None for the model's own end token.
         prompt_tokens, completion_tokens: how many there are so far.
         ttft_s: seconds that the engine took to the first token, in the increment that has it.
+        cached_tokens: of the prompt that had been computed before, in the same increment.
     """
 
     index: int
@@ -38,6 +39,7 @@ class Increment:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     ttft_s: float | None = None
+    cached_tokens: int = 0
 
     def then(self, later: Increment) -> None:
         """Take in what came after this, of the same answer."""

@@ -45,6 +45,8 @@ class Answer:
     slot: int = -1
     #: How many of its tokens, prompt first, have keys in the cache.
     cached: int = 0
+    #: How many of the prompt's were there before.
+    reused: int = 0
     tokens: list[int] = field(default_factory=list)
     finished: bool = False
 
@@ -75,6 +77,7 @@ class Answer:
         )
         if count == 1:
             new.ttft_s = now - self.arrived
+            new.cached_tokens = self.reused
         if token in self.ends or token in self.stop_tokens:
             # Its text is no part of the answer, its number is.
             new.finish_reason = "stop"

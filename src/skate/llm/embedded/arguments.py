@@ -11,7 +11,7 @@ IGNORED = frozenset(
     {
         "block_size", "compilation_config", "cpu_offload_gb", "data_parallel_size", "device", "disable_custom_all_reduce",
         "disable_log_requests", "disable_log_stats", "distributed_executor_backend", "enable_auto_tool_choice",
-        "enable_chunked_prefill", "enable_log_requests", "enable_lora", "enable_prefix_caching", "enforce_eager",
+        "enable_chunked_prefill", "enable_log_requests", "enable_lora", "enforce_eager",
         "gpu_memory_utilization", "kv_cache_dtype", "load_format", "max_cpu_loras", "max_logprobs", "max_lora_rank", "max_loras",
         "runner", "convert", "scheduling_policy", "served_model_name", "swap_space", "task", "task_type", "tokenizer_mode",
         "use_tqdm_on_load",
@@ -35,6 +35,7 @@ class EmbeddedArguments:
         seed: for requests that give none; None for different answers each time.
         trust_remote_code: whether code that comes with the model may run.
         chat_template: a Jinja template, or a file with one, in place of the model's own.
+        enable_prefix_caching: whether a prompt that begins as an earlier one did is computed from there on only.
     """
 
     max_model_len: int | None = None
@@ -47,6 +48,7 @@ class EmbeddedArguments:
     seed: int | None = None
     trust_remote_code: bool = False
     chat_template: str | None = None
+    enable_prefix_caching: bool = True
 
     @classmethod
     def of(cls, kwargs: dict[str, Any]) -> EmbeddedArguments:

@@ -14,6 +14,7 @@ import torch
 
 from skate.llm.embedded.answer import Answer
 from skate.llm.embedded.model import Model
+from skate.llm.embedded.prefixes import Prefixes
 from skate.llm.embedded.sampler import choose
 from skate.llm.embedded.slots import Slots
 from skate.llm.embedded.stream import Stream, wake
@@ -115,6 +116,7 @@ class Batcher:
             self.model = self._make()
             places = 1 if self.model.embeds else self.model.cache.slots
             self._slots: Slots[Answer] = Slots(places)
+            self.prefixes = Prefixes(places, 0 if self.model.embeds else self.model.cache.rows - places)
         except Exception as error:  # whatever loading raised goes to who started the engine
             self.error = error
             self._ready.set()
@@ -178,7 +180,17 @@ class Batcher:
                 self._refuse(answer, error)
                 continue
             answer.slot = self._slots.take(answer) or 0
+            self._reuse(answer)
             self._prefilling.append(answer)
+
+    def _reuse(self, answer: Answer) -> None:
+        """Begin an answer with what another place has of its prompt."""
+        assert self.model is not None
+        hit = self.prefixes.longest(answer.prompt, answer.adapter)
+        if hit is not None:
+            self.model.cache.move(hit.slot, answer.slot, hit.size)
+            answer.cached = answer.reused = hit.size
+        self.prefixes.runs(answer.slot, answer.adapter, answer.prompt[: answer.cached])
 
     def _load_adapter(self, name: str | None) -> None:
         if name is not None:
@@ -220,12 +232,15 @@ class Batcher:
             return
         for each in group:
             self._prefilling.remove(each)
+            self.prefixes.runs(each.slot, each.adapter, each.prompt)
         self._sample(group, logits)
 
     def _decode(self) -> None:
         assert self.model is not None
         for source, target, answer in self._slots.moves():
             self.model.cache.move(source, target, max(answer.cached, 1))
+            self.prefixes.runs(target, answer.adapter, answer.prompt[: answer.cached])
+            self.prefixes.runs(source, None, ())
             answer.slot = target
         running = [answer for _, answer in self._slots if not answer.prefilling]
         if running:
@@ -248,6 +263,11 @@ class Batcher:
 
     def _free(self, answer: Answer) -> None:
         self._slots.free(answer.slot)
+        assert self.model is not None
+        tokens = [*answer.prompt, *answer.tokens][: answer.cached]
+        row = self.prefixes.ended(answer.slot, answer.adapter, tokens)
+        if row is not None:
+            self.model.cache.move(answer.slot, row, len(tokens))
         if answer in self._prefilling:
             self._prefilling.remove(answer)
 
@@ -287,6 +307,8 @@ class Batcher:
         failed = [answer for _, answer in self._slots]
         for answer in failed:
             self._slots.free(answer.slot)
+        if not self.model or not self.model.embeds:
+            self.prefixes.clear()  # a step that broke may have left anything
         self._prefilling.clear()
         if waiting:
             failed += self._waiting

@@ -19,9 +19,11 @@ class SlotCache(Cache):
     of this call alone (a prompt's start), or those of some slots up to a position.
     """
 
-    def __init__(self, layers: int, slots: int, limit: int) -> None:
+    def __init__(self, layers: int, slots: int, limit: int, more: int = 0) -> None:
         super().__init__(layers=[])
         self.slots = slots
+        #: Those of answers, and behind them those that are only copied from.
+        self.rows = slots + more
         self.limit = limit
         self.capacity = min(limit, _FIRST_CAPACITY)
         self._keys: list[torch.Tensor | None] = [None] * layers
@@ -50,7 +52,7 @@ class SlotCache(Cache):
         for kept in (self._keys, self._values):
             for layer, old in enumerate(kept):
                 if old is not None:
-                    new = old.new_zeros((self.slots, capacity, *old.shape[2:]))
+                    new = old.new_zeros((self.rows, capacity, *old.shape[2:]))
                     new[:, : self.capacity] = old
                     kept[layer] = new
         self.capacity = capacity
@@ -87,7 +89,7 @@ class SlotCache(Cache):
 
     def _made(self, like: torch.Tensor) -> torch.Tensor:
         # Zeros, as a row that holds no request is computed as well, and must not have what is no number.
-        return like.new_zeros((self.slots, self.capacity, like.shape[1], like.shape[3]))
+        return like.new_zeros((self.rows, self.capacity, like.shape[1], like.shape[3]))
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Nothing is before what a call has: positions are always said."""

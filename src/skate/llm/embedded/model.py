@@ -18,6 +18,8 @@ from skate.llm.engine import EngineArgs
 
 #: Context of a model that says nothing of it, and the most that is taken without being asked for.
 _CONTEXT_MAX = 4096
+#: Answers that have ended whose keys are kept for prompts that begin as they did.
+_KEPT_MAX = 16
 _DTYPES = {
     "auto": torch.float32,
     "float32": torch.float32,
@@ -55,7 +57,8 @@ class Model:
         self.adapters = Adapters(self.model, args.lora_folder, args.max_loras)
         self._masks = _MaskMaker(self.text_config, _DTYPES[given.dtype])
         if not self.embeds:
-            self.cache = SlotCache(self.text_config.num_hidden_layers, self._places(), self.limit)
+            places, rows = self._places()
+            self.cache = SlotCache(self.text_config.num_hidden_layers, places, self.limit, rows)
 
     def _context(self, asked: int | None) -> int:
         found = getattr(self.text_config, "max_position_embeddings", None) or getattr(
@@ -73,8 +76,8 @@ class Model:
             found = self.text_config.eos_token_id
         return frozenset(found if isinstance(found, list) else [] if found is None else [found])
 
-    def _places(self) -> int:
-        """How many answers have room, each as long as the context."""
+    def _places(self) -> tuple[int, int]:
+        """How many answers have room, each as long as the context, and how many that have ended are kept besides."""
         config = self.text_config
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -87,7 +90,8 @@ class Model:
                 f"the keys and values of one answer of {self.limit} tokens take {one:,} bytes, above "
                 f"kv_cache_memory_bytes={allowed:,}; ask for a smaller max_model_len or give more memory"
             )
-        return int(places)
+        kept = min(_KEPT_MAX, allowed // one - places) if self.given.enable_prefix_caching else 0
+        return int(places), int(kept)
 
     def _run(self, ids: torch.Tensor, adapters: Sequence[str | None], **more: Any) -> Any:
         return self.adapters.model(input_ids=ids, **self.adapters.rows(adapters), **more)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from contextlib import aclosing
@@ -15,10 +14,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from skate.llm.errors import BadRequest, UnknownModel
 from skate.llm.openai import failures
+from skate.llm.openai.keys import ApiKeys, KeyCheck
 from skate.llm.openai.requests import (
     ChatCompletionRequest,
     CompletionRequest,
@@ -28,7 +28,7 @@ from skate.llm.openai.requests import (
     TokenizeChatRequest,
     TokenizeCompletionRequest,
 )
-from skate.llm.openai.responses import ErrorResponse, ModelCard, ModelList
+from skate.llm.openai.responses import ModelCard, ModelList, as_json
 from skate.llm.openai.serving import Serving
 
 #: Bodies above this are refused before they are read to the end.
@@ -115,7 +115,7 @@ def build_app(models: Models, *, api_keys: Collection[str] = (), metrics: bool =
         routes.append(Route("/metrics", _metrics, methods=["GET"]))
     app = Starlette(routes=routes, exception_handlers={HTTPException: http_error, Exception: any_error})
     if api_keys:
-        app.add_middleware(KeyCheck, keys=tuple(api_keys))
+        app.add_middleware(KeyCheck, keys=ApiKeys(api_keys))
     return app
 
 
@@ -147,21 +147,21 @@ class Endpoints:
 
     async def models(self, request: Request) -> Response:
         """GET /v1/models."""
-        return _json(ModelList(data=await self._models.cards()))
+        return as_json(ModelList(data=await self._models.cards()))
 
     async def model(self, request: Request) -> Response:
         """GET /v1/models/{id}."""
         try:
-            return _json(await self._models.card(request.path_params["model"]))
+            return as_json(await self._models.card(request.path_params["model"]))
         except UnknownModel as error:
-            return _json(failures.of(error))
+            return as_json(failures.of(error))
 
     async def health(self, request: Request) -> Response:
         """GET /health."""
         try:
             await self._models.check_health()
         except Exception as error:  # whatever keeps a model from answering is what was asked for here
-            return _json(failures.response(503, f"not healthy: {error}", "server_error"))
+            return as_json(failures.response(503, f"not healthy: {error}", "server_error"))
         return JSONResponse({"status": "ok"})
 
     async def _asked(
@@ -176,7 +176,7 @@ class Endpoints:
                 asked.model = await self._only_model()
             found = self._models.call(asked.model, method, asked, request.headers)
         except (BadRequest, ValidationError) as error:
-            return _json(failures.of(error))
+            return as_json(failures.of(error))
         return Answer(found)
 
     async def _only_model(self) -> str:
@@ -222,7 +222,7 @@ class Answer(Response):
             if isinstance(first, (str, bytes)):
                 await _events(first, found, send)
                 return
-            await _json(first)(scope, receive, send)
+            await as_json(first)(scope, receive, send)
 
 
 async def _events(first: str | bytes, rest: AsyncIterator[Any], send: Send) -> None:
@@ -265,50 +265,19 @@ async def _body(request: Request) -> dict[str, Any]:
     return body
 
 
-def _json(found: Any) -> Response:
-    status = found.status if isinstance(found, ErrorResponse) else 200
-    headers = {"retry-after": "1"} if status in (429, 503) else None
-    return Response(found.model_dump_json(), status, headers, "application/json")
-
-
 async def http_error(request: Request, error: Exception) -> Response:
     """A path or method that is not there, in OpenAI's shape."""
     assert isinstance(error, HTTPException)
     message = f"{request.method} {request.url.path}: {error.detail}"
-    return _json(failures.response(error.status_code, message, code=None))
+    return as_json(failures.response(error.status_code, message, code=None))
 
 
 async def any_error(request: Request, error: Exception) -> Response:
     """What nobody expected, in OpenAI's shape."""
-    return _json(failures.of(error))
+    return as_json(failures.of(error))
 
 
 async def _metrics(request: Request) -> Response:
     import prometheus_client  # only those who look at metrics need it
 
     return Response(prometheus_client.generate_latest(), media_type="text/plain; version=0.0.4")
-
-
-class KeyCheck:
-    """Middleware: requests without one of the keys are refused with 401."""
-
-    OPEN = ("/health", "/metrics")
-
-    def __init__(self, app: ASGIApp, keys: Collection[str]) -> None:
-        self._app = app
-        self._keys = [key.encode() for key in keys]
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let it through, or not."""
-        if scope["type"] != "http" or scope["path"] in self.OPEN:
-            await self._app(scope, receive, send)
-            return
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        kind, _, key = given.partition(b" ")
-        # All keys are compared, so that the time says nothing of which one was nearly right.
-        right = [hmac.compare_digest(key.strip(), each) for each in self._keys]
-        if kind.lower() == b"bearer" and any(right):
-            await self._app(scope, receive, send)
-            return
-        said = "Incorrect API key provided" if key else "You did not provide an API key as bearer token"
-        await _json(failures.response(401, said, code="invalid_api_key"))(scope, receive, send)

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from pydantic import BaseModel, Field
+from starlette.responses import Response
 
 
 def _now() -> int:
@@ -28,17 +29,30 @@ class ErrorResponse(BaseModel):
     status: int = Field(500, exclude=True)
 
 
+class PromptTokensDetails(BaseModel):
+    """Tokens of prompts that had been computed before."""
+
+    cached_tokens: int = 0
+
+
 class Usage(BaseModel):
     """Tokens of a request."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     total_tokens: int = 0
+    prompt_tokens_details: PromptTokensDetails | None = None
 
     @classmethod
-    def of(cls, prompt: int, completion: int) -> Usage:
+    def of(cls, prompt: int, completion: int, cached: int = 0) -> Usage:
         """Usage with the sum."""
-        return cls(prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion)
+        details = PromptTokensDetails(cached_tokens=cached) if cached else None
+        return cls(
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            total_tokens=prompt + completion,
+            prompt_tokens_details=details,
+        )
 
 
 class AnswerMessage(BaseModel):
@@ -169,3 +183,10 @@ class ModelList(BaseModel):
 
     object: str = "list"
     data: list[ModelCard]
+
+
+def as_json(found: Any) -> Response:
+    """An answer as HTTP's."""
+    status = found.status if isinstance(found, ErrorResponse) else 200
+    headers = {"retry-after": "1"} if status in (429, 503) else None
+    return Response(found.model_dump_json(), status, headers, "application/json")

@@ -53,12 +53,14 @@ class Answers:
         self.texts = [""] * count
         self.logprobs: list[list[TokenLogprob]] = [[] for _ in range(count)]
         self.ends: list[Increment | None] = [None] * count
+        self.cached = 0
 
     def take(self, at: int, new: Increment) -> None:
         """Add an increment of answer `at`."""
         self.texts[at] += new.text
         self.logprobs[at] += new.logprobs or []
         self.ends[at] = new
+        self.cached += new.cached_tokens
 
 
 class Serving:
@@ -279,9 +281,11 @@ class Serving:
         begun = [False] * count
         offsets = [0] * count
         generated = [0] * count
+        cached = 0
         async with aclosing(found):
             async for at, new in found:
                 before, generated[at] = "", new.completion_tokens
+                cached += new.cached_tokens
                 if not begun[at]:
                     begun[at] = True
                     if chat:
@@ -300,7 +304,7 @@ class Serving:
                     yield before + events.text(at, new.text, logs, new.finish_reason, new.stop_reason)
                 elif before:
                     yield before
-        last = events.usage(Usage.of(prompt_tokens, sum(generated)).model_dump()) if tells else ""
+        last = events.usage(Usage.of(prompt_tokens, sum(generated), cached).model_dump()) if tells else ""
         yield last + DONE
 
     async def _embeddings(self, request: EmbeddingRequest) -> AsyncGenerator[Any, None]:
@@ -397,7 +401,8 @@ async def _all(found: AsyncGenerator[tuple[int, Increment], None], count: int) -
 
 
 def _usage(prompt_tokens: int, answers: Answers) -> Usage:
-    return Usage.of(prompt_tokens, sum(end.completion_tokens for end in answers.ends if end is not None))
+    generated = sum(end.completion_tokens for end in answers.ends if end is not None)
+    return Usage.of(prompt_tokens, generated, answers.cached)
 
 
 def _packed(vector: Sequence[float]) -> str:

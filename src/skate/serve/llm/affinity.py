@@ -107,6 +107,15 @@ def by_session(session: str | None, replicas: Sequence[str]) -> list[str]:
     return sorted(replicas, key=weight, reverse=True)
 
 
+def session_of(headers: Mapping[str, str], user: str | None, name: str) -> str:
+    """Whose request it is: by the header of that name, in which - and _ are one, or else by its `user`; "" if nobody says."""
+    wanted = name.lower().replace("-", "_")
+    for header, value in headers.items():
+        if header.lower().replace("-", "_") == wanted:
+            return value
+    return user or ""
+
+
 def text_of(arguments: Sequence[Any]) -> str | None:
     """What a request of OpenAI's begins with: its prompt, or its messages; None if no argument has either."""
     for each in arguments:

@@ -6,6 +6,7 @@ import importlib
 import os
 from typing import Any, NoReturn
 
+from skate.llm.openai.keys import ApiKeys
 from skate.llm.openai.responses import ModelCard
 from skate.serve.llm.configs import LLMConfig, LLMServingArgs
 from skate.serve.llm.ingress import OpenAiIngress, make_fastapi_ingress
@@ -14,6 +15,8 @@ from skate.serve.llm.server import LLMServer
 
 # By name, as only its public names are used, and they are loaded when asked for.
 _serve: Any = importlib.import_module("skate.serve")
+#: API keys for applications that are built without any, with commas between them.
+KEYS_SETTING = "SKATE_LLM_API_KEYS"
 
 
 def build_llm_deployment(
@@ -67,9 +70,18 @@ def build_openai_app(llm_serving_args: Any) -> Any:
         **args.ingress_deployment_config,
     }
     ingress = _serve.deployment(**options)(make_fastapi_ingress(kind))
-    return ingress.bind(
-        llm_deployments=handles, model_cards=cards, lora_paths=lora, **chosen.ingress_extra_kwargs
-    )
+    more = dict(chosen.ingress_extra_kwargs)
+    keys = _api_keys(args)
+    if keys is not None:
+        more["api_keys"] = keys
+    return ingress.bind(llm_deployments=handles, model_cards=cards, lora_paths=lora, **more)
+
+
+def _api_keys(args: LLMServingArgs) -> ApiKeys | None:
+    if args.api_keys is not None:
+        return ApiKeys(each.get_secret_value() for each in args.api_keys)
+    found = os.environ.get(KEYS_SETTING)
+    return ApiKeys(found.split(",")) if found else None
 
 
 def _serving_args(given: Any) -> LLMServingArgs:

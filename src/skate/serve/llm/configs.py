@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, SecretStr, field_validator, model_validator
 
 from skate.llm.installed import library
 
@@ -168,11 +168,14 @@ class LLMServingArgs(Config):
         llm_configs: LLMConfigs, dicts of their fields, or paths of YAML files.
         ingress_cls_config: the class that takes HTTP requests.
         ingress_deployment_config: options of its deployment.
+        api_keys: one of them has to come with each request as bearer token; None for those of the environment variable
+            SKATE_LLM_API_KEYS, with commas between them, and for none if that is not set. Skate's own.
     """
 
     llm_configs: list[LLMConfig] = Field(min_length=1)
     ingress_cls_config: IngressClsConfig = Field(default_factory=IngressClsConfig)
     ingress_deployment_config: dict[str, Any] = Field(default_factory=dict)
+    api_keys: list[SecretStr] | None = None
 
     @field_validator("llm_configs", mode="before")
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
@@ -12,13 +13,18 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from skate.llm.errors import UnknownModel
 from skate.llm.openai.app import Endpoints, any_error, base_of, http_error
+from skate.llm.openai.keys import ApiKeys, KeyCheck
 from skate.llm.openai.responses import ModelCard
+from skate.serve.llm.affinity import session_of
 from skate.serve.llm.raw_request import RawRequestInfo
 from skate.serve.llm.relay import Inbox
 
 # By name, as only its public names are used, and they are loaded when asked for.
 _serve: Any = importlib.import_module("skate.serve")
 
+#: The header that says whose request it is, and the variable that names another one.
+SESSION_HEADER = "x-session-id"
+SESSION_SETTING = "RAY_SERVE_SESSION_ID_HEADER_KEY"
 #: The methods that are endpoints, and how each is put into an app.
 DEFAULT_ENDPOINTS: dict[str, Callable[[FastAPI], Callable[..., Any]]] = {
     "models": lambda app: app.get("/v1/models"),
@@ -61,8 +67,13 @@ class HandleModels:
         options: dict[str, Any] = {"stream": True}
         if adapter is not None:
             options["multiplexed_model_id"] = model
-        ask = getattr(self._handles[base].options(**options), method)
         sent = dict(headers)
+        session = session_of(
+            sent, getattr(request, "user", None), os.environ.get(SESSION_SETTING, SESSION_HEADER)
+        )
+        if session:
+            options["session_id"] = session
+        ask = getattr(self._handles[base].options(**options), method)
         if getattr(request, "stream", False):
             return self._inbox.answers(lambda way: ask.remote(request, RawRequestInfo(sent, way)))
         return _answers(ask, request, RawRequestInfo(sent))
@@ -90,6 +101,7 @@ class OpenAiIngress:
         llm_deployments: handles by model id.
         model_cards: what /v1/models says, by model id.
         lora_paths: taken and kept; adapters are found by the replicas.
+        api_keys: one of them has to come with each request; None if anybody may ask.
     """
 
     def __init__(
@@ -98,9 +110,11 @@ class OpenAiIngress:
         model_cards: dict[str, ModelCard],
         *,
         lora_paths: dict[str, str] | None = None,
+        api_keys: ApiKeys | None = None,
         **more: Any,
     ) -> None:
         self.lora_paths = lora_paths or {}
+        self.api_keys = api_keys
         self._endpoints = Endpoints(HandleModels(llm_deployments, model_cards))
 
     async def models(self, request: Request) -> Any:
@@ -173,6 +187,9 @@ def make_fastapi_ingress(
         for kind in (HTTPException, StarletteHTTPException):
             made.add_exception_handler(kind, http_error)
         made.add_exception_handler(Exception, any_error)
+        keys = getattr(servable, "api_keys", None)
+        if keys:
+            made.add_middleware(KeyCheck, keys=keys)
         for name, puts in endpoints.items():
             puts(made)(getattr(servable, name))
         return made

@@ -1,0 +1,99 @@
+"""Which tokens have their keys where in the cache: what a prompt begins with may have been computed before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+#: Below so many tokens a prompt is computed as a whole: together with others that costs less than on its own behind a copy.
+WORTH = 64
+
+
+@dataclass(frozen=True)
+class Hit:
+    """The place that has most of a prompt's start, and how many tokens of it."""
+
+    slot: int
+    size: int
+
+
+class Prefixes:
+    """What is there of the answers under way, and in rows behind their places, of answers that have ended.
+
+    Args:
+        slots: places of answers.
+        rows: rows behind them; the one that was of use longest ago is given to the next answer that ends. 0 for nothing found.
+    """
+
+    def __init__(self, slots: int, rows: int) -> None:
+        self._slots = slots
+        self._enabled = rows > 0
+        self._there: list[tuple[str | None, Sequence[int]]] = [(None, ())] * (slots + rows)
+        #: Rows, the one that was of use longest ago first.
+        self._order = list(range(slots, slots + rows))
+        self.asked = 0
+        self.found = 0
+
+    def runs(self, slot: int, adapter: str | None, tokens: Sequence[int]) -> None:
+        """A place has the keys of these tokens, from its first position on, computed with an adapter."""
+        if self._enabled:
+            self._there[slot] = (adapter, tokens)
+
+    def ended(self, slot: int, adapter: str | None, tokens: Sequence[int]) -> int | None:
+        """The row that a place's keys are to be copied to, as its answer has ended; None if it is not worth it."""
+        if not self._enabled:
+            return None
+        self._there[slot] = (None, ())
+        if len(tokens) < WORTH:
+            return None
+        row = self._order[0]
+        for each in self._order:
+            of, had = self._there[each]
+            if of == adapter and had:
+                size = common(had, tokens, len(had))
+                if size == len(tokens):
+                    self._used(each)
+                    return None  # it is all there
+                if size == len(had):
+                    row = each  # what was there is the start of what comes
+        self._there[row] = (adapter, tokens)
+        self._used(row)
+        return row
+
+    def _used(self, row: int) -> None:
+        self._order.remove(row)
+        self._order.append(row)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._there = [(None, ())] * len(self._there)
+
+    def longest(self, prompt: Sequence[int], adapter: str | None) -> Hit | None:
+        """Where most of a prompt's start is; at least its last token is left to be computed. None if it is not worth it."""
+        self.asked += len(prompt)
+        best: Hit | None = None
+        for slot, (of, tokens) in enumerate(self._there):
+            if of == adapter and len(tokens) >= WORTH:
+                size = common(prompt, tokens, len(prompt) - 1)
+                if size >= WORTH and (best is None or size > best.size):
+                    best = Hit(slot, size)
+        if best is not None:
+            self.found += best.size
+            if best.slot >= self._slots:
+                self._used(best.slot)
+        return best
+
+
+def common(one: Sequence[int], other: Sequence[int], most: int) -> int:
+    """How many tokens both begin with."""
+    most = min(most, len(one), len(other))
+    if one[:most] == other[:most]:
+        return most
+    low, high = 0, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low

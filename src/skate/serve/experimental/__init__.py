@@ -1,0 +1,1 @@
+"""What of Serve is public and may still change."""
