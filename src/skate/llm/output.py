@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Increment:
         stop_reason: the stop text or token that ended it; None for the model's own end token.
         prompt_tokens, completion_tokens: how many there are so far.
         ttft_s: seconds that the engine took to the first token, in the increment that has it.
+        kv_transfer_params: where another engine finds the keys of the prompt, if it was asked to hand them over.
         cached_tokens: of the prompt that had been computed before, in the same increment.
     """
 
@@ -40,6 +42,7 @@ class Increment:
     completion_tokens: int = 0
     ttft_s: float | None = None
     cached_tokens: int = 0
+    kv_transfer_params: dict[str, Any] | None = None
 
     def then(self, later: Increment) -> None:
         """Take in what came after this, of the same answer."""
@@ -50,6 +53,7 @@ class Increment:
             self.logprobs += later.logprobs
         self.finish_reason, self.stop_reason = later.finish_reason, later.stop_reason
         self.completion_tokens = later.completion_tokens
+        self.kv_transfer_params = later.kv_transfer_params or self.kv_transfer_params
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,10 @@ RUNNERS = {
     "generate": {"runner": "generate"},
     "embed": {"runner": "pooling", "convert": "embed"},
     "classify": {"runner": "pooling", "convert": "classify"},
-    "score": {"runner": "pooling", "convert": "reward"},
+    "score": {"runner": "pooling", "convert": "classify"},
 }
+#: And the tasks that its pooling models have; a score is a class of one.
+POOLING_TASKS = {"embed": "embed", "classify": "classify", "score": "classify"}
 _WHAT = "the engine vLLM"
 
 
@@ -91,7 +93,7 @@ class VllmEngine:
 
     def pooling(self, given: dict[str, Any]) -> Any:
         """vLLM's PoolingParams for the engine's task."""
-        return self._vllm.PoolingParams(**given, task=self._args.task)
+        return self._vllm.PoolingParams(**given, task=POOLING_TASKS[self._args.task])
 
     async def generate(
         self,
@@ -118,6 +120,8 @@ class VllmEngine:
                         new = _increment(each, len(output.prompt_token_ids or ()), counts[each.index])
                         if first:
                             first, new.ttft_s = False, _ttft(output)
+                            new.cached_tokens = getattr(output, "num_cached_tokens", None) or 0
+                        new.kv_transfer_params = getattr(output, "kv_transfer_params", None)
                         pace.add(new)
                     for new in pace.take(time.perf_counter()):
                         yield new

@@ -1,0 +1,139 @@
+"""The adapter of vLLM against vLLM's own source, read and not run: every name that is asked of it is there.
+
+vLLM does not run without a GPU and is large, so that its source is looked for: installed, or unpacked from its wheel where
+SKATE_VLLM_SOURCE says.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from skate.llm.sampling import SamplingParams
+from skate.llm.vllm import POOLING_TASKS, RUNNERS
+
+
+def _source() -> Path | None:
+    said = os.environ.get("SKATE_VLLM_SOURCE")
+    if said:
+        return Path(said)
+    spec = importlib.util.find_spec("vllm")
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
+
+
+SOURCE = _source()
+pytestmark = pytest.mark.skipif(
+    SOURCE is None,
+    reason="vLLM is not installed; SKATE_VLLM_SOURCE may name the folder vllm of its unpacked wheel",
+)
+
+
+def module(path: str) -> ast.Module:
+    assert SOURCE is not None
+    return ast.parse((SOURCE / path).read_text())
+
+
+def a_class(path: str, name: str) -> ast.ClassDef:
+    return next(each for each in module(path).body if isinstance(each, ast.ClassDef) and each.name == name)
+
+
+def said(path: str, name: str) -> set[str]:
+    """Fields of a class."""
+    return {
+        each.target.id
+        for each in a_class(path, name).body
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+    }
+
+
+def takes(path: str, name: str, method: str) -> set[str]:
+    """Arguments of a method."""
+    found = next(
+        each
+        for each in a_class(path, name).body
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name == method
+    )
+    return {each.arg for each in (*found.args.args, *found.args.kwonlyargs)}
+
+
+def literals(path: str, name: str) -> set[str]:
+    """The words of a Literal."""
+    for each in module(path).body:
+        targets = [each.target] if isinstance(each, ast.AnnAssign) else getattr(each, "targets", [])
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            value = getattr(each, "value", None)
+            return {x.value for x in ast.walk(value) if isinstance(x, ast.Constant)} if value else set()
+    raise AssertionError(f"{path} has no {name}")
+
+
+ENGINE = ("v1/engine/async_llm.py", "AsyncLLM")
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("from_engine_args", {"engine_args"}),
+        ("generate", {"prompt", "sampling_params", "request_id", "lora_request"}),
+        ("encode", {"prompt", "pooling_params", "request_id", "lora_request"}),
+        ("abort", {"request_id"}),
+        ("check_health", set()),
+        ("shutdown", set()),
+    ],
+)
+def test_the_engine_takes_what_it_is_asked(method: str, arguments: set[str]) -> None:
+    assert arguments <= takes(*ENGINE, method)
+
+
+def test_arguments_and_params_have_the_names_that_are_given() -> None:
+    engine = said("engine/arg_utils.py", "EngineArgs")
+    assert {
+        "model",
+        "tokenizer",
+        "runner",
+        "convert",
+        "disable_log_stats",
+        "enable_lora",
+        "max_loras",
+    } <= engine
+    assert {
+        "tensor_parallel_size",
+        "pipeline_parallel_size",
+        "data_parallel_size",
+        "kv_transfer_config",
+    } <= engine
+    assert {"data_parallel_rank", "data_parallel_address", "data_parallel_rpc_port"} <= engine
+    ours = {each.name for each in fields(SamplingParams)} - {"extra"}
+    assert ours | {"output_kind", "structured_outputs", "extra_args"} <= said(
+        "sampling_params.py", "SamplingParams"
+    )
+    assert {"json", "json_object"} <= said("sampling_params.py", "StructuredOutputsParams")
+    kinds = a_class("sampling_params.py", "RequestOutputKind").body
+    assert {"DELTA", "FINAL_ONLY"} <= {x.targets[0].id for x in kinds if isinstance(x, ast.Assign)}  # type: ignore[attr-defined]
+    assert {"task", "dimensions"} <= said("pooling_params.py", "PoolingParams")
+    assert [*_order("lora/request.py", "LoRARequest")][:3] == ["lora_name", "lora_int_id", "lora_path"]
+
+
+def _order(path: str, name: str) -> list[str]:
+    return [x.target.id for x in a_class(path, name).body if isinstance(x, ast.AnnAssign)]  # type: ignore[union-attr]
+
+
+def test_outputs_have_the_names_that_are_read() -> None:
+    one = {"index", "text", "token_ids", "logprobs", "finish_reason", "stop_reason"}
+    assert one <= said("outputs.py", "CompletionOutput")
+    whole = {"prompt_token_ids", "outputs", "metrics", "num_cached_tokens", "kv_transfer_params"}
+    assert whole <= takes("outputs.py", "RequestOutput", "__init__")
+    assert {"prompt_token_ids", "outputs"} <= takes("outputs.py", "PoolingRequestOutput", "__init__")
+    assert "first_token_latency" in said("v1/metrics/stats.py", "RequestStateStats")
+    dead = {x.name for x in module("v1/engine/exceptions.py").body if isinstance(x, ast.ClassDef)}
+    assert "EngineDeadError" in dead
+
+
+def test_tasks_are_those_that_vllm_knows() -> None:
+    converts = literals("config/model.py", "ConvertType")
+    assert {each["convert"] for each in RUNNERS.values() if "convert" in each} <= converts
+    assert set(POOLING_TASKS.values()) <= literals("tasks.py", "PoolingTask")
