@@ -19,10 +19,8 @@ from skate.llm import EngineArgs
 from skate.llm.embedded.engine import EmbeddedEngine
 from skate.serve.llm import (
     LLMConfig,
-    build_dp_openai_app,
     build_llm_deployment,
     build_openai_app,
-    build_pd_openai_app,
 )
 from skate.serve.llm.openai_api_models import CompletionRequest, CompletionResponse
 from tests.llm import tiny
@@ -131,9 +129,3 @@ def test_a_model_that_is_not_there_fails_at_run(url: str) -> None:
     with pytest.raises(RuntimeError, match="nowhere"):
         serve.run(app, name="broken", route_prefix=None)
     serve.delete("broken")
-
-
-def test_what_is_not_there_says_so() -> None:
-    for build in (build_pd_openai_app, build_dp_openai_app):
-        with pytest.raises(NotImplementedError, match="build_openai_app"):
-            build({})

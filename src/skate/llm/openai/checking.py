@@ -52,6 +52,8 @@ def _params(
     request: GenerateRequest, most: int | None, logprobs: int | None, extra: dict[str, Any]
 ) -> SamplingParams:
     given = {name: value for name in _AS_THEY_ARE if (value := getattr(request, name)) is not None}
+    if request.kv_transfer_params:
+        extra = {**extra, "extra_args": {"kv_transfer_params": request.kv_transfer_params}}
     return SamplingParams(**given, max_tokens=most, logprobs=logprobs, extra=extra)
 
 

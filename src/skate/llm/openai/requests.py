@@ -50,6 +50,7 @@ class GenerateRequest(Request):
     include_stop_str_in_output: bool | None = None
     skip_special_tokens: bool | None = None
     request_id: str | None = None
+    kv_transfer_params: dict[str, Any] | None = None
 
     @field_validator("stop")
     @classmethod

@@ -82,6 +82,7 @@ class ChatCompletionResponse(BaseModel):
     model: str
     choices: list[ChatChoice]
     usage: Usage
+    kv_transfer_params: dict[str, Any] | None = None
 
 
 class ChatCompletionStreamResponse(BaseModel):
@@ -114,6 +115,7 @@ class CompletionResponse(BaseModel):
     model: str
     choices: list[CompletionChoice]
     usage: Usage
+    kv_transfer_params: dict[str, Any] | None = None
 
 
 class CompletionStreamResponse(BaseModel):

@@ -54,6 +54,7 @@ class Answers:
         self.logprobs: list[list[TokenLogprob]] = [[] for _ in range(count)]
         self.ends: list[Increment | None] = [None] * count
         self.cached = 0
+        self.kv_transfer_params: dict[str, Any] | None = None
 
     def take(self, at: int, new: Increment) -> None:
         """Add an increment of answer `at`."""
@@ -61,6 +62,7 @@ class Answers:
         self.logprobs[at] += new.logprobs or []
         self.ends[at] = new
         self.cached += new.cached_tokens
+        self.kv_transfer_params = new.kv_transfer_params or self.kv_transfer_params
 
 
 class Serving:
@@ -225,6 +227,7 @@ class Serving:
                 if end is not None
             ],
             usage=_usage(len(tokens), answers),
+            kv_transfer_params=answers.kv_transfer_params,
         )
 
     async def _completions(self, request: CompletionRequest, started: float) -> AsyncGenerator[Any, None]:
@@ -262,6 +265,7 @@ class Serving:
                 if end is not None
             ],
             usage=_usage(prompt_tokens, answers),
+            kv_transfer_params=answers.kv_transfer_params,
         )
 
     async def _streamed(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any, NoReturn
+from typing import Any
 
 from skate.llm.openai.keys import ApiKeys
 from skate.llm.openai.responses import ModelCard
-from skate.serve.llm.configs import LLMConfig, LLMServingArgs
+from skate.serve.llm.configs import DPServingArgs, IngressArgs, LLMConfig, LLMServingArgs, PDServingArgs
+from skate.serve.llm.data_parallel import DPPDDecodeServer, DPPDPrefillServer, DPServer, size_of
+from skate.serve.llm.disaggregation import PDDecodeServer, PDPrefillServer
 from skate.serve.llm.ingress import OpenAiIngress, make_fastapi_ingress
 from skate.serve.llm.placement import deployment_name
 from skate.serve.llm.server import LLMServer
@@ -54,19 +56,25 @@ def build_openai_app(llm_serving_args: Any) -> Any:
 
     Raises ValueError for wrong fields, ImportError if an engine cannot run here.
     """
-    args = _serving_args(llm_serving_args)
+    args: LLMServingArgs = _args_of(LLMServingArgs, llm_serving_args)
+    return _ingress(
+        args, {each.model_id: build_llm_deployment(each) for each in args.llm_configs}, args.llm_configs
+    )
+
+
+def _ingress(args: IngressArgs, handles: dict[str, Any], configs: list[LLMConfig]) -> Any:
+    """The application that has the endpoints, over deployments by model id."""
     chosen = args.ingress_cls_config
     kind: Any = _loaded(chosen.ingress_cls) or OpenAiIngress
-    handles = {each.model_id: build_llm_deployment(each) for each in args.llm_configs}
     cards = {name: ModelCard(id=name) for name in handles}
     lora = {
         each.model_id: each.lora_config.dynamic_lora_loading_path
-        for each in args.llm_configs
+        for each in configs
         if each.lora_config is not None and each.lora_config.dynamic_lora_loading_path
     }
     options = {
         "name": "OpenAiIngress",
-        **kind.get_deployment_options(args.llm_configs),
+        **kind.get_deployment_options(configs),
         **args.ingress_deployment_config,
     }
     ingress = _serve.deployment(**options)(make_fastapi_ingress(kind))
@@ -77,20 +85,19 @@ def build_openai_app(llm_serving_args: Any) -> Any:
     return ingress.bind(llm_deployments=handles, model_cards=cards, lora_paths=lora, **more)
 
 
-def _api_keys(args: LLMServingArgs) -> ApiKeys | None:
+def _api_keys(args: IngressArgs) -> ApiKeys | None:
     if args.api_keys is not None:
         return ApiKeys(each.get_secret_value() for each in args.api_keys)
     found = os.environ.get(KEYS_SETTING)
     return ApiKeys(found.split(",")) if found else None
 
 
-def _serving_args(given: Any) -> LLMServingArgs:
-    if isinstance(given, LLMServingArgs):
+def _args_of(kind: type[IngressArgs], given: Any) -> Any:
+    if isinstance(given, kind):
         return given
     if isinstance(given, (str, os.PathLike)):
-        found: LLMServingArgs = LLMServingArgs.from_file(os.fspath(given))
-        return found
-    return LLMServingArgs.model_validate(given)
+        return kind.from_file(os.fspath(given))
+    return kind.model_validate(given)
 
 
 def _loaded(given: Any) -> Any:
@@ -101,31 +108,58 @@ def _loaded(given: Any) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def _refused(what: str, why: str) -> NoReturn:
-    raise NotImplementedError(
-        f"{what} is not there: {why}; use build_openai_app, with more replicas for more load"
+def build_pd_openai_app(pd_serving_args: Any) -> Any:
+    """OpenAI's endpoints over a model whose prompts are computed in other replicas than its answers.
+
+    Args:
+        pd_serving_args: PDServingArgs, a dict of its fields, or the path of a YAML file with them.
+
+    Raises ValueError for wrong fields, ImportError if an engine cannot run here.
+    """
+    args: PDServingArgs = _args_of(PDServingArgs, pd_serving_args)
+    prefill, decode = args.prefill_config, args.decode_config
+    one = build_llm_deployment(
+        prefill,
+        name_prefix="Prefill:",
+        deployment_cls=DPPDPrefillServer if size_of(prefill) > 1 else PDPrefillServer,
+    )
+    other = build_llm_deployment(
+        decode,
+        name_prefix="Decode:",
+        bind_kwargs={"prefill_server": one},
+        deployment_cls=DPPDDecodeServer if size_of(decode) > 1 else PDDecodeServer,
+    )
+    return _ingress(args, {decode.model_id: other}, [decode])
+
+
+def build_dp_deployment(
+    llm_config: LLMConfig,
+    *,
+    name_prefix: str | None = None,
+    bind_kwargs: dict[str, Any] | None = None,
+    override_serve_options: dict[str, Any] | None = None,
+    deployment_cls: type | None = None,
+) -> Any:
+    """A model with data parallel attention as an application: each of its replicas is a group of data_parallel_size.
+
+    Arguments and errors are those of build_llm_deployment; `deployment_cls` is DPServer if None.
+    """
+    return build_llm_deployment(
+        llm_config,
+        name_prefix=name_prefix,
+        bind_kwargs=bind_kwargs,
+        override_serve_options=override_serve_options,
+        deployment_cls=deployment_cls or DPServer,
     )
 
 
-def build_pd_openai_app(pd_serving_args: Any) -> NoReturn:
-    """Prefill and decode in different replicas: refused."""
-    _refused(
-        "build_pd_openai_app",
-        "prefill and decode apart need vLLM's KV transfer between GPUs, which could not be tried",
-    )
+def build_dp_openai_app(dp_serving_args: Any) -> Any:
+    """OpenAI's endpoints over a model with data parallel attention.
 
+    Args:
+        dp_serving_args: DPServingArgs, a dict of its fields, or the path of a YAML file with them.
 
-def build_dp_deployment(llm_config: Any, **_: Any) -> NoReturn:
-    """Data parallel attention: refused."""
-    _refused(
-        "build_dp_deployment",
-        "data parallel attention is a matter of vLLM's ranks on GPUs, which could not be tried",
-    )
-
-
-def build_dp_openai_app(dp_serving_args: Any) -> NoReturn:
-    """Data parallel attention: refused."""
-    _refused(
-        "build_dp_openai_app",
-        "data parallel attention is a matter of vLLM's ranks on GPUs, which could not be tried",
-    )
+    Raises ValueError for wrong fields, ImportError if the engine cannot run here.
+    """
+    args: DPServingArgs = _args_of(DPServingArgs, dp_serving_args)
+    return _ingress(args, {args.llm_config.model_id: build_dp_deployment(args.llm_config)}, [args.llm_config])

@@ -161,21 +161,25 @@ class IngressClsConfig(Config):
     ingress_extra_kwargs: dict[str, Any] = Field(default_factory=dict)
 
 
-class LLMServingArgs(Config):
-    """What build_openai_app takes.
+class IngressArgs(Config):
+    """What all applications with OpenAI's endpoints take.
 
     Args:
-        llm_configs: LLMConfigs, dicts of their fields, or paths of YAML files.
         ingress_cls_config: the class that takes HTTP requests.
         ingress_deployment_config: options of its deployment.
         api_keys: one of them has to come with each request as bearer token; None for those of the environment variable
             SKATE_LLM_API_KEYS, with commas between them, and for none if that is not set. Skate's own.
     """
 
-    llm_configs: list[LLMConfig] = Field(min_length=1)
     ingress_cls_config: IngressClsConfig = Field(default_factory=IngressClsConfig)
     ingress_deployment_config: dict[str, Any] = Field(default_factory=dict)
     api_keys: list[SecretStr] | None = None
+
+
+class LLMServingArgs(IngressArgs):
+    """What build_openai_app takes: LLMConfigs, dicts of their fields, or paths of YAML files."""
+
+    llm_configs: list[LLMConfig] = Field(min_length=1)
 
     @field_validator("llm_configs", mode="before")
     @classmethod
@@ -193,3 +197,51 @@ class LLMServingArgs(Config):
                 f"two of llm_configs have the model_id {twice[0]}; clients could not tell them apart"
             )
         return self
+
+
+def _of_file(value: Any) -> Any:
+    return LLMConfig.from_file(value) if isinstance(value, str) else value
+
+
+class PDServingArgs(IngressArgs):
+    """What build_pd_openai_app takes: the model as it computes prompts, and as it generates; paths of YAML files also."""
+
+    prefill_config: LLMConfig
+    decode_config: LLMConfig
+
+    @field_validator("prefill_config", "decode_config", mode="before")
+    @classmethod
+    def _files(cls, value: Any) -> Any:
+        return _of_file(value)
+
+    @model_validator(mode="after")
+    def _fit(self) -> PDServingArgs:
+        one, other = self.prefill_config, self.decode_config
+        if one.model_id != other.model_id:
+            raise ValueError(
+                f"prefill_config has the model_id {one.model_id} and decode_config {other.model_id}; they are one model"
+            )
+        paths = [
+            None if each.lora_config is None else each.lora_config.dynamic_lora_loading_path
+            for each in (one, other)
+        ]
+        if (one.lora_config is None) != (other.lora_config is None) or paths[0] != paths[1]:
+            raise ValueError("prefill_config and decode_config have the same lora_config, or neither has one")
+        for name, each in (("prefill_config", one), ("decode_config", other)):
+            if not each.engine_kwargs.get("kv_transfer_config"):
+                raise ValueError(
+                    f"{name} wants kv_transfer_config in engine_kwargs: how keys come from one to the other"
+                )
+        other.experimental_configs.setdefault("NIXL_SIDE_CHANNEL_PORT_BASE", 22000)
+        return self
+
+
+class DPServingArgs(IngressArgs):
+    """What build_dp_openai_app takes; `llm_config` may be the path of a YAML file."""
+
+    llm_config: LLMConfig
+
+    @field_validator("llm_config", mode="before")
+    @classmethod
+    def _file(cls, value: Any) -> Any:
+        return _of_file(value)

@@ -1,0 +1,139 @@
+"""Data parallel attention: replicas that form a group, each with a rank, whose engines share the experts of one model."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from typing import Any
+
+import skate
+from skate.serve.config import AutoscalingConfig
+from skate.serve.config.deployment import (
+    GangPlacementStrategy,
+    GangRuntimeFailurePolicy,
+    GangSchedulingConfig,
+)
+from skate.serve.context import get_replica_context
+from skate.serve.llm.configs import LLMConfig
+from skate.serve.llm.disaggregation import PDDecodeServer, PDPrefillServer
+from skate.serve.llm.server import LLMServer
+
+#: So long a rank waits for the first one to say where it is.
+_MEET_S = 120.0
+_LOOK_S = 0.1
+
+
+class _Meeting:
+    """Where the first rank of a group says its address."""
+
+    def __init__(self) -> None:
+        self._said: tuple[str, int] | None = None
+
+    def say(self, address: str, port: int) -> None:
+        """The first rank is there."""
+        self._said = (address, port)
+
+    def said(self) -> tuple[str, int] | None:
+        """The address and port, once they are known."""
+        return self._said
+
+
+class DPServer(LLMServer):
+    """A rank of a group; when one fails, Serve starts the whole group anew.
+
+    Raises RuntimeError outside of a gang.
+    """
+
+    async def __init__(self, llm_config: LLMConfig, **more: Any) -> None:  # type: ignore[misc]
+        gang = get_replica_context().gang_context
+        if gang is None:
+            raise RuntimeError(
+                "DPServer is one of a group of replicas that start together, and this one was started alone: build it by "
+                "build_dp_deployment with data_parallel_size above 1, which asks for gang scheduling"
+            )
+        address, port = await _meet(str(gang.gang_id), int(gang.rank))
+        config = llm_config.model_copy(deep=True)
+        config.update_engine_kwargs(**rank_arguments(int(gang.rank), address, port))
+        await super().__init__(config, **more)
+
+    @classmethod
+    def get_deployment_options(cls, llm_config: LLMConfig) -> dict[str, Any]:
+        """Options of the deployment, whose numbers of replicas count groups."""
+        return in_groups(super().get_deployment_options(llm_config), size_of(llm_config))
+
+
+class DPPDPrefillServer(PDPrefillServer, DPServer):
+    """A rank of a group that computes prompts."""
+
+
+class DPPDDecodeServer(PDDecodeServer, DPServer):
+    """A rank of a group that generates behind prompts that another has computed."""
+
+
+def size_of(config: LLMConfig) -> int:
+    """Ranks of a group. Raises ValueError."""
+    size = config.engine_kwargs.get("data_parallel_size", 1)
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise ValueError(f"data_parallel_size of engine_kwargs is a whole number from 1 on, not {size!r}")
+    return size
+
+
+def rank_arguments(rank: int, address: str, port: int) -> dict[str, Any]:
+    """What vLLM is told of a rank."""
+    return {
+        "data_parallel_rank": rank,
+        "data_parallel_address": address,
+        "data_parallel_rpc_port": port,
+    }
+
+
+def in_groups(options: dict[str, Any], size: int) -> dict[str, Any]:
+    """Options of a deployment with every replica of them as a group of `size`. Pure."""
+    if size == 1:
+        return options
+    options = dict(options)
+    replicas, scaling = options.get("num_replicas"), options.get("autoscaling_config")
+    if replicas == "auto" or (replicas is None and scaling is not None):
+        given = scaling if isinstance(scaling, dict) else {} if scaling is None else scaling.model_dump()
+        found = {**_bounds(), **given}
+        for name in ("min_replicas", "max_replicas", "initial_replicas"):
+            if found.get(name) is not None:
+                found[name] *= size
+        options["autoscaling_config"] = found
+    else:
+        options["num_replicas"] = size * (replicas or 1)
+    options["gang_scheduling_config"] = GangSchedulingConfig(
+        gang_size=size,
+        gang_placement_strategy=GangPlacementStrategy.PACK,
+        runtime_failure_policy=GangRuntimeFailurePolicy.RESTART_GANG,
+    )
+    options.pop("placement_group_strategy", None)
+    return options
+
+
+def _bounds() -> dict[str, Any]:
+    default = AutoscalingConfig()
+    return {"min_replicas": default.min_replicas, "max_replicas": default.max_replicas}
+
+
+async def _meet(gang: str, rank: int) -> tuple[str, int]:
+    meeting: Any = (
+        skate.remote(_Meeting)
+        .options(name=f"skate-llm-gang-{gang}", get_if_exists=True, lifetime="detached", num_cpus=0)
+        .remote()
+    )
+    if rank == 0:
+        with socket.socket() as found:
+            found.bind(("", 0))
+            port = found.getsockname()[1]
+        address = skate.util.get_node_ip_address()
+        await meeting.say.remote(address, port)
+        return address, port
+    until = time.monotonic() + _MEET_S
+    while (said := await meeting.said.remote()) is None:
+        if time.monotonic() > until:
+            raise TimeoutError(f"the first rank of the group {gang} did not say in {_MEET_S:g} s where it is")
+        # Another process says it; nothing here can be waited for.
+        await asyncio.sleep(_LOOK_S)
+    return tuple(said)

@@ -1,0 +1,86 @@
+"""Prefill and decode apart: one replica computes the prompt's keys, another fetches them and generates.
+
+A request goes to the decode deployment. That first asks the prefill deployment for one token, with the wish to hand the keys
+over; what comes back says where they are, and goes to its own engine with the request. How keys travel is the engine's matter
+(`kv_transfer_config` of vLLM).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from skate.llm.openai.requests import ChatCompletionRequest, CompletionRequest
+from skate.llm.openai.responses import ErrorResponse
+from skate.serve.llm.configs import LLMConfig
+from skate.serve.llm.server import LLMServer
+
+#: What asks vLLM to keep a prompt's keys for another engine.
+HAND_OVER = {
+    "do_remote_decode": True,
+    "do_remote_prefill": False,
+    "remote_engine_id": None,
+    "remote_block_ids": None,
+    "remote_host": None,
+    "remote_port": None,
+}
+
+
+def for_prefill(request: Any) -> Any:
+    """The request that computes a prompt and nothing more."""
+    only = {"stream": False, "stream_options": None, "max_tokens": 1, "n": 1, "min_tokens": None}
+    if isinstance(request, ChatCompletionRequest):
+        only["max_completion_tokens"] = None
+    return request.model_copy(update={**only, "kv_transfer_params": dict(HAND_OVER)})
+
+
+class PDPrefillServer(LLMServer):
+    """The replica that computes prompts."""
+
+
+class PDDecodeServer(LLMServer):
+    """The replica that generates behind prompts that another has computed.
+
+    Args:
+        prefill_server: a handle of the deployment that computes prompts.
+    """
+
+    async def __init__(  # type: ignore[misc]
+        self,
+        llm_config: LLMConfig,
+        *,
+        prefill_server: Any,
+        engine_cls: Any = None,
+        model_downloader: Any = None,
+    ) -> None:
+        await super().__init__(llm_config, engine_cls=engine_cls, model_downloader=model_downloader)
+        self._prefill = prefill_server.options(stream=True)
+
+    async def chat(
+        self, request: ChatCompletionRequest, raw_request_info: Any = None
+    ) -> AsyncGenerator[Any, None]:
+        """Answer a chat."""
+        async with aclosing(self._both("chat", request, raw_request_info)) as found:
+            async for each in found:
+                yield each
+
+    async def completions(
+        self, request: CompletionRequest, raw_request_info: Any = None
+    ) -> AsyncGenerator[Any, None]:
+        """Go on with a prompt."""
+        async with aclosing(self._both("completions", request, raw_request_info)) as found:
+            async for each in found:
+                yield each
+
+    async def _both(self, method: str, request: Any, raw: Any) -> AsyncGenerator[Any, None]:
+        keys = None
+        async for answer in getattr(self._prefill, method).remote(for_prefill(request)):
+            if isinstance(answer, ErrorResponse):
+                yield answer
+                return
+            keys = getattr(answer, "kv_transfer_params", None) or keys
+        request = request.model_copy(update={"kv_transfer_params": keys})
+        async with aclosing(getattr(super(), method)(request, raw)) as found:
+            async for each in found:
+                yield each
