@@ -100,6 +100,9 @@ def test_what_is_left_behind(said: str, folder: Path) -> None:
     assert list((folder / "text").glob("*.parquet")) and list((folder / "tokens").glob("*.parquet"))
     drawn = html.unescape((folder / "run.svg").read_text()).replace("\xa0", " ")
     assert drawn.startswith("<svg") and "first token after" in drawn and "40/40" in drawn
+    assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "").replace(
+        "https://www.textualize.io", ""
+    )
     checkpoints = list((folder / "runs" / "documentation-gpt").glob("checkpoint_*"))
     assert checkpoints and (checkpoints[0] / "model.safetensors").exists()
 

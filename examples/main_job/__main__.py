@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -95,24 +96,33 @@ def job(wanted: argparse.Namespace, console: Console) -> None:
             address = answer.start(model_folder, wanted.port)
         said.extend(asked(console, address))
     show(console, rows, time.perf_counter() - began)
-    if wanted.record:
-        console.save_svg(wanted.record, title='make demo ARGS="--keep"' if wanted.keep else "make demo")
     if wanted.keep:
         console.print(
             f"\nAsk it at {address} ; OpenAI's API is at {address}/api/v1 . Ctrl-C stops the server."
         )
+    if wanted.record:
+        # A picture asks for no fonts from elsewhere.
+        drawn = re.sub(r"@font-face {.*?}\s*", "", console.export_svg(title=called(wanted)), flags=re.DOTALL)
+        Path(wanted.record).write_text(drawn, encoding="utf-8")
+    if wanted.keep:
         threading.Event().wait()
+
+
+def called(wanted: argparse.Namespace) -> str:
+    """The command that this run is, as far as it decides what is printed."""
+    words = ["--keep"] * wanted.keep + [f"--steps {wanted.steps}"] * (wanted.steps != STEPS)
+    return "make demo" + (f' ARGS="{" ".join(words)}"' if words else "")
 
 
 def asked(console: Console, address: str) -> list[str]:
     """Ask the model with OpenAI's client and print the answer as it comes; how fast it came."""
-    console.print(f"[bold]{answer.QUESTION}[/bold]")
+    console.print(f"OpenAI's client asks: [bold]{answer.QUESTION}[/bold]")
     for piece in answer.ask(address):
         if isinstance(piece, answer.Answered):
             console.print()
             return [
                 f"first token after {piece.first_seconds * 1000:.0f} ms",
-                f"{piece.pieces / piece.seconds:.0f} tokens/s",
+                f"{piece.tokens / piece.seconds:.0f} tokens/s",
             ]
         console.print(piece, end="", markup=False)
     return []
@@ -148,11 +158,10 @@ def show(console: Console, rows: list[tuple[str, str, float]], seconds: float) -
     for name, what, took in rows:
         table.add_row(name, what, f"{took:.1f}")
     table.add_row("all", "", f"{seconds:.1f}")
-    console.print(table)
+    console.print("", table)
     console.print(
-        "The same command on more machines: init(address=...) in place of init(), "
-        "ScalingConfig(num_workers=..., use_gpu=True) for training, and num_replicas=... for serving.",
-        soft_wrap=True,
+        "The same command on more machines: init(address=...) in place of init(), ScalingConfig(num_workers=..., use_gpu=True) "
+        "for training, num_replicas=... for serving."
     )
 
 

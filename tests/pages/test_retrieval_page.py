@@ -194,6 +194,18 @@ def test_no_question_and_one_about_nothing(driver: webdriver.Chrome, program: Pr
     assert text(driver, "problem") == "" and not driver.find_element(By.ID, "found").is_displayed()
 
 
+def test_an_answer_can_be_stopped(driver: webdriver.Chrome, program: Program) -> None:
+    driver.get(program.address)
+    driver.execute_script(
+        "new MutationObserver(() => at('stop').click()).observe(at('sources'), {childList: true})"
+    )
+    ask(driver, QUESTION)
+    wait(driver, "running === null && at('status').textContent")
+    assert text(driver, "status") == "Stopped." and text(driver, "problem") == ""
+    assert driver.find_element(By.ID, "ask").is_enabled()
+    assert not driver.find_element(By.ID, "stop").is_enabled()
+
+
 def test_an_error_of_the_server_is_shown(driver: webdriver.Chrome, program: Program) -> None:
     driver.get(program.address)
     driver.execute_script("at('question').removeAttribute('maxlength')")
