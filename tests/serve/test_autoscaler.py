@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skate.serve.config import AutoscalingConfig, AutoscalingContext, AutoscalingPolicy
-from skate.serve.controller.autoscaler import Scaler, decide, desired
+from skate.serve.config.autoscaling import AggregationFunction
+from skate.serve.controller.autoscaler import History, Scaler, decide, desired
 
 
 @st.composite
@@ -63,19 +64,83 @@ def told(total: float, running: int, target: int) -> AutoscalingContext:
     )
 
 
-@given(configs(), st.lists(st.tuples(st.floats(0.1, 30), st.floats(0, 500)), max_size=40))
-def test_a_step_is_taken_only_after_its_delay(
+@given(configs(), st.lists(st.tuples(st.sampled_from([0.5, 1.0, 3.0, 20.0]), st.floats(0, 300)), max_size=60))
+def test_a_step_is_taken_only_when_it_was_wanted_for_its_whole_delay(
     config: AutoscalingConfig, steps: list[tuple[float, float]]
 ) -> None:
-    scaler, target, now, since_change = Scaler(), config.first, 0.0, 0.0
+    """So nothing flaps: between two steps in opposite directions lies at least the delay of the second."""
+    scaler, target, now = Scaler(), config.first, 0.0
+    #: What was wanted since the last step, and when.
+    wants: list[tuple[float, int]] = []
     for passed, total in steps:
         now += passed
+        wants.append((now, desired(total, target, config)))
         before = target
         target = decide(scaler, told(total, target, target), config, now)
         assert config.min_replicas <= target <= config.max_replicas
-        if total == 0:
-            assert target <= before
-        since_change = 0.0 if target != before else since_change + passed
+        assert total > 0 or target <= before
+        if target == before:
+            continue
+        up = target > before
+        delay = config.upscale_delay_s if up else config.downscale_delay_s
+        same = [(at, (want > before) == up and want != before) for at, want in wants]
+        since = next((at for at, _ in reversed([each for each in same if not each[1]])), None)
+        began = next(at for at, right in same if right and (since is None or at > since))
+        if not (up and before == 0) and not (not up and target == 0):
+            assert now - began >= delay - 1e-9, (now, began, delay)
+        if not (not up and target == 1 and config.min_replicas == 0):
+            wants = []
+
+
+@given(configs(), st.floats(0, 300))
+def test_a_load_that_stays_comes_to_rest(config: AutoscalingConfig, total: float) -> None:
+    scaler, target, now = Scaler(), config.first, 0.0
+    seen = []
+    for _ in range(400):
+        now += max(1.0, config.upscale_delay_s, config.downscale_delay_s)
+        target = decide(scaler, told(total, target, target), config, now)
+        seen.append(target)
+    assert len(set(seen[-50:])) == 1, seen[-50:]
+    if total == 0:
+        assert target == config.min_replicas
+    elif config.min_replicas < target < config.max_replicas:
+        assert total <= target * config.target_ongoing_requests * (1 + 1e-6)
+
+
+@given(st.floats(0.1, 300), st.integers(1, 40))
+def test_factors_stretch_and_shrink_a_step(total: float, running: int) -> None:
+    def wanted(up: float, down: float) -> int:
+        config = AutoscalingConfig(
+            min_replicas=1, max_replicas=10_000, upscaling_factor=up, downscaling_factor=down
+        )
+        return desired(total, running, config)
+
+    plain, quick, slow = wanted(1.0, 1.0), wanted(2.0, 1.0), wanted(0.5, 0.5)
+    assert quick >= plain
+    if plain >= running:
+        assert running <= slow <= plain
+    else:
+        assert plain <= slow <= running
+        assert slow < running, "a small factor must not hold a step down for ever"
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 5), st.floats(0, 100)), min_size=1, max_size=60),
+    st.floats(0.5, 30),
+    st.sampled_from(list(AggregationFunction)),
+)
+def test_only_the_look_back_counts(
+    samples: list[tuple[float, float]], keep_s: float, how: AggregationFunction
+) -> None:
+    history, now = History(), 0.0
+    added: list[tuple[float, float]] = []
+    for passed, total in samples:
+        now += passed
+        history.add(now, total, keep_s)
+        added.append((now, total))
+        recent = [number for at, number in added if at >= now - keep_s]
+        expected = {"max": max(recent), "min": min(recent), "mean": sum(recent) / len(recent)}
+        assert history.value(how) == pytest.approx(expected[how.value])
 
 
 def test_upscaling_waits_on_the_clock_however_often_it_is_asked() -> None:
