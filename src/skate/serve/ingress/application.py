@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import itertools
 import json
 import logging
 import os
@@ -44,6 +45,9 @@ class Ingress:
         self.asgi: Any = None
         #: What answers: the user's ASGI application or the plain call, inside the middlewares.
         self.app: Any = self._plain
+        own, numbers = os.urandom(8).hex(), itertools.count()
+        #: Ids that nobody else makes: random by replica, counted in it.
+        self.new_id = lambda: f"{own}{next(numbers):016x}"
         self.body_max: int | None = options.max_request_body_bytes
         self.docs_path: str | None = None
         self._lifespan: Lifespan | None = None
@@ -88,7 +92,7 @@ class Ingress:
 
     async def _request(self, scope: Any, receive: Any, send: Any, prefix: str) -> None:
         started = time.perf_counter()
-        around = _context_of(scope, prefix, self.order)
+        around = _context_of(scope, prefix, self.order, self.new_id)
         context.request.set(around)
         exchange = Exchange(receive, send, around.request_id, self.body_max)
         timer = self._begin(receive)
@@ -225,7 +229,7 @@ class _Timer:
         self._handle.cancel()
 
 
-def _context_of(scope: Any, prefix: str, order: Any) -> context.RequestContext:
+def _context_of(scope: Any, prefix: str, order: Any, ids: Any) -> context.RequestContext:
     request_id = model = session = ""
     trace = None
     for name, value in scope["headers"]:
@@ -238,7 +242,7 @@ def _context_of(scope: Any, prefix: str, order: Any) -> context.RequestContext:
         elif name == TRACE_HEADER:
             trace = {"traceparent": value.decode("latin-1")}
     return context.RequestContext(
-        request_id or os.urandom(16).hex(), prefix, order.app, model, session, set(), order.name, trace
+        request_id or ids(), prefix, order.app, model, session, set(), order.name, trace
     )
 
 

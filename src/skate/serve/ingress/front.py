@@ -49,6 +49,8 @@ class Front:
         self.node = node
         self.table = Table()
         self.draining = False
+        #: All paths that there are lead here, so that a request need not be looked at.
+        self.only_own = False
         #: Whether a request that comes now would wait here.
         self.full: Callable[[], bool] = lambda: False
         self.queued: Callable[[Key], int] = lambda key: 0
@@ -57,6 +59,7 @@ class Front:
     def update(self, table: Table) -> None:
         """The present table."""
         self.table = table
+        self.only_own = all(self.own == (route.app, route.ingress) for route in table.routes)
         living = {
             place.replica: place for line in table.lines.values() for place in line.places if place.mailbox
         }

@@ -12,7 +12,17 @@ _LINGER_SECONDS = 2.0
 class Joining:
     """What a protocol writes to. All that it does not know itself is the transport's."""
 
-    __slots__ = ("_held", "_hold_next", "_lingers", "_loop", "_soon", "_transport", "_write", "discards")
+    __slots__ = (
+        "_held",
+        "_hold_next",
+        "_lingers",
+        "_loop",
+        "_soon",
+        "_transport",
+        "_write",
+        "discards",
+        "write",
+    )
 
     def __init__(self, transport: Any, loop: Any) -> None:
         self._transport = transport
@@ -22,6 +32,8 @@ class Joining:
         self._soon = False
         self._held: bytes | None = None
         self._lingers = False
+        #: Sends data; uvloop's transports join by themselves what is written in one round of the loop.
+        self.write = transport.write if type(transport).__module__.startswith("uvloop") else self._join
         #: True while what comes is thrown away.
         self.discards = False
 
@@ -30,7 +42,7 @@ class Joining:
         self._hold_next = True
         self._soon = soon
 
-    def write(self, data: Any) -> None:
+    def _join(self, data: Any) -> None:
         """Send, with what was kept before it."""
         held = self._held
         if held is not None:

@@ -81,6 +81,10 @@ class ServingProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type, unuse
             self._head += data
             return
         if _between(self):
+            front = self._serving.front
+            if front.only_own and not front.draining and not self._head and not front.full():
+                super().data_received(data)
+                return
             data = self._head + data if self._head else data
             end = data.find(b"\r\n")
             if end < 0 and len(data) < _LINE_BYTES_MAX:
