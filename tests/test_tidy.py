@@ -73,8 +73,8 @@ ALLOWED_NAMES = {"src/skate/tune/utils", "src/skate/util", "src/skate/util/state
 # fmt: off
 OPTIONAL = {
     "ConfigSpace", "IPython", "ax", "bayes_opt", "click", "cloudpickle", "dask", "deepspeed", "distributed", "fastapi",
-    "fsspec", "grpc", "hpbandster", "hyperopt", "jax", "joblib", "msgpack", "nevergrad", "numpy", "opentelemetry", "optuna",
-    "pandas", "prometheus_client", "psutil", "pyarrow", "rich", "starlette", "tensorflow", "torch",
+    "fsspec", "grpc", "grpc_reflection", "hpbandster", "hyperopt", "jax", "joblib", "msgpack", "nevergrad", "numpy",
+    "opentelemetry", "optuna", "pandas", "prometheus_client", "psutil", "pyarrow", "rich", "starlette", "tensorflow", "torch",
     "tqdm", "transformers", "uvicorn", "uvloop", "xgboost", "yaml",
 }
 SLOW_TO_IMPORT = {

@@ -2,31 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class RayServegRPCContext:
-    """The context of a gRPC request, for methods that take `grpc_context`."""
+    """The context of a gRPC request, for methods that take `grpc_context`; it can be sent to other processes."""
 
-    def __init__(self, metadata: list[Any], peer: str = "") -> None:
-        self._metadata = metadata
-        self._peer = peer
-        self._code: Any = None
-        self._details: str | None = None
-        self._trailing: list[Any] = []
+    def __init__(self, grpc_context: Any) -> None:
+        self._auth_context = dict(grpc_context.auth_context() or {})
+        self._metadata = [(key, value) for key, value in grpc_context.invocation_metadata() or ()]
+        self._peer = grpc_context.peer()
+        self._identities = grpc_context.peer_identities()
+        self._identity_key = grpc_context.peer_identity_key()
+        self._code: Any = grpc_context.code() or None
+        self._details: Any = grpc_context.details() or None
+        self._trailing: list[Any] = [(key, value) for key, value in grpc_context.trailing_metadata() or ()]
+        self._compression: Any = None
 
-    @classmethod
-    def of(cls, call_context: Any) -> RayServegRPCContext:
-        """From gRPC's own context."""
-        return cls(list(call_context.invocation_metadata() or ()), call_context.peer())
+    def auth_context(self) -> dict[str, Any]:
+        """What is known of the client by its certificate."""
+        return self._auth_context
 
     def invocation_metadata(self) -> list[Any]:
         """What the client has sent beside the request, as (key, value)."""
         return self._metadata
 
+    def _said(self, name: str) -> str | None:
+        return next((value for key, value in self._metadata if key == name), None)
+
+    def request_id(self) -> str | None:
+        """The request's id, if the client gave one."""
+        return self._said("request_id")
+
+    def application(self) -> str | None:
+        """The application that the client asked for, if it named one."""
+        return self._said("application")
+
+    def multiplexed_model_id(self) -> str | None:
+        """The model that the client asked for, if it named one."""
+        return self._said("multiplexed_model_id")
+
+    def traceparent(self) -> str | None:
+        """The client's span, if it sent one."""
+        return self._said("traceparent")
+
+    def tracestate(self) -> str | None:
+        """What goes with the client's span."""
+        return self._said("tracestate")
+
     def peer(self) -> str:
         """The client's address."""
-        return self._peer
+        return str(self._peer)
+
+    def peer_identities(self) -> Any:
+        """Names of the client by its certificate; None without one."""
+        return self._identities
+
+    def peer_identity_key(self) -> Any:
+        """Which property of the certificate those are."""
+        return self._identity_key
 
     def code(self) -> Any:
         """The status that was set."""
@@ -38,25 +76,69 @@ class RayServegRPCContext:
 
     def details(self) -> str | None:
         """The text that was set."""
-        return self._details
+        return self._details  # type: ignore[no-any-return]
 
     def set_details(self, details: str) -> None:
         """Set the text beside the status."""
         self._details = details
 
+    def set_compression(self, compression: Any) -> None:
+        """Have the answer compressed."""
+        self._compression = compression
+
     def trailing_metadata(self) -> list[Any]:
         """What was set to be sent after the answer."""
         return self._trailing
 
-    def set_trailing_metadata(self, metadata: list[Any]) -> None:
-        """Send this after the answer."""
-        self._trailing = list(metadata)
+    def set_trailing_metadata(self, trailing_metadata: list[Any]) -> None:
+        """Send this after the answer, beside the request's id."""
+        own = [each for each in self._trailing if each[0] == "request_id"]
+        self._trailing = own + list(trailing_metadata)
 
-    def apply(self, call_context: Any) -> None:
+    def _set_on_grpc_context(self, grpc_context: Any) -> None:
         """Have gRPC send what was set."""
         if self._code is not None:
-            call_context.set_code(self._code)
+            grpc_context.set_code(self._code)
         if self._details is not None:
-            call_context.set_details(self._details)
+            grpc_context.set_details(self._details)
+        if self._compression is not None:
+            grpc_context.set_compression(self._compression)
         if self._trailing:
-            call_context.set_trailing_metadata(tuple(self._trailing))
+            grpc_context.set_trailing_metadata(tuple(self._trailing))
+
+
+class gRPCInputStream(AsyncIterator[T]):  # noqa: N801 (the public name)
+    """The messages of a request that is a stream; iterate with `async for`."""
+
+    def __init__(
+        self, request_iterator: AsyncIterator[T], *, cancel_event: asyncio.Event | None = None
+    ) -> None:
+        self._messages = request_iterator
+        self._cancelled = cancel_event or asyncio.Event()
+        self._exhausted = False
+
+    def __aiter__(self) -> gRPCInputStream[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        if self._exhausted or self._cancelled.is_set():
+            self._exhausted = True
+            raise StopAsyncIteration
+        try:
+            return await self._messages.__anext__()
+        except StopAsyncIteration:
+            self._exhausted = True
+            raise
+
+    def is_cancelled(self) -> bool:
+        """True once it was given up."""
+        return self._cancelled.is_set()
+
+    def cancel(self) -> None:
+        """Give it up: no further message comes."""
+        self._cancelled.set()
+
+    @property
+    def is_exhausted(self) -> bool:
+        """True once all messages were read."""
+        return self._exhausted

@@ -103,6 +103,7 @@ class Hands:
             http=http,
             grpc=grpc,
             tracing=controller.tracing,
+            grpc_host=controller.options.host,
             surroundings=surroundings.of(app.path, app.directory),
         )
         options = self._options(target, one.id)

@@ -5,34 +5,64 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import grpc
 from grpc import aio
 
+import skate
 from skate.serve import context
-from skate.serve.exceptions import BackPressureError, RayServeException, gRPCStatusError
+from skate.serve.exceptions import (
+    BackPressureError,
+    DeploymentUnavailableError,
+    RayServeException,
+    RequestCancelledError,
+    gRPCStatusError,
+)
 from skate.serve.grpc_util import RayServegRPCContext
 from skate.serve.handle.handle import DeploymentHandle
 from skate.serve.importing import load
+from skate.serve.ingress.timer import Timer
 from skate.serve.replica.children import release
+from skate.serve.replica.grpc_method import PREFIX, RemoteMessages
 from skate.serve.routing import watch
+
+OWN_SERVICE = "ray.serve.RayServeAPIService"
+#: Texts go in a trailer, which has its own limit.
+_DETAILS_MAX = 4096
 
 
 class _Stub:
-    """Stands for the user's servicer: each method of it leads to the method of that name of a deployment."""
-
-    def __init__(self, server: GrpcServer) -> None:
-        self._server = server
+    """Stands for the user's servicer while its methods are collected."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") and name != "__call__":
             raise AttributeError(name)
+        return name
 
-        async def call(request: Any, call_context: Any) -> Any:
-            return await self._server.call(name, request, call_context)
 
-        return call
+class _Collected:
+    """Stands for the server: the handlers that generated code adds, by service and method."""
+
+    def __init__(self) -> None:
+        self.services: dict[str, dict[str, Any]] = {}
+        self.others: list[Any] = []
+
+    def add_generic_rpc_handlers(self, handlers: Any) -> None:
+        """What all generated code calls."""
+        for each in handlers:
+            methods = getattr(each, "_method_handlers", None)
+            if methods is None:
+                self.others.append(each)
+                continue
+            for full, handler in methods.items():
+                _, service, method = full.split("/")
+                self.services.setdefault(service, {})[method] = handler
+
+    def add_registered_method_handlers(self, service: str, methods: dict[str, Any]) -> None:
+        """What newer generated code calls as well."""
+        self.services.setdefault(service, {}).update(methods)
 
 
 class GrpcServer:
@@ -42,96 +72,245 @@ class GrpcServer:
         self.replica = replica
         self.options = options
         self.server = aio.server(options=[("grpc.so_reuseport", 1)])
+        self._own = (replica.order.app, replica.order.name)
+        #: Requests that are streams and are read by other processes through this one.
+        self.streams: dict[str, Any] = {}
+        self._ingresses: dict[str, tuple[int, str | None]] = {}
+        collected = _Collected()
         for each in options.grpc_servicer_functions:
             add = load(each) if isinstance(each, str) else each
-            add(_Stub(self), self.server)
-        self._own = (replica.order.app, replica.order.name)
+            add(_Stub(), collected)
+        for service, methods in collected.services.items():
+            made = {name: self._handler(name, handler) for name, handler in methods.items()}
+            self._add(service, made)
+        if collected.others:
+            self.server.add_generic_rpc_handlers(tuple(collected.others))
+        self._add_own(list(collected.services))
+
+    def _add(self, service: str, handlers: dict[str, Any]) -> None:
+        self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+
+    def _handler(self, name: str, said: Any) -> Any:
+        async def one(request: Any, call_context: Any) -> Any:
+            answer = None
+            async for value in self._answers(name, request, call_context, False):
+                answer = value
+            return answer
+
+        async def many(request: Any, call_context: Any) -> AsyncIterator[Any]:
+            async for value in self._answers(name, request, call_context, True):
+                yield value
+
+        kinds: dict[tuple[bool, bool], Callable[..., Any]] = {
+            (False, False): grpc.unary_unary_rpc_method_handler,
+            (False, True): grpc.unary_stream_rpc_method_handler,
+            (True, False): grpc.stream_unary_rpc_method_handler,
+            (True, True): grpc.stream_stream_rpc_method_handler,
+        }
+        make = kinds[bool(said.request_streaming), bool(said.response_streaming)]
+        behaviour = many if said.response_streaming else one
+        return make(behaviour, said.request_deserializer, said.response_serializer)
+
+    def _add_own(self, services: list[str]) -> None:
+        """Health, the list of applications, and reflection where its package is installed."""
+
+        def text(value: str) -> bytes:  # one field, number 1, of texts
+            data = value.encode()
+            size, length = b"", len(data)
+            while length > 127:
+                size, length = size + bytes([length & 127 | 128]), length >> 7
+            return b"\x0a" + size + bytes([length]) + data
+
+        async def healthz(request: bytes, call_context: Any) -> bytes:
+            return text("success")
+
+        async def applications(request: bytes, call_context: Any) -> bytes:
+            return b"".join(text(name) for name in self._applications())
+
+        methods = {"Healthz": healthz, "ListApplications": applications}
+        handlers = {name: grpc.unary_unary_rpc_method_handler(call) for name, call in methods.items()}
+        self._add(OWN_SERVICE, handlers)
+        if not self.options.enable_reflection:
+            return
+        try:
+            from grpc_reflection.v1alpha import reflection  # optional
+
+            import skate.serve.generated.serve_pb2  # noqa: F401  what reflection says of Serve's own service
+        except ImportError:  # clients bring their own descriptions then
+            return
+        reflection.enable_server_reflection((*services, OWN_SERVICE, reflection.SERVICE_NAME), self.server)
 
     async def start(self) -> None:
-        """Listen. Raises RuntimeError if the port is taken."""
+        """Listen."""
         await self.server.start()
 
     def stop_accepting(self, grace_s: float) -> None:
         """Finish what is there."""
         self._stopping = asyncio.get_running_loop().create_task(self.server.stop(grace_s))
 
-    async def call(self, method: str, request: Any, call_context: Any) -> Any:
-        """One request; answers that are streams are written as they come."""
+    async def next(self, stream: str) -> tuple[bool, Any]:
+        """The next message of a request that another process answers; (False, None) at its end."""
+        messages = self.streams.get(stream)
+        if messages is None:
+            return False, None
+        try:
+            return True, await messages.__anext__()
+        except StopAsyncIteration:
+            return False, None
+
+    # -- requests
+
+    async def _answers(
+        self, method: str, request: Any, call_context: Any, stream: bool
+    ) -> AsyncIterator[Any]:
+        """The values that answer one request; what goes wrong becomes its status."""
         said = dict(call_context.invocation_metadata() or ())
-        app = said.get("application", "")
-        if not app:
-            apps = sorted({key[0] for key in watch.current().table.lines})
-            app = apps[0] if len(apps) == 1 else "default" if "default" in apps else self._own[0]
         request_id = said.get("request_id") or os.urandom(16).hex()
-        await call_context.send_initial_metadata((("request_id", request_id),))
+        call_context.set_trailing_metadata((("request_id", request_id),))
         around = context.RequestContext(
-            request_id, method, app, said.get("multiplexed_model_id", ""), said.get("session_id", ""), set()
-        )
-        context.request.set(around)
+            request_id, method, said.get("application", ""), said.get("multiplexed_model_id", ""),
+            said.get("session_id", ""), set(),
+        )  # fmt: skip
+        limit = self.options.request_timeout_s
+        timer = None if limit is None else Timer(limit, asyncio.current_task())
+        values = None
         failed = True
         try:
-            if app == self._own[0]:
-                value = await self._here(method, request, call_context)
-            else:
-                value = await self._elsewhere(app, method, request, call_context)
+            app = self._chosen(said.get("application", ""))
+            around = around._replace(app_name=app)
+            context.request.set(around)
+            grpc_context = RayServegRPCContext(call_context)
+            values = await self._values(app, method, request, grpc_context, stream, around)
+            async for value, ended in values:
+                if ended is not None:
+                    ended._set_on_grpc_context(call_context)
+                if not stream or ended is None:
+                    yield value
             failed = False
-            return value
-        except gRPCStatusError as error:
-            await call_context.abort(error.code or grpc.StatusCode.INTERNAL, error.details or str(error))
-        except BackPressureError as error:
-            await call_context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
-        except RayServeException as error:
-            await call_context.abort(grpc.StatusCode.NOT_FOUND, str(error))
         except aio.AbortError:
             raise
+        except asyncio.CancelledError:
+            if timer is None or not timer.late:
+                raise  # the client went
+            text = f"the request took longer than {limit} s"
+            await call_context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, text, (("request_id", request_id),))
         except Exception as error:  # whatever user code ends in, the client gets a status
-            cause = getattr(error, "cause", error)
-            if isinstance(cause, gRPCStatusError):
-                await call_context.abort(cause.code or grpc.StatusCode.INTERNAL, cause.details or str(cause))
-            await call_context.abort(grpc.StatusCode.INTERNAL, f"{type(cause).__name__}: {cause}")
+            code, text = status_of(error)
+            await call_context.abort(code, text[:_DETAILS_MAX], (("request_id", request_id),))
         finally:
+            if timer is not None:
+                timer.cancel()
+            if values is not None:
+                await values.aclose()
             release(around.children, failed)
-        return None
 
-    async def _here(self, name: str, request: Any, call_context: Any) -> Any:
+    def _applications(self) -> list[str]:
+        return sorted({app for app, _ in watch.current().table.lines})
+
+    def _chosen(self, named: str) -> str:
+        """The application of a request. Raises gRPCStatusError if it names none and there are several, or none of the name."""
+        apps = self._applications()
+        if named in apps:
+            return named
+        if not named and len(apps) == 1:
+            return apps[0]
+        what = f"there is no application {named!r}" if named else "the metadata key `application` is missing"
+        text = f"{what}; there are: {', '.join(apps) or 'none'} (/{OWN_SERVICE}/ListApplications lists them)"
+        raise gRPCStatusError(RayServeException(text), grpc.StatusCode.NOT_FOUND, text)
+
+    async def _values(
+        self, app: str, name: str, request: Any, grpc_context: Any, stream: bool, around: Any
+    ) -> Any:
+        line = watch.current().table.lines.get(self._own)
+        others = line is not None and len(line.places) > 1
+        gate = self.replica.gate
+        if app == self._own[0] and not (others and (gate.full or around.multiplexed_model_id)):
+            return self._here(name, request, grpc_context, stream)
+        return self._elsewhere(await self._ingress(app), app, name, request, grpc_context, stream, around)
+
+    async def _here(self, name: str, request: Any, grpc_context: Any, stream: bool) -> AsyncIterator[Any]:
         replica = self.replica
-        try:
-            method = replica.servable.method(name)
-        except AttributeError as error:
-            raise gRPCStatusError(error, grpc.StatusCode.UNIMPLEMENTED, str(error)) from None
-        given: dict[str, Any] = {}
-        if method.takes_context:
-            given["grpc_context"] = RayServegRPCContext.of(call_context)
-        await replica.gate.enter()
+        gate, config = replica.gate, replica.order.config
+        if gate.full and 0 <= config.max_queued_requests <= gate.waiting:
+            raise BackPressureError(gate.waiting, config.max_queued_requests)
+        await gate.enter()
         started, failed = time.perf_counter(), True
         try:
             context.servable.set(replica.servable.object)
-            if method.is_generator:
-                async for each in replica.servable.stream(method, (request,), given):
-                    await call_context.write(each)
+            method = replica.servable.method(f"{PREFIX}{'stream' if stream else 'unary'}:{name}")
+            if stream:
+                async for each in method.call(request, grpc_context):
+                    failed = each[1] is None
+                    yield each
+            else:
+                answer = await method.call(request, grpc_context)
                 failed = False
-                return None
-            value = await replica.servable.call(method, (request,), given)
-            failed = False
+                yield answer
         finally:
-            replica.gate.leave(time.perf_counter() - started, failed)
-        if given:
-            given["grpc_context"].apply(call_context)
-        return value
+            gate.leave(time.perf_counter() - started, failed)
 
-    async def _elsewhere(self, app: str, name: str, request: Any, call_context: Any) -> Any:
-        ingress = await watch.current().controller.ingress_of.remote(app)
-        if ingress is None:
-            raise RayServeException(f"there is no application {app!r}")
-        return await DeploymentHandle(ingress, app).options(method_name=name).remote(request)
+    async def _elsewhere(
+        self, ingress: str, app: str, name: str, request: Any, grpc_context: Any, stream: bool, around: Any
+    ) -> AsyncIterator[Any]:
+        handle = DeploymentHandle(ingress, app).options(
+            method_name=f"{PREFIX}{'stream' if stream else 'unary'}:{name}",
+            stream=stream,
+            multiplexed_model_id=around.multiplexed_model_id,
+            session_id=around.session_id,
+        )
+        number = ""
+        if hasattr(request, "__anext__"):
+            number = os.urandom(8).hex()
+            self.streams[number] = request
+            request = RemoteMessages(skate.get_runtime_context().current_actor, number)
+        try:
+            answer = handle.remote(request, grpc_context)
+            if stream:
+                async for each in answer:
+                    yield each
+            else:
+                yield await answer
+        finally:
+            self.streams.pop(number, None)
+
+    async def _ingress(self, app: str) -> str:
+        version = watch.current().table.version
+        known = self._ingresses.get(app)
+        if known is None or known[0] != version:
+            found = await watch.current().controller.ingress_of.remote(app)
+            known = self._ingresses[app] = version, found
+        if known[1] is None:
+            raise gRPCStatusError(
+                RayServeException(app), grpc.StatusCode.NOT_FOUND, f"the application {app!r} has ended"
+            )
+        return known[1]
 
 
-async def open_grpc(replica: Any, options: Any) -> GrpcServer:
+def status_of(error: BaseException) -> tuple[Any, str]:
+    """The status that a failure is told by, and its text."""
+    cause = getattr(error, "cause", None)
+    said = cause if isinstance(cause, BaseException) else error
+    codes = grpc.StatusCode
+    if isinstance(said, gRPCStatusError):
+        return said.grpc_code or codes.INTERNAL, said.grpc_details or str(said)
+    if isinstance(said, (TimeoutError, asyncio.TimeoutError)):
+        return codes.DEADLINE_EXCEEDED, str(said) or "the request took too long"
+    if isinstance(said, BackPressureError):
+        return codes.RESOURCE_EXHAUSTED, said.message
+    if isinstance(said, DeploymentUnavailableError):
+        return codes.UNAVAILABLE, said.message
+    if isinstance(said, RequestCancelledError):
+        return codes.CANCELLED, str(said)
+    return codes.INTERNAL, f"{type(said).__name__}: {said}"
+
+
+async def open_grpc(replica: Any, options: Any, host: str | None) -> GrpcServer:
     """Serve gRPC in a replica. Raises RuntimeError that names the port if it is taken."""
     made = GrpcServer(replica, options)
+    where = f"[{host}]" if host and ":" in host else host or "0.0.0.0"
     try:
-        made.server.add_insecure_port(f"127.0.0.1:{options.port}")
+        made.server.add_insecure_port(f"{where}:{options.port}")
     except RuntimeError as error:
-        raise RuntimeError(f"Serve cannot listen on 127.0.0.1:{options.port} for gRPC: {error}") from None
+        raise RuntimeError(f"Serve cannot listen on {where}:{options.port} for gRPC: {error}") from None
     await made.start()
     return made

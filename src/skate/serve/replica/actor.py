@@ -42,6 +42,7 @@ class Order:
     #: How HTTP comes in, for the ingress of an application with a route; None for all others.
     http: Any
     grpc: Any
+    grpc_host: str | None
     #: Where the program that deployed imports from, if that is not the one that started Serve.
     surroundings: Any
     #: A TracingConfig; None for what the environment says.
@@ -99,7 +100,7 @@ class Replica:
         if order.grpc is not None:
             from skate.serve.ingress.grpc_server import open_grpc  # only where gRPC is asked for
 
-            self.grpc = await open_grpc(self, order.grpc)
+            self.grpc = await open_grpc(self, order.grpc, order.grpc_host)
         if gc.get_threshold()[0] < _GC_THRESHOLD:
             gc.set_threshold(_GC_THRESHOLD, 20, 20)
         return {
@@ -275,6 +276,11 @@ class Replica:
         if self.server is not None:
             said["http"] = self.server.app.requests.snapshot()
         return said
+
+    async def grpc_next(self, stream: str) -> tuple[bool, Any]:
+        """The next message of a gRPC request that comes in here and is answered elsewhere."""
+        found: tuple[bool, Any] = await self.grpc.next(stream)
+        return found
 
     async def live(self) -> None:
         """Never returns: whoever waits for it learns when the process ends."""

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from skate.serve import context
+from skate.serve.replica import grpc_method
 
 _END = object()
 
@@ -74,6 +75,9 @@ class Servable:
         return found
 
     def _find(self, name: str) -> Method:
+        if name.startswith(grpc_method.PREFIX):
+            _, kind, own = name.split(":", 2)
+            return Method(getattr(grpc_method, kind)(self, own), own)
         if self.is_function:
             if name != "__call__":
                 raise AttributeError(
