@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skate.serve.config import AutoscalingConfig, AutoscalingContext, AutoscalingPolicy
 from skate.serve.config.autoscaling import AggregationFunction
-from skate.serve.controller.autoscaler import History, Scaler, decide, desired
+from skate.serve.controller.autoscaler import History, Scaler, bounded, decide, desired, share_of
 
 
 @st.composite
@@ -183,16 +183,19 @@ def test_a_policy_of_ones_own() -> None:
         return 3, {"seen": 1}
 
     config = AutoscalingConfig(
-        min_replicas=1, max_replicas=5, policy=AutoscalingPolicy(policy_function=policy)
+        min_replicas=1, max_replicas=5, upscale_delay_s=10, policy=AutoscalingPolicy(policy_function=policy)
     )
     scaler = Scaler()
-    assert decide(scaler, told(0, 1, 1), config, 0.0) == 3
+    assert [decide(scaler, told(0, 1, 1), config, float(second)) for second in (0, 9, 10)] == [1, 1, 3]
     assert scaler.policy_state == {"seen": 1}
 
 
 def test_a_policy_is_held_within_the_bounds() -> None:
     config = AutoscalingConfig(
-        min_replicas=1, max_replicas=5, policy=AutoscalingPolicy(policy_function=lambda context: 99)
+        min_replicas=1,
+        max_replicas=5,
+        upscale_delay_s=0,
+        policy=AutoscalingPolicy(policy_function=lambda context: 99),
     )
     assert decide(Scaler(), told(0, 1, 1), config, 0.0) == 5
 
@@ -201,3 +204,43 @@ def test_a_policy_that_returns_no_number() -> None:
     config = AutoscalingConfig(policy=AutoscalingPolicy(policy_function=lambda context: "many"))
     with pytest.raises(TypeError, match="number of replicas"):
         decide(Scaler(), told(0, 1, 1), config, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "running", "up", "down", "expected"),
+    [
+        (5, 1, 1.0, 1.0, 5),
+        (5, 1, 0.5, 1.0, 3),
+        (1, 5, 1.0, 0.5, 3),
+        (4, 5, 1.0, 0.1, 4),
+        (3.2, 0, 0.1, 1.0, 4),
+    ],
+)
+def test_a_policy_steps_by_the_factors(
+    answer: float, running: int, up: float, down: float, expected: int
+) -> None:
+    config = AutoscalingConfig(
+        min_replicas=0,
+        max_replicas=9,
+        upscale_delay_s=0,
+        downscale_delay_s=0,
+        upscaling_factor=up,
+        downscaling_factor=down,
+        policy=AutoscalingPolicy(
+            policy_function=lambda context, number: number, policy_kwargs={"number": answer}
+        ),
+    )
+    assert decide(Scaler(), told(0, running, running), config, 0.0) == expected
+
+
+@pytest.mark.parametrize(
+    ("number", "capacity", "expected"),
+    [(4, None, 4), (4, 50, 2), (5, 50, 3), (3, 10, 1), (0, 50, 0), (4, 0, 0), (4, 100, 4)],
+)
+def test_a_share_of_the_replicas(number: int, capacity: float | None, expected: int) -> None:
+    assert share_of(number, capacity) == expected
+
+
+def test_bounds_of_a_share() -> None:
+    config = bounded(AutoscalingConfig(min_replicas=2, initial_replicas=8, max_replicas=10), 50)
+    assert (config.min_replicas, config.max_replicas) == (1, 5)

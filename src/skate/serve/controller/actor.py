@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import sys
 import time
 from typing import Any
 
@@ -37,6 +38,8 @@ class Controller:
 
     def __init__(self) -> None:
         self.started = time.time()
+        #: Where the program that started Serve imports from, and so all that this process starts.
+        self.own_path = tuple(sys.path)
         self.machine = Machine(os.urandom(3).hex())
         self.table = Table(version=0)
         self.codes: dict[str, Any] = {}
@@ -138,6 +141,8 @@ class Controller:
             app.name, app.route_prefix, app.ingress, {}, time.time(), app.config, app.source
         )
         record.path, record.directory = app.path, app.directory
+        # Policies are named by where they stand in that program.
+        sys.path.extend(each for each in app.path if each not in sys.path)
         record.external_scaler, record.policy = app.external_scaler, app.policy
         self.deployed[app.name] = app.config
         self.settled[app.name] = asyncio.Event()

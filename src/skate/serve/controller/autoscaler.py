@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Any
 
 from skate.serve.config.autoscaling import AggregationFunction, AutoscalingConfig, AutoscalingContext
 
@@ -96,21 +97,59 @@ class Scaler:
 
 
 def decide(scaler: Scaler, context: AutoscalingContext, config: AutoscalingConfig, now: float) -> int:
-    """The target from now on. A policy of the user's is followed at once, within the bounds.
+    """The target from now on, by the deployment's own policy.
 
     Raises whatever the policy raises, TypeError if it returns no number.
     """
+    if not config.policy.is_default_policy_function():
+        return follow(scaler, config.policy.get_policy()(context), context, config, now)
     target = context.target_num_replicas
-    if config.policy.is_default_policy_function():
-        wanted = desired(context.total_num_requests, context.current_num_replicas, config)
-        if context.current_num_replicas != target and wanted > target:
-            # Replicas that start already count as if they were there.
-            wanted = max(target, desired(context.total_num_requests, max(target, 1), config))
-        return scaler.step(now, target, wanted, config)
-    answer = config.policy.get_policy()(context)
+    wanted = desired(context.total_num_requests, context.current_num_replicas, config)
+    if context.current_num_replicas != target and wanted > target:
+        # Replicas that start already count as if they were there.
+        wanted = max(target, desired(context.total_num_requests, max(target, 1), config))
+    return scaler.step(now, target, wanted, config)
+
+
+def follow(
+    scaler: Scaler, answer: Any, context: AutoscalingContext, config: AutoscalingConfig, now: float
+) -> int:
+    """The target from now on where a policy of the user's has answered: its step is taken by the factors, within the bounds,
+    once it has been wanted for the delays. Raises TypeError if the answer is no number.
+    """
     if isinstance(answer, tuple):
         answer, state = answer
         scaler.policy_state = dict(state or {})
     if isinstance(answer, bool) or not isinstance(answer, (int, float)):
         raise TypeError(f"an autoscaling policy returns a number of replicas, not {answer!r}")
-    return min(config.max_replicas, max(config.min_replicas, math.ceil(answer)))
+    running = context.current_num_replicas
+    wanted = min(config.max_replicas, max(config.min_replicas, stepped(answer, running, config)))
+    if running == 0 and wanted > 0:
+        return max(wanted, context.target_num_replicas)
+    return scaler.step(now, context.target_num_replicas, wanted, config)
+
+
+def stepped(wanted: float, running: int, config: AutoscalingConfig) -> int:
+    """The number of replicas after the share of a step that the factors take."""
+    if running == 0:
+        return math.ceil(wanted)
+    factor = config.get_upscaling_factor() if wanted > running else config.get_downscaling_factor()
+    found = math.ceil(round(running + factor * (wanted - running), 9))
+    if found == running and math.ceil(wanted) < running:
+        found -= 1  # a small factor must not hold a step down for ever
+    return found
+
+
+def share_of(number: int, capacity: float | None) -> int:
+    """So many replicas where only a share of the whole, in percent, is there: at least one, unless none is wanted or there."""
+    if capacity is None or number == 0:
+        return number
+    return max(1, math.floor(number * capacity / 100 + 0.5)) if capacity > 0 else 0
+
+
+def bounded(config: AutoscalingConfig, capacity: float | None) -> AutoscalingConfig:
+    """The settings with the bounds that the share of the whole leaves."""
+    if capacity is None or capacity <= 0:
+        return config
+    low, high = share_of(config.min_replicas, capacity), share_of(config.max_replicas, capacity)
+    return config.model_copy(update={"min_replicas": low, "max_replicas": high, "initial_replicas": None})

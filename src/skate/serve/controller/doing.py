@@ -104,7 +104,7 @@ class Hands:
             grpc=grpc,
             tracing=controller.tracing,
             grpc_host=controller.options.host,
-            surroundings=surroundings.of(app.path, app.directory),
+            surroundings=surroundings.of(app.path, app.directory, controller.own_path),
         )
         options = self._options(target, one.id)
         if self._class is None:

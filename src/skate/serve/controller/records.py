@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
 from skate.serve.config.deployment import DeploymentConfig
-from skate.serve.controller.autoscaler import Scaler
+from skate.serve.controller.autoscaler import Scaler, bounded, share_of
 from skate.serve.controller.states import DeploymentStatus, DeploymentStatusTrigger, ReplicaState
 
 Key = tuple[str, str]
@@ -142,11 +141,8 @@ def wanted_of(config: DeploymentConfig, capacity: float | None, before: int | No
     """Replicas to begin with; `capacity` is the share of the whole that is there, in percent."""
     scaling = config.autoscaling_config
     if scaling is None:
-        wanted = config.num_replicas or 1
-    elif before is not None:
-        wanted = min(scaling.max_replicas, max(scaling.min_replicas, before))
-    else:
-        wanted = scaling.first
-    if capacity is None or wanted == 0:
-        return wanted
-    return max(1, math.ceil(wanted * capacity / 100)) if capacity > 0 else 0
+        return share_of(config.num_replicas or 1, capacity)
+    if before is None:
+        return share_of(scaling.first, capacity)
+    within = bounded(scaling, capacity)
+    return 0 if capacity == 0 else min(within.max_replicas, max(within.min_replicas, before))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from skate.serve.config.autoscaling import AutoscalingContext
+from skate.serve.config.autoscaling import AutoscalingContext, AutoscalingPolicy
 from skate.serve.controller import autoscaler
-from skate.serve.controller.records import DeploymentRecord
+from skate.serve.controller.records import ApplicationRecord, DeploymentRecord
 from skate.serve.identity import DeploymentID
 from skate.serve.routing.board import View
 
@@ -40,23 +40,22 @@ def step(controller: Any, now: float) -> bool:
     """Decide for each deployment that follows its load; True if there is one."""
     machine = controller.machine
     found = False
-    for record in machine.each():
-        config = record.target.config.autoscaling_config
-        if config is None or record.deleting or record.given_up:
+    for app in list(machine.apps.values()):
+        followed = [
+            record
+            for record in app.deployments.values()
+            if record.target.config.autoscaling_config is not None
+            and not (record.deleting or record.given_up or machine.capacity == 0)
+        ]
+        if not followed:
             continue
         found = True
-        inside, queued = load_of(controller, record)
-        record.scaler.history.add(now, inside + queued, config.look_back_period_s)
-        context = context_of(controller, record, inside + queued, queued, now)
-        try:
-            target = autoscaler.decide(record.scaler, context, config, now)
-        except Exception as error:  # a policy of the user's may raise anything; the number stays as it is
-            record.scaling_error = f"{type(error).__name__}: {error}"
-            continue
-        record.scaling_error = ""
-        if target != record.want:
-            why = f"{context.total_num_requests:g} requests for {context.current_num_replicas} replicas"
-            controller.do(machine.scale(record.key, target, now, why))
+        contexts = {record.key: _seen(controller, record, now) for record in followed}
+        if app.policy is not None:
+            _together(controller, app, followed, contexts, now)
+        else:
+            for record in followed:
+                _alone(controller, record, contexts[record.key], now)
     if len(_views) > 64:
         living = {one.id for record in machine.each() for one in record.serving()}
         for name in [name for name in _views if name not in living]:
@@ -64,12 +63,68 @@ def step(controller: Any, now: float) -> bool:
     return found
 
 
+def _seen(controller: Any, record: DeploymentRecord, now: float) -> AutoscalingContext:
+    config = record.target.config.autoscaling_config
+    assert config is not None
+    inside, queued = load_of(controller, record)
+    record.scaler.history.add(now, inside + queued, config.look_back_period_s)
+    return context_of(controller, record, inside + queued, queued, now)
+
+
+def _alone(controller: Any, record: DeploymentRecord, context: AutoscalingContext, now: float) -> None:
+    assert context.config is not None
+    try:
+        target = autoscaler.decide(record.scaler, context, context.config, now)
+    except Exception as error:  # a policy of the user's may raise anything; the number stays as it is
+        _failed(record, error)
+        return
+    _take(controller, record, context, target, now)
+
+
+def _together(
+    controller: Any,
+    app: ApplicationRecord,
+    followed: list[DeploymentRecord],
+    contexts: dict[Any, AutoscalingContext],
+    now: float,
+) -> None:
+    """One policy decides for all deployments of an application; those that it leaves out stay as they are."""
+    told = {context.deployment_id: context for context in contexts.values()}
+    try:
+        answers, states = AutoscalingPolicy.model_validate(app.policy).get_policy()(told)
+        for record in followed:
+            context = contexts[record.key]
+            assert context.config is not None
+            record.scaler.policy_state = dict((states or {}).get(context.deployment_id) or {})
+            answer = answers.get(context.deployment_id)
+            if answer is not None:
+                target = autoscaler.follow(record.scaler, answer, context, context.config, now)
+                _take(controller, record, context, target, now)
+    except Exception as error:  # as above
+        for record in followed:
+            _failed(record, error)
+
+
+def _failed(record: DeploymentRecord, error: Exception) -> None:
+    record.scaling_error = f"{type(error).__name__}: {error}"
+
+
+def _take(
+    controller: Any, record: DeploymentRecord, context: AutoscalingContext, target: int, now: float
+) -> None:
+    record.scaling_error = ""
+    if target != record.want:
+        why = f"{context.total_num_requests:g} requests for {context.current_num_replicas} replicas"
+        controller.do(controller.machine.scale(record.key, target, now, why))
+
+
 def context_of(
     controller: Any, record: DeploymentRecord, total: float, queued: float, now: float
 ) -> AutoscalingContext:
     """What a policy is told."""
-    config = record.target.config.autoscaling_config
-    assert config is not None
+    plain = record.target.config.autoscaling_config
+    assert plain is not None
+    config = autoscaler.bounded(plain, controller.machine.capacity)
     serving = record.serving()
     told = {one.id: one.stats.get("autoscaling") for one in serving if one.stats.get("autoscaling")}
     return AutoscalingContext(
@@ -96,9 +151,10 @@ def context_of(
 def wake_up(controller: Any, record: DeploymentRecord) -> None:
     """Requests wait for a deployment that has no replica at all: start without any delay."""
     config = record.target.config.autoscaling_config
-    if config is None or record.deleting:
+    capacity = controller.machine.capacity
+    if config is None or record.deleting or capacity == 0:
         return
     now = time.time()
-    target = autoscaler.desired(1, 0, config)
+    target = autoscaler.desired(1, 0, autoscaler.bounded(config, capacity))
     controller.do(controller.machine.scale(record.key, target, now, "a request waits"))
     controller.publish()

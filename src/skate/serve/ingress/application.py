@@ -20,6 +20,7 @@ from skate.serve.ingress.encoding import TEXT, encoded
 from skate.serve.ingress.exchange import REQUEST_HEADER, Exchange
 from skate.serve.ingress.front import Front
 from skate.serve.ingress.lifespan import Lifespan
+from skate.serve.ingress.middlewares import called_for
 from skate.serve.logs import LOGGER
 from skate.serve.replica.children import release
 from skate.serve.replica.servable import Method
@@ -65,7 +66,7 @@ class Ingress:
             context.servable.set(self.servable.object)
             await self._lifespan.startup()
             self.app = self.asgi
-        for layer in reversed(self.options.middlewares):
+        for layer in reversed([*self.options.middlewares, *called_for()]):
             self.app = layer.cls(self.app, *layer.args, **layer.kwargs)
 
     async def end(self) -> None:

@@ -110,6 +110,7 @@ class Replica:
             "actor_id": skate.get_runtime_context().get_actor_id(),
             "worker_id": skate.get_runtime_context().get_worker_id(),
             "mailbox": mailbox,
+            "log": self.log_path,
             "docs_path": getattr(self.server, "docs_path", None),
             "methods": hasattr(servable.object, "record_autoscaling_stats"),
         }
@@ -150,6 +151,7 @@ class Replica:
         named = f"{self.order.app} {self.order.name} {self.order.replica}"
         self.logger = configure(self.order.config.logging_config, named)
         self.access_log = bool(getattr(self.logger, "access_log", False))
+        self.log_path: str | None = getattr(self.logger.handlers[0], "baseFilename", None)
 
     # -- requests
 
@@ -220,6 +222,10 @@ class Replica:
         if found is not None:
             found._deployment_config = config
             found.rank = context.ReplicaRank(rank)
+        if config.logging_config != old.logging_config:
+            self._log_setup()
+            if self.server is not None:
+                self.server.app.access_log = self.access_log
         if config.user_config != old.user_config and config.user_config is not None:
             await self._reconfigure(config.user_config)
 

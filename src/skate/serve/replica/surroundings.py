@@ -24,12 +24,12 @@ class Surroundings:
             os.chdir(self.directory)
 
 
-def of(path: list[str], directory: str) -> Surroundings | None:
-    """What a replica has to take over; None if this process has it, and so have those that it starts."""
+def of(path: list[str], directory: str, own_path: tuple[str, ...]) -> Surroundings | None:
+    """What a replica has to take over; None if it has it already, as all have that are started from here."""
     here = _directory()
-    if directory in ("", here) and set(path) <= set(sys.path):
+    if directory in ("", here) and set(path) <= set(own_path):
         return None
-    return Surroundings(tuple(path), directory, tuple(sys.path), here)
+    return Surroundings(tuple(path), directory, own_path, here)
 
 
 def _directory() -> str:

@@ -1,0 +1,26 @@
+"""Middlewares around every application, named by the environment."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from skate.serve.importing import load
+
+VARIABLE = "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"
+
+
+def called_for() -> list[Any]:
+    """What the function returns that the variable names, as `module:function`; nothing if it names none.
+
+    Raises TypeError if that is not a list of Starlette's `Middleware`.
+    """
+    path = os.environ.get(VARIABLE)
+    if not path:
+        return []
+    found = load(path)()
+    if not isinstance(found, list) or not all(hasattr(each, "cls") for each in found):
+        raise TypeError(
+            f"{VARIABLE}={path} returns a list of starlette.middleware.Middleware, not {found!r:.80}"
+        )
+    return found
