@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import sys
 import time
 import warnings
@@ -17,7 +19,13 @@ from skate.serve.deployment import Application
 from skate.serve.exceptions import RayServeException
 from skate.serve.graph import Built, build, checked_prefix
 from skate.serve.handle.handle import DeploymentHandle
-from skate.serve.identity import CONTROLLER_NAME, NAMESPACE
+from skate.serve.identity import (
+    CONTROLLER_NAME,
+    DEPLOYMENT_ACTOR_VARIABLE,
+    NAMESPACE,
+    DeploymentID,
+    deployment_actor_name,
+)
 from skate.serve.routing import inside, watch
 from skate.serve.schema.tracing import TracingConfig
 from skate.util.debug import preload
@@ -360,17 +368,32 @@ def get_deployment_handle(
 
 
 def get_deployment_actor(actor_name: str) -> Any:
-    """An actor that all replicas of this deployment share, by its name in `deployment_actors`."""
+    """An actor that all replicas of this deployment share, by its name in `deployment_actors`.
+
+    Raises RayServeException outside of replicas, ValueError if there is none of that name.
+    """
     from skate.serve.context import get_replica_context  # as above
 
     here = get_replica_context()
-    return skate.get_actor(
-        f"SERVE_DEPLOYMENT_ACTOR::{here.app_name}#{here.deployment}#{actor_name}", namespace=NAMESPACE
-    )
+    known = [each.name for each in here._deployment_config.deployment_actors]
+    if actor_name not in known:
+        raise ValueError(
+            f"the deployment {here.deployment!r} has no actor {actor_name!r}; deployment_actors has: {', '.join(known) or 'none'}"
+        )
+    name = deployment_actor_name(here.app_name, here.deployment, here.code_version or "", actor_name)
+    return skate.get_actor(name, namespace=NAMESPACE)
 
 
 def get_deployment_actor_context() -> Any:
     """Which deployment the calling actor belongs to. Raises RayServeException elsewhere."""
-    raise RayServeException(
-        "get_deployment_actor_context() is called from an actor of deployment_actors; this is none"
+    said = os.environ.get(DEPLOYMENT_ACTOR_VARIABLE)
+    if said is None:
+        raise RayServeException(
+            "get_deployment_actor_context() is called from an actor of deployment_actors; this is none"
+        )
+    from skate.serve.context import DeploymentActorContext  # as above
+
+    told = json.loads(said)
+    return DeploymentActorContext(
+        DeploymentID(told["deployment"], told["app"]), told["actor"], told["version"]
     )

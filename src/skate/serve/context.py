@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from skate.serve.exceptions import RayServeException
-from skate.serve.identity import ReplicaID
+from skate.serve.identity import DeploymentID, ReplicaID
 
 
 class ReplicaRank(NamedTuple):
@@ -46,6 +46,25 @@ class ReplicaContext:
     def replica_tag(self) -> str:
         """The replica's own name among those of the deployment."""
         return self.replica_id.unique_id
+
+
+@dataclass(frozen=True)
+class DeploymentActorContext:
+    """Whose an actor of `deployment_actors` is."""
+
+    deployment_id: DeploymentID
+    actor_name: str
+    code_version: str | None = None
+
+    @property
+    def app_name(self) -> str:
+        """The application."""
+        return self.deployment_id.app_name
+
+    @property
+    def deployment(self) -> str:
+        """The deployment's name."""
+        return self.deployment_id.name
 
 
 class RequestContext(NamedTuple):

@@ -319,6 +319,9 @@ def actor_options(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]
                 f"ray_actor_options has no {key!r}{nearest(key, _ACTOR_OPTION_NAMES)} It has: {', '.join(_ACTOR_OPTION_NAMES)}"
             )
     bundles = merged.get("placement_group_bundles")
+    limit = merged.get("max_replicas_per_node")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= 100):
+        raise ValueError(f"max_replicas_per_node is a whole number from 1 to 100, not {limit!r}")
     if merged.get("placement_group_strategy") is not None and bundles is None:
         raise ValueError(
             "placement_group_strategy was given without placement_group_bundles; say what the group is made of"

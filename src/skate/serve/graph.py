@@ -35,6 +35,9 @@ class Part:
     def change(self, given: dict[str, Any]) -> None:
         """Other options, from a file."""
         self.config = configured(self.config, given)
+        gang = self.config.gang_scheduling_config
+        if gang is not None and gang.refused(self.name):
+            raise ValueError(gang.refused(self.name))
         before = self.actor
         self.actor = actor_options(before, given)
         if self.actor != before:
@@ -154,9 +157,13 @@ def part(
     code = _dumped(cloudpickle, target, f"the code of the deployment {name!r}")
     args = _dumped(cloudpickle, arguments, f"the arguments of the deployment {name!r}")
     config, actor = bound._config, bound._replica.actor_options
+    if config.gang_scheduling_config is not None and config.gang_scheduling_config.refused(name):
+        raise ValueError(config.gang_scheduling_config.refused(name))
     said = bound.version or (fingerprint.of(target, code), fingerprint.of_modules(target))
     version = repr((said, fingerprint.of(arguments, args)))
-    heavy = repr((sorted(actor.items(), key=str), config.deployment_actors, config.gang_scheduling_config))
+    actors = [each.model_dump() for each in config.deployment_actors]
+    shared = fingerprint.of(actors, cloudpickle.dumps(actors)) if actors else ""
+    heavy = repr((sorted(actor.items(), key=str), shared))
     version = hashlib.sha1((version + heavy).encode(), usedforsecurity=False).hexdigest()
     asgi = getattr(target, "__serve_asgi__", None)
     if inside:

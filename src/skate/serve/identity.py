@@ -7,8 +7,15 @@ from typing import NamedTuple
 
 CONTROLLER_NAME = "SERVE_CONTROLLER_ACTOR"
 NAMESPACE = "serve"
-REPLICA_PREFIX = "SERVE_REPLICA::"
+REPLICA_PREFIX = "SERVEREPLICA_PREFIX::"
 DEFAULT_APP = "default"
+#: Tells an actor of `deployment_actors` whose it is, as JSON.
+DEPLOYMENT_ACTOR_VARIABLE = "SKATE_SERVE_DEPLOYMENT_ACTOR"
+
+
+def deployment_actor_name(app: str, deployment: str, version: str, actor: str) -> str:
+    """The name of an actor that the replicas of a deployment share."""
+    return f"SERVE_DEPLOYMENT_ACTOR::{app}#{deployment}#{version}#{actor}"
 
 
 class DEFAULT(enum.Enum):
@@ -40,6 +47,21 @@ class ReplicaID(NamedTuple):
         """The name of its actor."""
         name, app = self.deployment_id
         return f"{REPLICA_PREFIX}{app}#{name}#{self.unique_id}"
+
+    @classmethod
+    def is_full_id_str(cls, actor_name: str) -> bool:
+        """True for the name of a replica's actor."""
+        return actor_name.startswith(REPLICA_PREFIX) and actor_name.count("#") == 2
+
+    @classmethod
+    def from_full_id_str(cls, full_id_str: str) -> ReplicaID:
+        """The replica of that actor name. Raises ValueError for any other name."""
+        if not cls.is_full_id_str(full_id_str):
+            raise ValueError(
+                f"{full_id_str!r} is no replica's name, which is {REPLICA_PREFIX}app#deployment#replica"
+            )
+        app, name, unique = full_id_str[len(REPLICA_PREFIX) :].split("#")
+        return cls(unique, DeploymentID(name, app))
 
     def __str__(self) -> str:
         name, app = self.deployment_id

@@ -75,6 +75,15 @@ class GangSchedulingConfig(Checked):
         """A gang is somebody."""
         positive("GangSchedulingConfig", gang_size=self.gang_size)
 
+    def refused(self, name: str) -> str:
+        """Why a deployment cannot be served with it; empty if it can: a gang of one is any replica."""
+        if self.gang_size == 1:
+            return ""
+        return (
+            f"the deployment {name!r} has gang_scheduling_config with gang_size={self.gang_size}: gangs of replicas that start "
+            "and fail together are not built here; give each replica its processes with placement_group_bundles instead"
+        )
+
 
 @dataclass(kw_only=True)
 class DeploymentActorConfig(Checked):
@@ -85,6 +94,19 @@ class DeploymentActorConfig(Checked):
     init_args: Any = field(default_factory=tuple)
     init_kwargs: dict[str, Any] = field(default_factory=dict)
     actor_options: dict[str, Any] = field(default_factory=dict)
+
+    def get_actor_class(self) -> Any:
+        """The class as an actor class, loaded if it is named."""
+        found = self.actor_class
+        if isinstance(found, str):
+            from skate.serve.importing import load  # only those that are named
+
+            found = load(found)
+        if hasattr(found, "options"):
+            return found
+        import skate  # the whole of it, which importing settings alone does not need
+
+        return skate.remote(found)
 
 
 @dataclass(kw_only=True)
@@ -155,6 +177,9 @@ class DeploymentConfig(Checked):
         positive(name, health_check_period_s=self.health_check_period_s)
         positive(name, health_check_timeout_s=self.health_check_timeout_s)
         positive(name, max_constructor_retry_count=self.max_constructor_retry_count)
+        names = [each.name for each in self.deployment_actors]
+        if len(set(names)) < len(names):
+            raise ValueError(f"deployment_actors have names that differ from each other, not {names}")
         if not 0 < self.rolling_update_percentage <= 1:
             raise ValueError(
                 f"rolling_update_percentage is a share above 0 and up to 1, not {self.rolling_update_percentage}"

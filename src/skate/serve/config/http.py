@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
-from skate.serve.config.checked import Checked, positive
+from skate.serve.config.checked import Checked, not_negative, positive
 
 
 class ProxyLocation(str, enum.Enum):
@@ -63,6 +63,14 @@ class HTTPOptions(Checked):
         """A port is a port, and a key comes with its certificate."""
         if not 0 <= self.port <= 65535:
             raise ValueError(f"HTTPOptions.port is a number from 0 to 65535, not {self.port}")
+        if self.num_cpus:
+            raise ValueError(
+                "HTTPOptions.num_cpus is for proxies, and there are none here; give ingress deployments their CPUs with "
+                "ray_actor_options"
+            )
+        if self.host is None:
+            self.location = ProxyLocation.Disabled
+        not_negative("HTTPOptions", keep_alive_timeout_s=self.keep_alive_timeout_s)
         positive(
             "HTTPOptions",
             request_timeout_s=self.request_timeout_s,

@@ -11,7 +11,7 @@ from typing import Any
 
 import skate
 from skate.serve.config.http import HTTPOptions
-from skate.serve.controller import exposition, scaling, telling
+from skate.serve.controller import exposition, routing_stats, scaling, spread, telling
 from skate.serve.controller.doing import Hands
 from skate.serve.controller.feasible import why_not
 from skate.serve.controller.machine import Machine
@@ -348,6 +348,7 @@ class Controller:
         living = {one.version for record in self.machine.each() for one in record.living()}
         living |= {record.target.version for record in self.machine.each()}
         self.codes = {version: code for version, code in self.codes.items() if version in living}
+        self.hands.shared.forget(living)
         self.table = table_of(self.machine, self.table.version + 1, self.hands.actors)
         self.table.memory = (pickle.dumps(memory), self.codes)
         news, self._news = self._news, asyncio.Event()
@@ -383,6 +384,8 @@ class Controller:
     def see_free(self) -> None:
         """Tell the machine what the cluster has free."""
         self.machine.free = dict(skate.available_resources())
+        if any(each.target.per_node is not None for each in self.machine.each()):
+            self.machine.nodes = len(spread.nodes())
 
     def _tick(self) -> None:
         if self._ticking is not None:
@@ -391,7 +394,8 @@ class Controller:
         now = self.looped = time.time()
         self.see_free()
         self.do(self.machine.tick(now))
-        busy = scaling.step(self, now)
+        asks = routing_stats.step(self, now)
+        busy = scaling.step(self, now) or asks
         self.publish()
         rolling = any(
             len(each.living()) != each.want or each.next_start > now for each in self.machine.each()

@@ -8,12 +8,16 @@ from typing import Any
 
 import skate
 from skate.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayTaskError
+from skate.serve.controller import spread
 from skate.serve.controller.actions import Action, Check, Configure, Start, Stop
-from skate.serve.controller.records import SERVING, STARTING, Key
+from skate.serve.controller.records import SERVING, STARTING, DeploymentRecord, Key, ReplicaRecord
+from skate.serve.controller.shared_actors import SharedActors
 from skate.serve.identity import NAMESPACE, REPLICA_PREFIX, DeploymentID, ReplicaID
 from skate.serve.replica import surroundings
 from skate.serve.replica.actor import Order, Replica
 from skate.util import list_named_actors
+from skate.util.placement_group import get_placement_group, placement_group, remove_placement_group
+from skate.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 _CONCURRENT = 100_000
 _DIED = (ActorDiedError, ActorUnavailableError, RayActorError)
@@ -28,6 +32,7 @@ class Hands:
         self.controller = controller
         self.actors: dict[str, Any] = {}
         self.groups: dict[str, Any] = {}
+        self.shared = SharedActors()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._class: Any = None
 
@@ -64,6 +69,7 @@ class Hands:
         if record is None or one is None:
             return
         try:
+            await self.shared.ensure(record, one.version)
             actor = self._make(record, one)
             self.actors[action.replica] = actor
             info = await actor.start.remote()
@@ -106,27 +112,34 @@ class Hands:
             grpc_host=controller.options.host,
             surroundings=surroundings.of(app.path, app.directory, controller.own_path),
         )
-        options = self._options(target, one.id)
+        options = self._options(record, one, name)
         if self._class is None:
             self._class = skate.remote(Replica)
         return self._class.options(
             name=name, namespace=NAMESPACE, lifetime="detached", max_concurrency=_CONCURRENT, **options
         ).remote(order)
 
-    def _options(self, target: Any, replica: str) -> dict[str, Any]:
+    def _options(self, record: DeploymentRecord, one: ReplicaRecord, name: str) -> dict[str, Any]:
+        target = record.target
         options = dict(target.actor["ray_actor_options"])
         bundles = target.actor.get("placement_group_bundles")
         if bundles:
-            from skate.util.placement_group import placement_group  # only deployments that ask for groups
-            from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
-
-            group = placement_group(bundles, strategy=target.actor.get("placement_group_strategy") or "PACK")
-            self.groups[replica] = group
+            group = placement_group(
+                bundles,
+                strategy=target.actor.get("placement_group_strategy") or "PACK",
+                name=name,
+                lifetime="detached",
+                bundle_label_selector=target.actor.get("placement_group_bundle_label_selector"),
+            )
+            self.groups[one.id] = group
             options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
                 placement_group=group,
                 placement_group_bundle_index=0,
                 placement_group_capture_child_tasks=True,
             )
+        elif target.per_node is not None:
+            one.info["node"] = spread.node_for(record, one, target.per_node)
+            options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(one.info["node"], soft=False)
         return {key: value for key, value in options.items() if value is not None}
 
     async def _outlive(self, key: Key, replica: str, actor: Any) -> None:
@@ -139,6 +152,12 @@ class Hands:
             self._end(replica)
             self._tell("lost", key, replica)
 
+    def _find_group(self, replica: str, name: str) -> None:
+        try:
+            self.groups[replica] = get_placement_group(name)
+        except ValueError:  # it has gone
+            return
+
     def find_again(self) -> None:
         """After a restart: handles of the replicas that the machine knows; those that it does not know end."""
         known = {one.id for record in self.controller.machine.each() for one in record.replicas.values()}
@@ -148,6 +167,7 @@ class Hands:
                 if name.rpartition("#")[2] not in known:
                     _end_unknown(name)
         for record in self.controller.machine.each():
+            self.shared.find_again(record)
             for one in list(record.replicas.values()):
                 name = ReplicaID(one.id, DeploymentID(record.key[1], record.key[0])).to_full_id_str()
                 try:
@@ -156,6 +176,8 @@ class Hands:
                     record.replicas.pop(one.id)
                     continue
                 self.actors[one.id] = actor
+                if record.target.actor.get("placement_group_bundles"):
+                    self._find_group(one.id, name)
                 if one.state in SERVING:
                     self.later(self._outlive(record.key, one.id, actor))
 
@@ -179,7 +201,7 @@ class Hands:
             record = self.controller.machine.record(action.key)
             one = None if record is None else record.replicas.get(action.replica)
             if one is not None:
-                one.stats = told
+                one.stats.update(told)
         except (TimeoutError, asyncio.TimeoutError):
             error = f"it did not answer within {action.timeout_s} s"
         except _DIED:
@@ -211,8 +233,6 @@ class Hands:
                 pass
         group = self.groups.pop(replica, None)
         if group is not None:
-            from skate.util.placement_group import remove_placement_group  # as above
-
             remove_placement_group(group)
 
 

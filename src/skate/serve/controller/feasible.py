@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import skate
+from skate.serve.controller import spread
 from skate.serve.controller.machine import Machine
 from skate.serve.controller.records import Target, wanted_of
 
@@ -24,6 +25,11 @@ def why_not(machine: Machine, apps: list[Any], ending: tuple[str, ...] = ()) -> 
             want = wanted_of(part.config, machine.capacity)
             each = target.resources()
             _add(needs, each, want)
+            if target.per_node is not None and want > target.per_node * len(spread.nodes()):
+                return (
+                    f"the deployment {part.name!r} wants {want} replicas with max_replicas_per_node={target.per_node}, and the "
+                    f"cluster has {len(spread.nodes())} node(s): that is {target.per_node * len(spread.nodes())} at most"
+                )
             said = ", ".join(f"{name}: {amount:g}" for name, amount in each.items()) or "nothing"
             lines.append(f"{want} x {part.name!r} with {said}")
     short = [name for name, amount in needs.items() if amount > total.get(name, 0.0) + 1e-9]

@@ -48,6 +48,8 @@ class Machine:
         self.changed = False
         #: What the cluster has free, as far as known; None: enough.
         self.free: dict[str, float] | None = None
+        #: How many nodes there are, for deployments that may have so many replicas on each.
+        self.nodes = 1
         self._count = 0
 
     # -- what is wanted
@@ -278,7 +280,10 @@ class Machine:
             actions += self._roll(record, current, old, now)
         elif len(current) < record.want and not record.given_up:
             if now >= record.next_start:
-                actions += [self._start(record, now) for _ in range(record.want - len(current))]
+                missing = record.want - len(current)
+                if target.per_node is not None:  # those that leave have their places until they have left
+                    missing = min(missing, target.per_node * self.nodes - len(record.replicas))
+                actions += [self._start(record, now) for _ in range(missing)]
         self._judge(record)
         return actions
 
@@ -329,7 +334,7 @@ class Machine:
         leaving = sum(one.state is STOPPING for one in record.replicas.values())
         least = min(record.want, record.rolling_from) - batch
         for _ in range(max(0, begin)):
-            if self._room(record.target):
+            if self._room(record):
                 actions.append(self._start(record, now))
             elif old_serving and leaving + starting < batch and len(serving) + len(old_serving) > least:
                 # No room for both: one has to go first. Its requests wait for those that stay or come.
@@ -337,7 +342,10 @@ class Machine:
                 leaving += 1
         return actions
 
-    def _room(self, target: Target) -> bool:
+    def _room(self, record: DeploymentRecord) -> bool:
+        target = record.target
+        if target.per_node is not None and len(record.replicas) >= target.per_node * self.nodes:
+            return False
         free = self.free
         if free is None:
             return True

@@ -48,6 +48,12 @@ class Target:
     outbound: tuple[str, ...]
     docs_path: str | None
 
+    @property
+    def per_node(self) -> int | None:
+        """How many replicas a node may have; None for any number."""
+        limit: int | None = self.actor.get("max_replicas_per_node")
+        return limit
+
     def resources(self) -> dict[str, float]:
         """What a replica takes of the cluster."""
         bundles = self.actor.get("placement_group_bundles")

@@ -113,6 +113,8 @@ def _take(
     controller: Any, record: DeploymentRecord, context: AutoscalingContext, target: int, now: float
 ) -> None:
     record.scaling_error = ""
+    if record.target.per_node is not None:
+        target = min(target, record.target.per_node * controller.machine.nodes)
     if target != record.want:
         why = f"{context.total_num_requests:g} requests for {context.current_num_replicas} replicas"
         controller.do(controller.machine.scale(record.key, target, now, why))

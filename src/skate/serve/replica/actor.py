@@ -112,7 +112,7 @@ class Replica:
             "mailbox": mailbox,
             "log": self.log_path,
             "docs_path": getattr(self.server, "docs_path", None),
-            "methods": hasattr(servable.object, "record_autoscaling_stats"),
+            "routes": hasattr(servable.object, "record_routing_stats"),
         }
 
     async def _make_inner(self, name: str, packed: bytes, config: Any) -> None:
@@ -239,12 +239,16 @@ class Replica:
             await inner.servable.maybe("check_health")
         await self.servable.maybe("check_health")
         told: dict[str, Any] = {}
-        for name, key in (("record_autoscaling_stats", "autoscaling"), ("record_routing_stats", "routing")):
-            call = getattr(self.servable.object, name, None)
-            if call is not None:
-                value = call()
-                told[key] = await value if hasattr(value, "__await__") else value
+        call = getattr(self.servable.object, "record_autoscaling_stats", None)
+        if call is not None:
+            value = call()
+            told["autoscaling"] = await value if hasattr(value, "__await__") else value
         return told
+
+    async def routing_stats(self) -> Any:
+        """What the user's code tells routers of itself."""
+        value = self.servable.object.record_routing_stats()
+        return await value if hasattr(value, "__await__") else value
 
     async def drain(self, timeout_s: float) -> None:
         """Finish what is there, and take the user's object down; no longer than `timeout_s` seconds."""

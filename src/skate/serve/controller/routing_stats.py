@@ -1,0 +1,40 @@
+"""Asks replicas what they tell routers of themselves (`record_routing_stats`), where a router of one's own wants to know."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from skate.serve.config.deployment import DEFAULT_ROUTER
+from skate.serve.controller.records import DeploymentRecord, ReplicaRecord
+
+
+def step(controller: Any, now: float) -> bool:
+    """Begin to ask those that are due; True if there is anybody to ask."""
+    found = False
+    for record in controller.machine.each():
+        config = record.target.config.request_router_config
+        if record.deleting or config.request_router_class == DEFAULT_ROUTER:
+            continue
+        for one in record.serving():
+            if not one.info.get("routes"):
+                continue
+            found = True
+            if now - one.stats.get("asked", 0.0) >= config.request_routing_stats_period_s:
+                one.stats["asked"] = now
+                controller.hands.later(_ask(controller, record, one, config.request_routing_stats_timeout_s))
+    return found
+
+
+async def _ask(controller: Any, record: DeploymentRecord, one: ReplicaRecord, timeout_s: float) -> None:
+    actor = controller.hands.actors.get(one.id)
+    if actor is None:
+        return
+    try:
+        told = await asyncio.wait_for(actor.routing_stats.remote().as_future(), timeout_s)
+    except Exception:  # it is late, or its code raised: what it told last stays
+        return
+    if told != one.stats.get("routing"):
+        one.stats["routing"] = told
+        controller.machine.changed = True
+        controller.publish()

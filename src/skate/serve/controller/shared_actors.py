@@ -1,0 +1,68 @@
+"""Actors that all replicas of a deployment share: made before its first replica, ended after its last."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import skate
+from skate.serve.controller.records import DeploymentRecord
+from skate.serve.identity import DEPLOYMENT_ACTOR_VARIABLE, NAMESPACE, deployment_actor_name
+
+
+class SharedActors:
+    """Those that are there, by the version of the code that they belong to."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, list[Any]] = {}
+
+    async def ensure(self, record: DeploymentRecord, version: str) -> None:
+        """Have those of a deployment there. Raises what their constructors raise."""
+        if version in self._made or not record.target.config.deployment_actors:
+            return
+        made = self._made[version] = [
+            self._make(record, version, each) for each in record.target.config.deployment_actors
+        ]
+        try:
+            for actor in made:
+                await actor.__ray_ready__.remote()
+        except Exception:  # tried again with the next replica
+            self.forget(set(self._made) - {version})
+            raise
+
+    def _make(self, record: DeploymentRecord, version: str, said: Any) -> Any:
+        app, deployment = record.key
+        context = {"app": app, "deployment": deployment, "actor": said.name, "version": version}
+        options = dict(said.actor_options)
+        environment = dict(options.pop("runtime_env", None) or {})
+        variables = {**(environment.get("env_vars") or {}), DEPLOYMENT_ACTOR_VARIABLE: json.dumps(context)}
+        cls: Any = said.get_actor_class()
+        return cls.options(
+            name=deployment_actor_name(app, deployment, version, said.name),
+            namespace=NAMESPACE,
+            lifetime="detached",
+            get_if_exists=True,
+            runtime_env={**environment, "env_vars": variables},
+            **{"num_cpus": 0, **options},
+        ).remote(*said.init_args, **said.init_kwargs)
+
+    def find_again(self, record: DeploymentRecord) -> None:
+        """After a restart of the controller: those of the versions that run."""
+        app, deployment = record.key
+        for version in {one.version for one in record.replicas.values()}:
+            for said in record.target.config.deployment_actors:
+                name = deployment_actor_name(app, deployment, version, said.name)
+                try:
+                    found = skate.get_actor(name, namespace=NAMESPACE)
+                except ValueError:  # another version had others
+                    continue
+                self._made.setdefault(version, []).append(found)
+
+    def forget(self, living: set[str]) -> None:
+        """End those of versions that nobody runs."""
+        for version in [version for version in self._made if version not in living]:
+            for actor in self._made.pop(version):
+                try:
+                    skate.kill(actor)
+                except Exception:  # it has ended already
+                    continue
