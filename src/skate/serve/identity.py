@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 CONTROLLER_NAME = "SERVE_CONTROLLER_ACTOR"
 NAMESPACE = "serve"
-REPLICA_PREFIX = "SERVEREPLICA_PREFIX::"
+REPLICA_PREFIX = "SERVE_REPLICA::"
 DEFAULT_APP = "default"
 #: Tells an actor of `deployment_actors` whose it is, as JSON.
 DEPLOYMENT_ACTOR_VARIABLE = "SKATE_SERVE_DEPLOYMENT_ACTOR"
