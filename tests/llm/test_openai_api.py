@@ -215,7 +215,7 @@ CHAT: dict[str, Any] = {"model": "tiny", "messages": HELLO}
         ("/v1/chat/completions", {**CHAT, "model": "plain:model"}, 400, None, "messages", "no chat template"),
         (
             "/v1/chat/completions",
-            {**CHAT, "response_format": {"type": "json_object"}},
+            {**CHAT, "response_format": {"type": "xml"}},
             400,
             None,
             "response_format",
@@ -234,7 +234,7 @@ CHAT: dict[str, Any] = {"model": "tiny", "messages": HELLO}
         ("/v1/completions", {"model": "tiny", "prompt": [[1, 999]]}, 400, None, "prompt", "token 999"),
         ("/v1/completions", {"model": "tiny", "prompt": "x", "suffix": "y"}, 400, None, "suffix", "suffix"),
         ("/v1/embeddings", {"model": "tiny", "input": ["a", ""]}, 400, None, "input", "empty"),
-        ("/v1/embeddings", {"model": "tiny", "input": "a", "dimensions": 3}, 400, None, "dimensions", "dimensions"),
+        ("/v1/embeddings", {"model": "tiny", "input": "a", "dimensions": 33}, 400, None, "dimensions", "32"),
         ("/detokenize", {"model": "tiny", "tokens": ["x"]}, 400, "invalid_value", "tokens", "tokens"),
     ],
 )  # fmt: skip
@@ -300,3 +300,28 @@ def test_a_client_that_goes_away_ends_its_request(url: str, engine: EmbeddedEngi
     wait_until(lambda: engine.load() == (0, 0), "the engine is idle")
     # All 40 answers of 200 tokens, four at a time, would have taken 2,000 steps.
     assert engine._batcher.steps - steps < 1500
+
+
+def test_embeddings_of_fewer_dimensions_are_the_first_ones(client: openai.OpenAI) -> None:
+    whole = client.embeddings.create(model="tiny", input="ab").data[0].embedding
+    part = client.embeddings.create(model="tiny", input="ab", dimensions=8).data[0].embedding
+    length = math.sqrt(sum(each * each for each in whole[:8]))
+    assert part == pytest.approx([each / length for each in whole[:8]], abs=1e-6)
+
+
+def test_scores_are_what_embeddings_say(client: openai.OpenAI, url: str) -> None:
+    body = {"model": "tiny", "text_1": "ab", "text_2": ["ab", "xyz"]}
+    found = httpx.post(url + "/v1/score", json=body).json()
+    vectors = {t: client.embeddings.create(model="tiny", input=t).data[0].embedding for t in ("ab", "xyz")}
+    near = sum(x * y for x, y in zip(vectors["ab"], vectors["xyz"], strict=True))
+    assert [each["score"] for each in found["data"]] == pytest.approx([1.0, near], abs=1e-5)
+    assert found["usage"]["prompt_tokens"] == 9 and found["object"] == "list"
+    for wrong in ({"text_1": ["a", "b"], "text_2": ["a", "b", "c"]}, {"text_1": "", "text_2": "a"}):
+        answer = httpx.post(url + "/v1/score", json={"model": "tiny", **wrong})
+        assert answer.status_code == 400 and answer.json()["error"]["param"] == "text_1"
+
+
+def test_what_no_engine_here_does_is_501(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.APIStatusError, match="whisper") as caught:
+        client.audio.transcriptions.create(model="tiny", file=("a.wav", b"RIFF"))
+    assert caught.value.status_code == 501 and caught.value.code == "not_implemented"

@@ -156,6 +156,10 @@ class VllmEngine:
             raise EngineStopped("vLLM ended a request without a result")
         return Embedding(last.outputs.data.float().tolist(), len(last.prompt_token_ids or ()))
 
+    async def reset_prefix_cache(self) -> None:
+        """Forget what was computed of earlier prompts."""
+        await self.engine.reset_prefix_cache()
+
     async def abort(self, request_id: str) -> None:
         """End a request."""
         await self.engine.abort(request_id)

@@ -91,6 +91,9 @@ class Answer:
                     new.finish_reason, new.stop_reason = "stop", stop
             else:
                 new.text = text
+            if new.finish_reason is None and self.choice.over:
+                new.finish_reason = "stop"
+                new.text += self._last("")
             if new.finish_reason is None and count >= self.limit:
                 new.finish_reason = "length"
                 new.text += self._last("")

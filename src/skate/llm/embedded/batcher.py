@@ -77,6 +77,10 @@ class Batcher:
         """Let a prompt wait for its vector."""
         self._tell(lambda: self._embeds.append(request))
 
+    def forget(self) -> None:
+        """Compute all prompts anew from now on."""
+        self._tell(lambda: self.prefixes.clear())
+
     def abort(self, request_id: str) -> None:
         """End the answers of a request; if the engine has ended, they have."""
         try:

@@ -13,6 +13,7 @@ from skate.llm.detokenizer import Detokenizer, StopTexts
 from skate.llm.embedded.answer import Answer
 from skate.llm.embedded.arguments import EmbeddedArguments
 from skate.llm.embedded.batcher import Batcher, EmbedRequest
+from skate.llm.embedded.forms import Forms
 from skate.llm.embedded.model import Model
 from skate.llm.embedded.sampler import Choice
 from skate.llm.embedded.stream import Stream
@@ -47,7 +48,8 @@ class EmbeddedEngine:
 
     async def start(self) -> None:
         """Load the model."""
-        self._model = await asyncio.to_thread(self._batcher.start)
+        self._model = model = await asyncio.to_thread(self._batcher.start)
+        self._forms = Forms(self.text.tokenizer, model.vocabulary, model.end_tokens)
 
     def info(self) -> ModelInfo:
         """What is known of the model."""
@@ -74,6 +76,8 @@ class EmbeddedEngine:
         """Increments of the answers as they come."""
         tokens = self._tokens(prompt)
         self._check(tokens, params)
+        if params.extra.get("structured_outputs"):
+            await asyncio.to_thread(self._forms.load)
         stream = Stream(params.n, every_s)
         # Ids of callers may come twice at once; an abort must not reach the other.
         own_id = f"{request_id}#{next(self._numbers)}"
@@ -105,11 +109,12 @@ class EmbeddedEngine:
         mixed = None if seed is None else (seed << 16) + index
         skip = params.skip_special_tokens
         room = model.limit - len(prompt)
+        form = params.extra.get("structured_outputs")
         return Answer(
             request_id,
             index,
             prompt,
-            Choice(params, prompt, model.vocabulary, mixed),
+            Choice(params, prompt, model.vocabulary, mixed, None if form is None else self._forms.form(form)),
             room if params.max_tokens is None else min(params.max_tokens, room),
             frozenset() if params.ignore_eos else model.end_tokens,
             frozenset(params.stop_token_ids),
@@ -136,13 +141,8 @@ class EmbeddedEngine:
             raise EngineStopped("the engine is not running")
         if self._model.embeds:
             raise NotSupported("this model makes embeddings; it does not generate text", "model")
-        if "structured_outputs" in params.extra:
-            raise NotSupported(
-                "the embedded engine does not hold an answer to a form: response_format is text, or use vLLM on a GPU",
-                "response_format",
-            )
-        if params.extra:
-            names = sorted(params.extra)
+        names = sorted(set(params.extra) - {"structured_outputs"})
+        if names:
             raise NotSupported(f"the embedded engine does not have {', '.join(names)}", names[0])
         limit = self._model.limit
         if len(tokens) >= limit:
@@ -182,6 +182,10 @@ class EmbeddedEngine:
 
         self._batcher.embed(EmbedRequest(tokens, adapter, done))
         return Embedding(await found, len(tokens))
+
+    async def reset_prefix_cache(self) -> None:
+        """Forget what was computed of earlier prompts."""
+        self._batcher.forget()
 
     async def abort(self, request_id: str) -> None:
         """End a request."""

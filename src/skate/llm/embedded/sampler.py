@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
+from skate.llm.embedded.forms import Form
 from skate.llm.output import TokenLogprob
 from skate.llm.sampling import SamplingParams
 
@@ -18,9 +19,15 @@ class Choice:
     """
 
     def __init__(
-        self, params: SamplingParams, prompt: Sequence[int], vocabulary: int, seed: int | None
+        self,
+        params: SamplingParams,
+        prompt: Sequence[int],
+        vocabulary: int,
+        seed: int | None,
+        form: Form | None = None,
     ) -> None:
         self.params = params
+        self.form = form
         self._random = random.Random(seed)
         self._counts: torch.Tensor | None = None
         self._seen: torch.Tensor | None = None
@@ -36,7 +43,8 @@ class Choice:
                 torch.tensor(list(params.logit_bias.values())),
             )
         self.sorts = not params.greedy and (params.top_p < 1 or params.top_k > 0 or params.min_p > 0)
-        self.changes = self._counts is not None or self._seen is not None or self._bias is not None
+        made = (self._counts, self._seen, self._bias, form)
+        self.changes = any(each is not None for each in made)
 
     def uniform(self) -> float:
         """The step's random number, from 0 up to 1."""
@@ -53,6 +61,8 @@ class Choice:
         if self._counts is not None:
             logits.sub_(self._counts, alpha=params.frequency_penalty)
             logits.sub_((self._counts > 0).to(logits.dtype), alpha=params.presence_penalty)
+        if self.form is not None:
+            self.form.bar(logits)
 
     def took(self, token: int) -> None:
         """Remember a token."""
@@ -60,6 +70,13 @@ class Choice:
             self._counts[token] += 1
         if self._seen is not None:
             self._seen[token] = True
+        if self.form is not None:
+            self.form.took(token)
+
+    @property
+    def over(self) -> bool:
+        """Whether the answer's form is at its end."""
+        return self.form is not None and self.form.done
 
 
 def choose(

@@ -25,6 +25,7 @@ from skate.llm.openai.requests import (
     DetokenizeRequest,
     EmbeddingChatRequest,
     EmbeddingCompletionRequest,
+    ScoreRequest,
     TokenizeChatRequest,
     TokenizeCompletionRequest,
 )
@@ -107,6 +108,8 @@ def build_app(models: Models, *, api_keys: Collection[str] = (), metrics: bool =
         Route("/v1/embeddings", endpoints.embeddings, methods=["POST"]),
         Route("/v1/models", endpoints.models, methods=["GET"]),
         Route("/v1/models/{model:path}", endpoints.model, methods=["GET"]),
+        Route("/v1/score", endpoints.score, methods=["POST"]),
+        Route("/v1/audio/transcriptions", endpoints.transcriptions, methods=["POST"]),
         Route("/tokenize", endpoints.tokenize, methods=["POST"]),
         Route("/detokenize", endpoints.detokenize, methods=["POST"]),
         Route("/health", endpoints.health, methods=["GET"]),
@@ -136,6 +139,22 @@ class Endpoints:
     async def embeddings(self, request: Request) -> Response:
         """POST /v1/embeddings."""
         return await self._asked(request, "embeddings", EmbeddingCompletionRequest, EmbeddingChatRequest)
+
+    async def score(self, request: Request) -> Response:
+        """POST /v1/score."""
+        return await self._asked(request, "score", ScoreRequest)
+
+    async def transcriptions(self, request: Request) -> Response:
+        """POST /v1/audio/transcriptions: refused, as no engine here hears."""
+        return as_json(
+            failures.response(
+                501,
+                "transcriptions are not implemented: the engines of this server take text; run a model that hears, such as "
+                "whisper, by `vllm serve` beside it",
+                "server_error",
+                code="not_implemented",
+            )
+        )
 
     async def tokenize(self, request: Request) -> Response:
         """POST /tokenize."""

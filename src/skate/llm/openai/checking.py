@@ -52,6 +52,12 @@ def _params(
     request: GenerateRequest, most: int | None, logprobs: int | None, extra: dict[str, Any]
 ) -> SamplingParams:
     given = {name: value for name in _AS_THEY_ARE if (value := getattr(request, name)) is not None}
+    if request.structured_outputs:
+        if "structured_outputs" in extra:
+            raise BadRequest(
+                "response_format and structured_outputs are given together; give one", "structured_outputs"
+            )
+        extra = {**extra, "structured_outputs": request.structured_outputs}
     if request.kv_transfer_params:
         extra = {**extra, "extra_args": {"kv_transfer_params": request.kv_transfer_params}}
     return SamplingParams(**given, max_tokens=most, logprobs=logprobs, extra=extra)
@@ -93,6 +99,23 @@ def plain_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
             plain["role"] = "system"
         found.append(plain)
     return found
+
+
+def pairs_of(one: str | list[str], other: str | list[str]) -> tuple[list[str], list[str]]:
+    """Texts to be compared: one with each of several, or as many with as many."""
+    left = [one] if isinstance(one, str) else list(one)
+    right = [other] if isinstance(other, str) else list(other)
+    if not all([*left, *right]) or not left or not right:
+        raise BadRequest(
+            "text_1 and text_2 have texts that are not empty", "text_1" if not all(left) else "text_2"
+        )
+    if len(left) == 1:
+        left = left * len(right)
+    if len(left) != len(right):
+        raise BadRequest(
+            f"text_1 has one text or as many as text_2; there are {len(left)} and {len(right)}", "text_1"
+        )
+    return left, right
 
 
 def prompts_of(given: str | list[Any], field: str) -> list[str | list[int]]:

@@ -51,6 +51,7 @@ class GenerateRequest(Request):
     skip_special_tokens: bool | None = None
     request_id: str | None = None
     kv_transfer_params: dict[str, Any] | None = None
+    structured_outputs: dict[str, Any] | None = None
 
     @field_validator("stop")
     @classmethod
@@ -135,7 +136,7 @@ class EmbeddingCompletionRequest(Request):
 
     input: str | Tokens | list[str] | list[Tokens]
     encoding_format: Literal["float", "base64"] = "float"
-    dimensions: int | None = None
+    dimensions: int | None = Field(None, ge=1)
     request_id: str | None = None
 
 
@@ -144,11 +145,20 @@ class EmbeddingChatRequest(Request):
 
     messages: list[ChatMessage] = Field(min_length=1)
     encoding_format: Literal["float", "base64"] = "float"
-    dimensions: int | None = None
+    dimensions: int | None = Field(None, ge=1)
     request_id: str | None = None
 
 
 EmbeddingRequest = EmbeddingCompletionRequest | EmbeddingChatRequest
+
+
+class ScoreRequest(Request):
+    """POST /v1/score: how near each of one or several texts is to one, or pair by pair."""
+
+    text_1: str | list[str]
+    text_2: str | list[str]
+    encoding_format: Literal["float"] = "float"
+    request_id: str | None = None
 
 
 class TokenizeCompletionRequest(Request):

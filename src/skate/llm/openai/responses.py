@@ -154,6 +154,25 @@ class EmbeddingResponse(BaseModel):
     usage: EmbeddingUsage
 
 
+class ScoreData(BaseModel):
+    """How near two texts are, from -1 to 1 by embeddings."""
+
+    index: int
+    object: str = "score"
+    score: float
+
+
+class ScoreResponse(BaseModel):
+    """The answer to a ScoreRequest."""
+
+    id: str
+    object: str = "list"
+    created: int = Field(default_factory=_now)
+    model: str
+    data: list[ScoreData]
+    usage: Usage
+
+
 class TokenizeResponse(BaseModel):
     """Tokens of a text."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import math
 import struct
 import time
 import uuid
@@ -12,7 +13,7 @@ from contextlib import aclosing
 from typing import Any
 
 from skate.llm.engine import Engine
-from skate.llm.errors import BadRequest, NotSupported, PromptTooLong, UnknownModel
+from skate.llm.errors import BadRequest, PromptTooLong, UnknownModel
 from skate.llm.openai import checking, failures, logprobs
 from skate.llm.openai.events import DONE, Events
 from skate.llm.openai.metrics import Metrics
@@ -23,6 +24,7 @@ from skate.llm.openai.requests import (
     EmbeddingChatRequest,
     EmbeddingRequest,
     GenerateRequest,
+    ScoreRequest,
     TokenizeCompletionRequest,
     TokenizeRequest,
 )
@@ -36,10 +38,12 @@ from skate.llm.openai.responses import (
     EmbeddingData,
     EmbeddingResponse,
     EmbeddingUsage,
+    ScoreData,
+    ScoreResponse,
     TokenizeResponse,
     Usage,
 )
-from skate.llm.output import Increment, TokenLogprob
+from skate.llm.output import Embedding, Increment, TokenLogprob
 from skate.llm.pacing import AT_THE_END
 from skate.llm.sampling import SamplingParams
 
@@ -312,8 +316,6 @@ class Serving:
         yield last + DONE
 
     async def _embeddings(self, request: EmbeddingRequest) -> AsyncGenerator[Any, None]:
-        if request.dimensions is not None:
-            raise NotSupported("dimensions is not supported by this model", "dimensions")
         text = self.engine.text
         given: list[Prompt]
         if isinstance(request, EmbeddingChatRequest):
@@ -327,6 +329,8 @@ class Serving:
         made = await asyncio.gather(
             *(self.engine.embed(each, f"{request_id}-{number}", adapter) for number, each in enumerate(given))
         )
+        if request.dimensions is not None:
+            made = [_shortened(each, request.dimensions) for each in made]
         packed = request.encoding_format == "base64"
         tokens = sum(each.prompt_tokens for each in made)
         yield EmbeddingResponse(
@@ -340,6 +344,32 @@ class Serving:
         )
         if self._metrics is not None:
             self._metrics.prompt.inc(tokens)
+
+    def score(self, request: ScoreRequest) -> AsyncGenerator[Any, None]:
+        """POST /v1/score."""
+        return self._answered(request, self._scores(request))
+
+    async def _scores(self, request: ScoreRequest) -> AsyncGenerator[Any, None]:
+        one, other = checking.pairs_of(request.text_1, request.text_2)
+        adapter = self._adapter(request.model)
+        request_id = f"score-{request.request_id or uuid.uuid4().hex}"
+        texts = list(dict.fromkeys([*one, *other]))
+        made = await asyncio.gather(
+            *(self.engine.embed(each, f"{request_id}-{number}", adapter) for number, each in enumerate(texts))
+        )
+        vectors = dict(zip(texts, made, strict=True))
+        pairs = [
+            (vectors[left].vector, vectors[right].vector) for left, right in zip(one, other, strict=True)
+        ]
+        yield ScoreResponse(
+            id=request_id,
+            model=request.model or self.model,
+            data=[
+                ScoreData(index=index, score=sum(x * y for x, y in zip(left, right, strict=True)))
+                for index, (left, right) in enumerate(pairs)
+            ],
+            usage=Usage.of(sum(vectors[each].prompt_tokens for each in (*one, *other)), 0),
+        )
 
     def _tokenized(self, request: TokenizeRequest) -> TokenizeResponse:
         text = self.engine.text
@@ -407,6 +437,17 @@ async def _all(found: AsyncGenerator[tuple[int, Increment], None], count: int) -
 def _usage(prompt_tokens: int, answers: Answers) -> Usage:
     generated = sum(end.completion_tokens for end in answers.ends if end is not None)
     return Usage.of(prompt_tokens, generated, answers.cached)
+
+
+def _shortened(made: Embedding, dimensions: int) -> Embedding:
+    """The first dimensions, of length 1 again."""
+    if dimensions > len(made.vector):
+        raise BadRequest(
+            f"dimensions is at most {len(made.vector)} with this model, not {dimensions}", "dimensions"
+        )
+    part = made.vector[:dimensions]
+    length = math.sqrt(sum(each * each for each in part)) or 1.0
+    return Embedding([each / length for each in part], made.prompt_tokens)
 
 
 def _packed(vector: Sequence[float]) -> str:

@@ -32,6 +32,8 @@ DEFAULT_ENDPOINTS: dict[str, Callable[[FastAPI], Callable[..., Any]]] = {
     "chat": lambda app: app.post("/v1/chat/completions"),
     "completions": lambda app: app.post("/v1/completions"),
     "embeddings": lambda app: app.post("/v1/embeddings"),
+    "score": lambda app: app.post("/v1/score"),
+    "transcriptions": lambda app: app.post("/v1/audio/transcriptions"),
     "tokenize": lambda app: app.post("/tokenize"),
     "detokenize": lambda app: app.post("/detokenize"),
     "health": lambda app: app.get("/health"),
@@ -136,6 +138,14 @@ class OpenAiIngress:
     async def embeddings(self, request: Request) -> Any:
         """POST /v1/embeddings."""
         return await self._endpoints.embeddings(request)
+
+    async def score(self, request: Request) -> Any:
+        """POST /v1/score."""
+        return await self._endpoints.score(request)
+
+    async def transcriptions(self, request: Request) -> Any:
+        """POST /v1/audio/transcriptions."""
+        return await self._endpoints.transcriptions(request)
 
     async def tokenize(self, request: Request) -> Any:
         """POST /tokenize."""

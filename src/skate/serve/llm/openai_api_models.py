@@ -9,6 +9,7 @@ from skate.llm.openai.requests import (
     EmbeddingChatRequest,
     EmbeddingCompletionRequest,
     EmbeddingRequest,
+    ScoreRequest,
     TokenizeChatRequest,
     TokenizeCompletionRequest,
 )
@@ -23,6 +24,7 @@ from skate.llm.openai.responses import (
     ErrorResponse,
     ModelCard,
     ModelList,
+    ScoreResponse,
     TokenizeResponse,
 )
 
@@ -43,6 +45,8 @@ __all__ = [
     "ErrorResponse",
     "ModelCard",
     "ModelList",
+    "ScoreRequest",
+    "ScoreResponse",
     "TokenizeChatRequest",
     "TokenizeCompletionRequest",
     "TokenizeResponse",

@@ -11,12 +11,14 @@ from typing import Any
 
 from skate.llm.engine import Engine, EngineArgs
 from skate.llm.engines import SETTING, choose, find
+from skate.llm.openai import failures
 from skate.llm.openai.metrics import Metrics
 from skate.llm.openai.requests import (
     ChatCompletionRequest,
     CompletionRequest,
     DetokenizeRequest,
     EmbeddingRequest,
+    ScoreRequest,
     TokenizeRequest,
 )
 from skate.llm.openai.serving import Serving
@@ -95,6 +97,24 @@ class LLMServer:
         async with aclosing(self._serving.embeddings(request)) as found:
             async for each in found:
                 yield each
+
+    async def score(self, request: ScoreRequest, raw_request_info: Any = None) -> AsyncGenerator[Any, None]:
+        """How near texts are."""
+        async with aclosing(self._serving.score(request)) as found:
+            async for each in found:
+                yield each
+
+    async def transcriptions(self, request: Any, raw_request_info: Any = None) -> AsyncGenerator[Any, None]:
+        """Speech as text: refused, as no engine here hears."""
+        yield failures.response(
+            501, "transcriptions are not implemented: this model takes text", "server_error"
+        )
+
+    async def reset_prefix_cache(self) -> None:
+        """Forget what was computed of earlier prompts; nothing with engines that do not say how."""
+        forgets = getattr(self.engine, "reset_prefix_cache", None)
+        if forgets is not None:
+            await forgets()
 
     async def tokenize(
         self, request: TokenizeRequest, raw_request_info: Any = None

@@ -1,0 +1,101 @@
+"""Answers that have to have a form: JSON of a schema, a regular expression, a grammar. llguidance says which tokens may come."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from typing import Any
+
+import torch
+
+from skate.llm.errors import BadRequest, NotSupported
+from skate.llm.installed import library, there
+
+_FIELD = "response_format"
+_KINDS = ("json", "json_object", "regex", "choice", "grammar")
+
+
+class Forms:
+    """What makes the forms of one model's answers.
+
+    Args:
+        tokenizer: of transformers, a fast one.
+        vocabulary: tokens of the model.
+        ends: tokens that end an answer.
+    """
+
+    def __init__(self, tokenizer: Any, vocabulary: int, ends: Collection[int]) -> None:
+        self._tokenizer = tokenizer
+        self._vocabulary = vocabulary
+        self._ends = sorted(ends)
+        self._made: Any = None
+
+    def load(self) -> None:
+        """Read the tokenizer, which takes a second for large ones. Raises NotSupported if llguidance is not installed."""
+        if self._made is not None:
+            return
+        if not there("llguidance"):
+            raise NotSupported(
+                "the embedded engine holds answers to a form by llguidance, which is not installed on the server: install it "
+                "with `pip install llguidance`, or say response_format text",
+                _FIELD,
+            )
+        hf = library("llguidance.hf", "answers of a form", "llguidance")
+        try:
+            self._made = hf.from_tokenizer(self._tokenizer, self._vocabulary, self._ends or None)
+        except ValueError as error:
+            raise NotSupported(
+                f"answers of a form are not to be had with this model's tokenizer: {error}", _FIELD
+            ) from error
+
+    def form(self, asked: dict[str, Any]) -> Form:
+        """The form of one answer, in vLLM's words. Raises BadRequest for one that cannot be."""
+        self.load()
+        matcher_of = library("llguidance", "answers of a form").LLMatcher
+        given = {name: value for name, value in asked.items() if value not in (None, False)}
+        if len(given) != 1 or not set(given) <= set(_KINDS):
+            raise BadRequest(
+                f"a form is one of {', '.join(_KINDS)}; there is {', '.join(given) or 'none'}", _FIELD
+            )
+        ((kind, value),) = given.items()
+        if kind == "regex":
+            grammar = matcher_of.grammar_from_regex(str(value))
+        elif kind == "choice":
+            grammar = matcher_of.grammar_from_regex("|".join(re.escape(str(each)) for each in value))
+        elif kind == "grammar":
+            grammar = matcher_of.grammar_from_lark(str(value))
+        else:
+            schema = {"type": "object"} if kind == "json_object" else value
+            grammar = matcher_of.grammar_from_json_schema(
+                schema if isinstance(schema, str) else json.dumps(schema)
+            )
+        matcher = matcher_of(self._made, grammar, log_level=0)
+        if matcher.is_error():
+            raise BadRequest(
+                f"an answer of this form cannot be made: {matcher.get_error().splitlines()[0]}", _FIELD
+            )
+        return Form(matcher)
+
+
+class Form:
+    """Where an answer is in its form."""
+
+    def __init__(self, matcher: Any) -> None:
+        self._matcher = matcher
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing can come any more."""
+        return bool(self._matcher.is_stopped())
+
+    def bar(self, logits: torch.Tensor) -> None:
+        """Leave out all tokens that cannot come now."""
+        allowed = torch.frombuffer(bytearray(self._matcher.compute_logit_bias()), dtype=torch.uint8)
+        size = logits.shape[-1]
+        logits[: allowed.shape[0]].masked_fill_(allowed[:size] == 0, -torch.inf)
+        logits[allowed.shape[0] :] = -torch.inf
+
+    def took(self, token: int) -> None:
+        """Go on by a token."""
+        self._matcher.consume_token(token)
