@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -28,8 +27,6 @@ NEAREST, BY_WORDS, SOURCES = 12, 6, 4
 UNRELATED = 0.4
 #: Of the three orders that the reranker puts together: by tokens, by words, by cosine.
 WEIGHTS = (1.0, 0.5, 1.0)
-#: CPUs that rerank and write: these take turns in an answer, and a reader waits for both.
-THREADS = min(4, os.cpu_count() or 1)
 LONGEST_QUESTION = 500  # characters
 MODEL_READS = (
     900  # characters of sources that a language model is given; the main job's sees 512 tokens in all
@@ -83,7 +80,7 @@ class Reranker:
     def __init__(self, folder: str) -> None:
         passages = index.load(folder).passages
         self.words = ranking.Words([f"{each.title} {each.text}" for each in passages])
-        self.encoder = Encoder(THREADS)
+        self.encoder = Encoder()
 
     async def rank(self, question: str, candidates: list[Source]) -> list[Source]:
         """So many as an answer is to stand on, best first; none if all are about something else."""
@@ -111,7 +108,7 @@ class Sentences:
     """Generates without a language model: the sentences of the sources that say most, each with the number of its source."""
 
     def __init__(self) -> None:
-        self.encoder = Encoder(THREADS)
+        self.encoder = Encoder()
 
     def who(self) -> dict[str, str]:
         """What writes the answers, for readers to know."""

@@ -30,6 +30,8 @@ class Encoder:
         folder = package.get_model_path()
         self._tokenizer = BertTokenizerFast.from_pretrained(folder)
         self._model = BertModel.from_pretrained(folder).eval()
+        # The first text takes longer than those that follow; a reader is not to wait for that.
+        self.vectors(["warm", "as long as passages are, " * 12])
 
     def vectors(self, texts: Sequence[str]) -> np.ndarray:
         """A vector of length 1 for each text; float32, (texts, 384)."""
