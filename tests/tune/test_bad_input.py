@@ -14,7 +14,6 @@ from skate import tune
 from skate.tune.search import BasicVariantGenerator, ConcurrencyLimiter, Repeater
 from skate.tune.search.hebo import HEBOSearch
 from skate.tune.search.optuna import OptunaSearch
-from skate.tune.search.zoopt import ZOOptSearch
 
 
 @pytest.fixture(scope="module")
@@ -158,8 +157,7 @@ def test_a_stop_by_what_is_not_reported(tmp_path: Path) -> None:
         ),
         (lambda: Repeater(ConcurrencyLimiter(OptunaSearch(), 1), 2), "would wait for itself"),
         (lambda: OptunaSearch(points_to_evaluate=[{"x": 1}], evaluated_rewards=[1, 2]), "1 and 2 were given"),
-        (lambda: ZOOptSearch(), "no release since 2021"),
-        (lambda: HEBOSearch(), "pins versions"),
+        (lambda: HEBOSearch(), "asks for numpy below 1.25"),
         (lambda: tune.run(function, local_dir="x"), "use storage_path"),
     ],
 )

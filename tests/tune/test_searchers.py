@@ -248,10 +248,10 @@ def test_nevergrad_with_a_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("name", "package"),
-    [("ax", "Ax"), ("nevergrad", "Nevergrad"), ("bohb", "HpBandSter|ConfigSpace")],
+    [("ax", "Ax"), ("nevergrad", "Nevergrad"), ("bohb", "HpBandSter|ConfigSpace"), ("zoopt", "ZOOpt")],
 )
 def test_a_library_that_is_not_there(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("ax", "ax.service", "nevergrad", "hpbandster", "hpbandster.optimizers"):
+    for module in ("ax", "ax.service", "nevergrad", "hpbandster", "hpbandster.optimizers", "zoopt"):
         monkeypatch.setitem(sys.modules, module, None)  # type: ignore[arg-type]
     with pytest.raises(ImportError, match=f"needs ({package}), which is not installed: pip install"):
         create_searcher(name)

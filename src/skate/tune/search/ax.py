@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.tune.search.flat_space import as_flat, flat_space, has_domains, missing, no_space, undefined
+from skate.tune.search.flat_space import (
+    Flat,
+    as_flat,
+    flat_space,
+    has_domains,
+    missing,
+    no_space,
+    settled,
+    undefined,
+)
 from skate.tune.search.search_generator import nest
 from skate.tune.search.searcher import Searcher
 from skate.tune.space.domain import Categorical, Integer
@@ -51,10 +60,15 @@ class AxSearch(Searcher):
         self._constraints = (parameter_constraints, outcome_constraints)
         self._kwargs = ax_kwargs
         self._client = ax_client
-        self._space = self.convert_search_space(space) if has_domains(space) else space
+        self._domains: dict[str, Flat] = {}
+        self._space = self._converted(space) if has_domains(space) else space
         self._live: dict[str, int] = {}
         if self._client is None and self._space and mode is not None:
             self._begin()
+
+    def _converted(self, space: dict[str, Any]) -> list[dict[str, Any]]:
+        self._domains = flat_space(space, "AxSearch")
+        return self.convert_search_space(space)
 
     def _begin(self) -> None:
         service = _service()
@@ -76,7 +90,7 @@ class AxSearch(Searcher):
         if self._mode is None:
             raise undefined("AxSearch", self._metric, self._mode)
         if self._client is None:
-            self._space = self._space or self.convert_search_space(config)
+            self._space = self._space or self._converted(config)
             self._begin()
         return True
 
@@ -97,7 +111,7 @@ class AxSearch(Searcher):
             except (core.SearchSpaceExhausted, core.DataRequiredError) as reason:
                 return None if isinstance(reason, core.DataRequiredError) else Searcher.FINISHED
         self._live[trial_id] = number
-        return nest(point)
+        return nest(settled(self._domains, point))
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False

@@ -16,6 +16,11 @@ def _package() -> Any:
         import bayes_opt  # loaded when a searcher is made
     except ImportError:
         raise missing("bayesian-optimization", "BayesOptSearch", "bayesian-optimization") from None
+    if not hasattr(bayes_opt, "acquisition"):
+        raise ImportError(
+            f"BayesOptSearch needs bayesian-optimization 2 or later, and {getattr(bayes_opt, '__version__', 'an older one')} is "
+            "installed (nevergrad holds it at 1.4): pip install -U bayesian-optimization"
+        )
     return bayes_opt
 
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.tune.search.flat_space import as_flat, flat_space, has_domains, missing, no_space, undefined
+from skate.tune.search.flat_space import (
+    Flat,
+    as_flat,
+    flat_space,
+    has_domains,
+    missing,
+    no_space,
+    settled,
+    undefined,
+)
 from skate.tune.search.search_generator import nest
 from skate.tune.search.searcher import Searcher
 from skate.tune.space.domain import Categorical, Integer
@@ -65,11 +74,15 @@ class TuneBOHB(Searcher):
         self._configs: dict[str, dict[str, Any]] = {}
         self._running: set[str] = set()
         self._paused: set[str] = set()
+        self._domains: dict[str, Flat] = {}
         self._model: Any = None
         if space is not None:
-            self._begin(self.convert_search_space(space) if has_domains(space) else space)
+            self._begin(space)
 
     def _begin(self, space: Any) -> None:
+        if has_domains(space):
+            self._domains = flat_space(space, "TuneBOHB")
+            space = self.convert_search_space(space)
         _, model = _packages()
         if self._seed is not None:
             space.seed(self._seed)
@@ -85,7 +98,7 @@ class TuneBOHB(Searcher):
         if self._model is not None and has_domains(config):
             return False
         if self._model is None:
-            self._begin(self.convert_search_space(config))
+            self._begin(config)
         self._metric = self._metric or metric or "_metric"
         self._mode = self._mode or mode
         if self._mode is None:
@@ -102,6 +115,7 @@ class TuneBOHB(Searcher):
             config = self._points.pop(0)
         else:
             config, _ = self._model.get_config(None)
+            config = settled(self._domains, config)
         self._configs[trial_id] = dict(config)
         self._running.add(trial_id)
         return nest(config)

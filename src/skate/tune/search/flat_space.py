@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from skate.air.flat import flat
 from skate.tune.space import variants
 from skate.tune.space.domain import Categorical, Domain, Float, Integer
 from skate.tune.space.sampler import LogUniform, Normal, Quantized, Sampler
@@ -32,6 +33,21 @@ class Flat:
         if isinstance(self.domain, Integer) and (self.q is None or self.q == 1):
             return self.domain.upper - 1
         return self.domain.upper
+
+    def settle(self, value: Any) -> Any:
+        """What a library has drawn as the space means it: of its type, on its steps, the very choice that was given."""
+        domain = self.domain
+        if isinstance(domain, Categorical):
+            return next((each for each in domain.categories if each is value or each == value), value)
+        if self.q:
+            value = round(float(value) / self.q) * self.q
+            value = min(max(value, domain.lower), domain.upper)
+        return int(round(value)) if isinstance(domain, Integer) else float(value)
+
+
+def settled(domains: Mapping[str, Flat], point: Mapping[str, Any]) -> dict[str, Any]:
+    """A point of a library, each value as its domain means it; values that have no domain stay as they are."""
+    return {name: domains[name].settle(value) if name in domains else value for name, value in point.items()}
 
 
 def flat_space(space: Mapping[str, Any], searcher: str, choices: bool = True) -> dict[str, Flat]:
@@ -62,12 +78,12 @@ def flat_space(space: Mapping[str, Any], searcher: str, choices: bool = True) ->
                 f"{searcher} cannot search within the choices of {name!r}; use "
                 "a define-by-run function or draw at random"
             )
-        flat = Flat(name, leaf)
-        if flat.normal is not None and searcher not in ("HyperOptSearch", "TuneBOHB"):
+        made = Flat(name, leaf)
+        if made.normal is not None and searcher not in ("HyperOptSearch", "TuneBOHB"):
             raise ValueError(
                 f"{searcher} has no normal distribution, and {name!r} is one: use tune.uniform there"
             )
-        found[name] = flat
+        found[name] = made
     return found
 
 
@@ -95,10 +111,4 @@ def no_space(cls: str) -> RuntimeError:
 
 def as_flat(point: Mapping[str, Any]) -> dict[str, Any]:
     """A nested configuration, names joined with slashes."""
-    found: dict[str, Any] = {}
-    for name, value in point.items():
-        if isinstance(value, Mapping):
-            found.update({f"{name}/{inner}": each for inner, each in as_flat(value).items()})
-        else:
-            found[name] = value
-    return found
+    return flat(point)

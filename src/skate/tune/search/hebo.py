@@ -1,4 +1,4 @@
-"""HEBO is refused: the package pins versions of numpy and pandas that nothing else here runs with."""
+"""HEBO is refused: its last release, 0.3.6, asks for numpy below 1.25 and for GPy, which nothing else here runs with."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ class HEBOSearch(Searcher):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(
-            "HEBOSearch is not there: the HEBO package pins versions of numpy and pandas that do not go with the others; use "
-            "OptunaSearch(sampler=optuna.samplers.GPSampler()) for a Gaussian process"
+            "HEBOSearch is not there: the HEBO package pins versions that do not go with the others (0.3.6 asks for numpy below "
+            "1.25, and for GPy); use OptunaSearch(sampler=optuna.samplers.GPSampler()) for a Gaussian process"
         )

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.tune.search.flat_space import as_flat, flat_space, has_domains, missing, no_space, undefined
+from skate.tune.search.flat_space import (
+    Flat,
+    as_flat,
+    flat_space,
+    has_domains,
+    missing,
+    no_space,
+    settled,
+    undefined,
+)
 from skate.tune.search.search_generator import nest
 from skate.tune.search.searcher import Searcher
 from skate.tune.space.domain import Categorical, Integer
@@ -47,14 +56,18 @@ class NevergradSearch(Searcher):
         self._kwargs = dict(optimizer_kwargs or {})
         self._points = [as_flat(point) for point in points_to_evaluate or []]
         self._live: dict[str, Any] = {}
+        self._domains: dict[str, Flat] = {}
         self._optimizer: Any = None
         self._class = optimizer or package.optimizers.NGOpt
         if not isinstance(self._class, type) and hasattr(self._class, "ask"):
             self._optimizer = optimizer
         elif space is not None:
-            self._begin(self.convert_search_space(space) if has_domains(space) else space)
+            self._begin(space)
 
     def _begin(self, space: Any) -> None:
+        if has_domains(space):
+            self._domains = flat_space(space, "NevergradSearch")
+            space = self.convert_search_space(space)
         self._optimizer = self._class(parametrization=space, **self._kwargs)
         for point in self._points:
             self._optimizer.suggest(**point)
@@ -64,7 +77,7 @@ class NevergradSearch(Searcher):
         if self._optimizer is not None and has_domains(config):
             return False
         if self._optimizer is None:
-            self._begin(self.convert_search_space(config))
+            self._begin(config)
         self._metric = self._metric or metric or "_metric"
         self._mode = self._mode or mode
         if self._mode is None:
@@ -79,7 +92,7 @@ class NevergradSearch(Searcher):
             return Searcher.FINISHED
         asked = self._optimizer.ask()
         self._live[trial_id] = asked
-        return nest(asked.kwargs)
+        return nest(settled(self._domains, asked.kwargs))
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False

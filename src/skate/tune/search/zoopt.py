@@ -1,21 +1,164 @@
-"""ZOOpt is refused: the package has had no release since 2021 and does not run with current versions of its dependencies."""
+"""ZOOpt's derivative-free optimizer, sequential random coordinate shrinking."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from skate.tune.search.flat_space import (
+    Flat,
+    as_flat,
+    flat_space,
+    has_domains,
+    missing,
+    no_space,
+    settled,
+    undefined,
+)
+from skate.tune.search.search_generator import nest
 from skate.tune.search.searcher import Searcher
+from skate.tune.space.domain import Categorical, Integer
+
+_ALGORITHMS = ("asracos", "sracos")
+
+
+def _package() -> Any:
+    try:
+        import zoopt  # loaded when a searcher is made
+    except ImportError:
+        raise missing("ZOOpt", "ZOOptSearch", "zoopt") from None
+    return zoopt
 
 
 class ZOOptSearch(Searcher):
-    """Refused.
+    """Asks ZOOpt.
+
+    Args:
+        algo: "asracos" or "sracos", which are the same here: trials are told of as they end.
+        budget: how many trials there will be; ZOOpt draws the first at random, and how many depends on it.
+        dim_dict: ZOOpt's dimensions by name, or a space of ray.tune; the `param_space` by default.
+        metric, mode: what is best.
+        points_to_evaluate: configurations that come first. ZOOpt learns nothing from these: it knows only what it drew itself.
+        parallel_num: how many trials of its own run at a time.
+        kwargs: for `zoopt.Parameter`, such as seed.
 
     Raises:
-        NotImplementedError: always.
+        ImportError: ZOOpt is not installed.
+        ValueError: there is no budget, no such algorithm, or the space has what ZOOpt cannot draw.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError(
-            "ZOOptSearch is not there: the zoopt package has had no release since 2021; use OptunaSearch, or NevergradSearch for "
-            "derivative-free optimizers"
+    def __init__(
+        self,
+        algo: str = "asracos",
+        budget: int | None = None,
+        dim_dict: dict[str, Any] | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        points_to_evaluate: list[dict[str, Any]] | None = None,
+        parallel_num: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        _package()
+        super().__init__(metric, mode)
+        if algo.lower() not in _ALGORITHMS:
+            raise ValueError(f"algo is one of {', '.join(_ALGORITHMS)}, not {algo!r}")
+        if budget is None or budget < 1:
+            raise ValueError(
+                f"ZOOptSearch wants budget=, how many trials there will be; it was given {budget!r}"
+            )
+        self._budget, self._parallel, self._kwargs = budget, parallel_num, kwargs
+        self._points = [as_flat(point) for point in points_to_evaluate or []]
+        self._live: dict[str, Any] = {}
+        self._domains: dict[str, Flat] = {}
+        self._names: list[str] = []
+        self._optimizer: Any = None
+        if dim_dict:
+            self._begin(dim_dict)
+
+    def _begin(self, space: dict[str, Any]) -> None:
+        package = _package()
+        from zoopt.algos.opt_algorithms.racos.sracos import SRacosTune  # as above
+
+        if has_domains(space):
+            self._domains = flat_space(space, "ZOOptSearch")
+            space = self.convert_search_space(space)
+        self._names = list(space)
+        self._optimizer = SRacosTune(
+            dimension=package.Dimension2(list(space.values())),
+            parameter=package.Parameter(budget=self._budget, **self._kwargs),
+            parallel_num=self._parallel,
+        )
+
+    @property
+    def optimizer(self) -> Any:
+        """ZOOpt's own; None before there is a space."""
+        return self._optimizer
+
+    def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
+        """Take metric, mode and space; False if there is a space already."""
+        if self._optimizer is not None and has_domains(config):
+            return False
+        if self._optimizer is None:
+            self._begin(config)
+        self._metric = self._metric or metric or "_metric"
+        self._mode = self._mode or mode
+        if self._mode is None:
+            raise undefined("ZOOptSearch", self._metric, self._mode)
+        return True
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        """What ZOOpt proposes next; None while it waits for results, FINISHED when it finds nothing new."""
+        if self._optimizer is None:
+            raise no_space("ZOOptSearch")
+        if self._points:
+            return nest(self._points.pop(0))
+        solution = self._optimizer.suggest()
+        if solution is None and not self._live:
+            # ZOOpt waits for the first draws to end, also when they have ended before it began to wait.
+            self._optimizer.semaphore = 1
+            solution = self._optimizer.suggest()
+        if solution is None:
+            return None
+        if isinstance(solution, str):
+            return Searcher.FINISHED
+        self._live[trial_id] = solution
+        return nest(settled(self._domains, dict(zip(self._names, solution.get_x(), strict=True))))
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        """Tell ZOOpt what came of it; a trial that failed was as bad as can be, as ZOOpt waits for each."""
+        solution = self._live.pop(trial_id, None)
+        if solution is None:
+            return
+        value = (result or {}).get(self._metric)
+        worst = error or value is None or value != value
+        loss = float("inf") if worst else -float(value) if self._mode == "max" else float(value)  # type: ignore[arg-type]
+        self._optimizer.complete(solution, loss)
+
+    @staticmethod
+    def convert_search_space(spec: dict[str, Any], join: bool = False) -> dict[str, Any]:
+        """ZOOpt's dimensions for a space of ray.tune; with `join`, the constants of the space as well.
+
+        Raises:
+            ValueError: the space has what ZOOpt cannot draw.
+        """
+        kinds = _package().ValueType
+        found: dict[str, Any] = {}
+        for name, flat in flat_space(spec, "ZOOptSearch").items():
+            domain = flat.domain
+            if isinstance(domain, Categorical):
+                found[name] = (kinds.GRID, list(domain.categories))
+            elif flat.log:
+                raise ValueError(
+                    f"ZOOptSearch has no logarithmic scale, and {name!r} is {domain.domain_str}: draw its "
+                    "exponent with tune.uniform"
+                )
+            elif isinstance(domain, Integer):
+                found[name] = (kinds.DISCRETE, [domain.lower, flat.highest], True)
+            else:
+                found[name] = (kinds.CONTINUOUS, [domain.lower, domain.upper], flat.q or 1e-12)
+        return (
+            {**as_flat({n: v for n, v in spec.items() if not has_domains({n: v})}), **found}
+            if join
+            else found
         )
