@@ -7,6 +7,7 @@
     skate serve run module:app        serve an application; build, deploy, status, config, shutdown
     skate summary KIND                how many tasks, actors, objects of what kind
     skate start --head                start a node that stays; `skate status` shows it, `skate stop` ends it
+    skate tune list-trials PATH       what came of a search; list-experiments, add-note
     skate --version                   the versions of Skate and of the API that it speaks
 
 A verb is a module with ``SUMMARY``, one line for the help text, and ``main(arguments) -> exit status``.
@@ -28,6 +29,7 @@ VERBS = {
     "start": "skate.command.start",
     "status": "skate.command.status",
     "stop": "skate.command.stop",
+    "tune": "skate.tune.command",
     "version": "skate.command.version",
 }
 
