@@ -15,6 +15,8 @@ from starlette.responses import StreamingResponse
 import skate
 from skate import serve
 from skate.serve.config.http import BODY_MAX_VARIABLE, HTTPOptions
+from skate.serve.loading import http_options
+from skate.serve.schema import ServeDeploySchema
 
 LIGHT: dict[str, Any] = {"ray_actor_options": {"num_cpus": 0}}
 LIMIT = 100_000
@@ -140,6 +142,17 @@ def test_the_environment_may_set_the_limit(monkeypatch: pytest.MonkeyPatch) -> N
         HTTPOptions()
     with pytest.raises(ValueError, match="max_request_body_bytes"):
         HTTPOptions(max_request_body_bytes=0)
+
+
+def test_a_config_file_may_set_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def options(**said: int) -> HTTPOptions:
+        apps = [{"name": "a", "import_path": "b:c"}]
+        return http_options(ServeDeploySchema.model_validate({"applications": apps, "http_options": said}))
+
+    assert options().max_request_body_bytes is None
+    assert options(max_request_body_bytes=5).max_request_body_bytes == 5
+    monkeypatch.setenv(BODY_MAX_VARIABLE, "4096")
+    assert options().max_request_body_bytes == 4096
 
 
 # -- the wire

@@ -176,7 +176,10 @@ def deploy(schema: ServeDeploySchema, apart: bool = False) -> dict[str, Any]:
 
 def http_options(schema: ServeDeploySchema) -> HTTPOptions:
     """Where a file says to listen, and how."""
-    return HTTPOptions(**schema.http_options.model_dump())
+    said = schema.http_options.model_dump()
+    if said["max_request_body_bytes"] is None:
+        del said["max_request_body_bytes"]
+    return HTTPOptions(**said)
 
 
 def built_apart(schema: ServeApplicationSchema) -> Built:

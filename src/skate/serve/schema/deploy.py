@@ -27,6 +27,8 @@ class HTTPOptionsSchema(Checked):
     ssl_certfile: str | None = None
     ssl_keyfile_password: str | None = None
     ssl_ca_certs: str | None = None
+    #: Ours, as in HTTPOptions; left out, it is what the environment says.
+    max_request_body_bytes: int | None = None
 
 
 @dataclass(kw_only=True)
