@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI, WebSocket
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 import skate
 from skate import serve
@@ -203,3 +206,40 @@ def test_the_access_log(port: int, logs: Path) -> None:
     wait_for(lambda: len(messages("logged-2")) == 2, what="both lines of the request")
     assert messages("logged-2") == ["CALL __call__ ERROR", "GET /app 500"]
     assert all(line["replica"].startswith("default ") for line in lines())
+
+
+web = FastAPI()
+
+
+@serve.deployment(**LIGHT)
+@serve.ingress(web)
+class Sockets:
+    @web.websocket("/talk")
+    async def talk(self, socket: WebSocket) -> None:
+        await socket.accept()
+        await socket.send_text(serve.context.request.get().request_id)
+        await socket.close()
+
+    @web.websocket("/refuse")
+    async def refuse(self, socket: WebSocket) -> None:
+        await socket.close()
+
+
+def test_websockets_are_counted_by_how_they_began(port: int) -> None:
+    serve.run(Sockets.bind(), name="sockets", route_prefix="/sockets")
+    with connect(
+        f"ws://127.0.0.1:{port}/sockets/talk", additional_headers={"x-request-id": "ws-1"}
+    ) as socket_:
+        assert socket_.recv() == "ws-1"
+    with pytest.raises(InvalidStatus) as raised, connect(f"ws://127.0.0.1:{port}/sockets/refuse"):
+        pass
+    assert raised.value.response.status_code == 403
+
+    def count(status: str) -> float:
+        which = {"application": "sockets", "deployment": "Sockets", "route": "/sockets", "method": "WS"}
+        return metrics(port).get(
+            ("num_http_requests_total", frozenset({**which, "status_code": status}.items())), 0
+        )
+
+    wait_for(lambda: (count("101"), count("403")) == (1, 1), what="both WebSockets to be counted")
+    serve.delete("sockets")
