@@ -356,3 +356,30 @@ def test_no_port_where_none_is_wanted(port: int, said: dict[str, Any]) -> None:
     assert get(own) == (0, "")
     serve.shutdown()
     serve.start(http_options={"host": "127.0.0.1", "port": port})
+
+
+def test_a_replica_is_chosen_first(port: int) -> None:
+    @serve.deployment(num_replicas=2, max_ongoing_requests=1, **LIGHT)
+    class Who:
+        def __call__(self) -> str:
+            return serve.get_replica_context().replica_tag
+
+    @serve.deployment(**LIGHT)
+    class Chooses:
+        def __init__(self, who: Any) -> None:
+            self.who = who
+
+        async def __call__(self) -> tuple[bool, bool, str]:
+            async with self.who.choose_replica() as one, self.who.choose_replica() as two:
+                differ = one.replica_id != two.replica_id
+                same = await self.who.dispatch(one) == one.replica_id
+                try:
+                    self.who.dispatch(one)
+                    again = "sent twice"
+                except RuntimeError as error:
+                    again = str(error)
+            async with self.who.choose_replica(), self.who.choose_replica():
+                return differ, same, again
+
+    differ, same, again = serve.run(Chooses.bind(Who.bind()), route_prefix=None).remote().result(timeout_s=30)
+    assert differ and same and "choose again" in again

@@ -49,6 +49,17 @@ class ReplicaContext:
 
 
 @dataclass(frozen=True)
+class GangContext:
+    """The gang of a replica; always None in a ReplicaContext, since gangs are not built."""
+
+    gang_id: str
+    rank: int
+    world_size: int
+    member_replica_ids: list[str]
+    pg_name: str = ""
+
+
+@dataclass(frozen=True)
 class DeploymentActorContext:
     """Whose an actor of `deployment_actors` is."""
 

@@ -63,8 +63,13 @@ class ReplicaUnavailableError(RayServeException):
         super().__init__(replica_id)
         self.replica_id = replica_id
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
+        """The error as a sentence."""
         return f"the replica {self.replica_id} takes no requests any more; choose another"
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class RequestCancelledError(RayServeException, TaskCancelledError):

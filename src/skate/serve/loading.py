@@ -10,6 +10,7 @@ from typing import Any
 
 import skate
 from skate.serve import api
+from skate.serve.config.autoscaling import AutoscalingPolicy
 from skate.serve.config.checked import nearest
 from skate.serve.config.http import HTTPOptions, gRPCOptions
 from skate.serve.deployment import Application
@@ -116,7 +117,8 @@ def built(schema: ServeApplicationSchema) -> Built:
     made.config = schema.model_dump(exclude_unset=True)
     made.source = "declarative"
     made.external_scaler = schema.external_scaler_enabled
-    made.policy = schema.autoscaling_policy
+    if schema.autoscaling_policy is not None:
+        made.policy = AutoscalingPolicy.model_validate(schema.autoscaling_policy)
     known = {part.name: part for part in made.parts}
     for said in schema.deployments:
         part = known.get(said.name)

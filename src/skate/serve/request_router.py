@@ -52,6 +52,28 @@ class RequestRouter:
 
     def __init__(self, deployment_id: DeploymentID) -> None:
         self.deployment_id = deployment_id
+        self._curr_replicas: dict[ReplicaID, RunningReplica] = {}
+
+    @property
+    def app_name(self) -> str:
+        """The application of the deployment."""
+        return self.deployment_id.app_name
+
+    @property
+    def curr_replicas(self) -> dict[ReplicaID, RunningReplica]:
+        """The replicas there are now, by their ids."""
+        return self._curr_replicas
+
+    def select_available_replicas(
+        self, candidates: list[RunningReplica] | None = None
+    ) -> list[RunningReplica]:
+        """Those of the candidates, or of all, that have room for another request."""
+        found = list(self._curr_replicas.values()) if candidates is None else candidates
+        return [
+            each
+            for each in found
+            if not each.max_ongoing_requests or each.queue_len < each.max_ongoing_requests
+        ]
 
     def initialize_state(self, **kwargs: Any) -> None:
         """Called once, with `request_router_kwargs`."""
@@ -86,6 +108,18 @@ class MultiplexMixin:
         holding = [each for each in candidates if model and model in each.multiplexed_model_ids]
         return holding or candidates
 
+    def rank_replicas_via_multiplex(
+        self, replicas: list[RunningReplica], multiplexed_model_id: str
+    ) -> list[list[RunningReplica]]:
+        """Those that hold the model, then those with the fewest models, and so on."""
+        holding = [each for each in replicas if multiplexed_model_id in each.multiplexed_model_ids]
+        others = [each for each in replicas if multiplexed_model_id not in each.multiplexed_model_ids]
+        counts = sorted({len(each.multiplexed_model_ids) for each in others})
+        return [
+            holding,
+            *([one for one in others if len(one.multiplexed_model_ids) == count] for count in counts),
+        ]
+
 
 class FIFOMixin:
     """Requests go out in the order they came, which they do anyway."""
@@ -101,3 +135,7 @@ class LocalityMixin:
     ) -> list[RunningReplica]:
         """All candidates."""
         return candidate_replicas or []
+
+    def rank_replicas_via_locality(self, replicas: list[RunningReplica]) -> list[list[RunningReplica]]:
+        """One group: all are on this node."""
+        return [list(replicas)]

@@ -33,13 +33,25 @@ class AutoscalingPolicy(Checked):
         return bool(self.policy_function == DEFAULT_POLICY)
 
     def get_policy(self) -> Callable[..., Any]:
-        """The function, loaded if it is named."""
+        """The function, loaded if it is named; of a class one object, made at the first call and kept."""
+        made: Callable[..., Any] | None = self.__dict__.get("_made")
+        if made is None:
+            made = self.__dict__["_made"] = self._make()
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_made"}
+
+    def _make(self) -> Callable[..., Any]:
         if callable(self.policy_function):
             found: Callable[..., Any] = self.policy_function
         else:
             from skate.serve.importing import load  # only custom policies
 
             found = load(self.policy_function)
+        if isinstance(found, type):
+            policy: Callable[..., Any] = found(**self.policy_kwargs)
+            return policy
         if not self.policy_kwargs:
             return found
         return functools.partial(found, **self.policy_kwargs)

@@ -37,6 +37,10 @@ class RequestRouterConfig(Checked):
     backoff_multiplier: float = 2
     max_backoff_s: float = 0.5
 
+    def is_default_request_router(self) -> bool:
+        """True unless a class was named."""
+        return bool(self.request_router_class == DEFAULT_ROUTER)
+
     def get_request_router_class(self) -> Any:
         """The class, loaded if it is named; None for the built-in one."""
         named = self.request_router_class
@@ -109,6 +113,13 @@ class DeploymentActorConfig(Checked):
         return skate.remote(found)
 
 
+class EncodingType(str, enum.Enum):
+    """How a line of the log is written."""
+
+    TEXT = "TEXT"
+    JSON = "JSON"
+
+
 @dataclass(kw_only=True)
 class LoggingConfig(Checked):
     """How replicas write their log."""
@@ -121,6 +132,7 @@ class LoggingConfig(Checked):
 
     def check(self) -> None:
         """TEXT or JSON, and a level that logging knows."""
+        self.encoding = getattr(self.encoding, "value", self.encoding)
         if self.encoding not in ("TEXT", "JSON"):
             raise ValueError(f"LoggingConfig.encoding is 'TEXT' or 'JSON', not {self.encoding!r}")
         import logging  # 10 ms; whoever says how to log has a use for it

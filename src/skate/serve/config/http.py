@@ -92,6 +92,13 @@ class gRPCOptions(Checked):
     request_timeout_s: float | None = None
     enable_reflection: bool = True
 
+    @property
+    def grpc_servicer_func_callable(self) -> list[Any]:
+        """The functions, loaded where they are named. Raises ImportError or AttributeError for what is not there."""
+        from skate.serve.importing import load  # few serve gRPC
+
+        return [load(each) if isinstance(each, str) else each for each in self.grpc_servicer_functions]
+
     def check(self) -> None:
         """A time is above zero."""
         positive("gRPCOptions", request_timeout_s=self.request_timeout_s)

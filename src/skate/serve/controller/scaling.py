@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from skate.serve.config.autoscaling import AutoscalingContext, AutoscalingPolicy
+from skate.serve.config.autoscaling import AutoscalingContext
 from skate.serve.controller import autoscaler
 from skate.serve.controller.records import ApplicationRecord, DeploymentRecord
 from skate.serve.identity import DeploymentID
@@ -91,7 +91,7 @@ def _together(
     """One policy decides for all deployments of an application; those that it leaves out stay as they are."""
     told = {context.deployment_id: context for context in contexts.values()}
     try:
-        answers, states = AutoscalingPolicy.model_validate(app.policy).get_policy()(told)
+        answers, states = app.policy.get_policy()(told)
         for record in followed:
             context = contexts[record.key]
             assert context.config is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skate.serve.exceptions import RayServeException, RequestCancelledError
 from skate.serve.handle.handle import DeploymentHandle
 from skate.serve.handle.response import (
     DeploymentBroadcastResponse,
@@ -14,4 +15,6 @@ __all__ = [
     "DeploymentHandle",
     "DeploymentResponse",
     "DeploymentResponseGenerator",
+    "RayServeException",
+    "RequestCancelledError",
 ]

@@ -169,6 +169,19 @@ class DeploymentHandle:
                 children.difference_update([each for each in children if each._call.over])
         return answer
 
+    def choose_replica(self, *args: Any, **kwargs: Any) -> Any:
+        """Choose a replica without sending anything: `async with handle.choose_replica(...) as one`, then `dispatch(one, ...)`.
+
+        The replica keeps a place for the request until then, or until the block ends.
+        """
+        from skate.serve.handle.selection import chosen  # few choose for themselves
+
+        return chosen(self, args, kwargs)
+
+    def dispatch(self, selection: Any, *args: Any, **kwargs: Any) -> Any:
+        """Send a request to a replica that was chosen. Raises ReplicaUnavailableError if it has gone meanwhile."""
+        return selection._send(args, kwargs, self._stream)
+
     def broadcast(self, method_name: str, *args: Any, **kwargs: Any) -> DeploymentBroadcastResponse:
         """Call a method of every replica."""
         router = self._way()

@@ -238,6 +238,10 @@ class DeploymentBroadcastResponse:
 
     result = results
 
+    async def results_async(self) -> list[Any]:
+        """All answers, in async code."""
+        return await self._wait()
+
     def cancel(self) -> None:
         """Give all of them up."""
         for each in self._answers:

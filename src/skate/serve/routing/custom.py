@@ -23,7 +23,9 @@ class CustomChoice:
     def update(self, targets: list[Any]) -> None:
         """The replicas there are now."""
         self._targets = {target.place.replica: target for target in targets}
-        self.router.update_replicas([self._running(each, 0) for each in targets])
+        known = [self._running(each, 0) for each in targets]
+        self.router._curr_replicas = {each.replica_id: each for each in known}
+        self.router.update_replicas(known)
 
     def _running(self, target: Any, limit: int) -> RunningReplica:
         place = target.place
@@ -39,6 +41,7 @@ class CustomChoice:
         about = RequestMetadata(request, method, route, app, model, session, is_streaming=call.stream)
         pending = PendingRequest(call.args, call.kwargs, about)
         candidates = [self._running(each, limit) for each in self._targets.values()]
+        self.router._curr_replicas = {each.replica_id: each for each in candidates}
         for group in at_once(self.router.choose_replicas(candidates, pending)):
             for one in sorted(group, key=lambda each: each.queue_len):
                 target = self._targets.get(one.replica_id.unique_id)

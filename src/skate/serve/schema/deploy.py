@@ -42,6 +42,26 @@ class gRPCOptionsSchema(Checked):
 
 
 @dataclass(kw_only=True)
+class RayActorOptionsSchema(Checked):
+    """`ray_actor_options` of a file."""
+
+    runtime_env: dict[str, Any] = field(default_factory=dict)
+    num_cpus: float | None = None
+    num_gpus: float | None = None
+    memory: float | None = None
+    resources: dict[str, Any] = field(default_factory=dict)
+    accelerator_type: str | None = None
+    label_selector: dict[str, str] | None = None
+    fallback_strategy: list[dict[str, Any]] | None = None
+
+    def check(self) -> None:
+        """Amounts are not below zero."""
+        not_negative(
+            "RayActorOptionsSchema", num_cpus=self.num_cpus, num_gpus=self.num_gpus, memory=self.memory
+        )
+
+
+@dataclass(kw_only=True)
 class DeploymentSchema(Checked):
     """A deployment of a file: options that take the place of those in the code."""
 
@@ -107,6 +127,11 @@ class ServeApplicationSchema(Checked):
     logging_config: LoggingConfig | None = None
     external_scaler_enabled: bool = False
 
+    @staticmethod
+    def get_empty_schema_dict() -> dict[str, Any]:
+        """What an application without anything is told as."""
+        return {"import_path": "", "runtime_env": {}, "deployments": []}
+
     def check(self) -> None:
         """A path that can be imported, a prefix that can be matched, deployments that differ."""
         try:
@@ -133,6 +158,11 @@ class ServeDeploySchema(Checked):
     tracing_config: TracingConfig | None = None
     applications: list[ServeApplicationSchema]
     target_capacity: float | None = None
+
+    @staticmethod
+    def get_empty_schema_dict() -> dict[str, Any]:
+        """What no applications are told as."""
+        return {"applications": []}
 
     def check(self) -> None:
         """Names and routes differ, and a capacity is a percentage."""

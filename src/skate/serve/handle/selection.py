@@ -1,0 +1,87 @@
+"""Choosing a replica first and sending it a request afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from typing import Any
+
+from skate.serve import context
+from skate.serve.exceptions import DeploymentUnavailableError, ReplicaUnavailableError
+from skate.serve.handle.response import DeploymentResponse, DeploymentResponseGenerator
+from skate.serve.identity import DeploymentID
+from skate.serve.routing.call import Call
+
+_LOOK_SECONDS = 0.003
+
+
+class ReplicaSelection:
+    """A replica that has a place for one request."""
+
+    def __init__(self, router: Any, target: Any, meta: tuple[Any, ...]) -> None:
+        place = target.place
+        self.replica_id: str = place.replica
+        self.node_id: str = place.node
+        self.node_ip = "127.0.0.1"
+        self.port: int | None = None
+        self.availability_zone: str | None = None
+        self.replica_metadata: dict[str, Any] = dict(place.stats or {})
+        self._router = router
+        self._target = target
+        self._meta = meta
+        self._open = True
+
+    def _send(self, args: tuple[Any, ...], kwargs: dict[str, Any], stream: bool) -> Any:
+        if not self._open:
+            raise RuntimeError("a replica is chosen for one request; choose again for another one")
+        if self._target not in self._router._ready:
+            raise ReplicaUnavailableError(self.replica_id)
+        self._open = False
+        call = Call(self._meta, args, kwargs, stream)
+        made: Any = DeploymentResponseGenerator if stream else DeploymentResponse
+        answer = made(call, self._router)
+        self._router._send(self._target, call, counted=True)
+        return answer
+
+    def _release(self) -> None:
+        if self._open:
+            self._open = False
+            self._target.inflight -= 1
+
+
+@contextlib.asynccontextmanager
+async def chosen(
+    handle: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> AsyncIterator[ReplicaSelection]:
+    """A replica with room, as the deployment's router chooses it for these arguments; waits while all are full.
+
+    Raises DeploymentUnavailableError if there is no such deployment, or it has failed.
+    """
+    router = handle._way()
+    around = context.request.get()
+    said = handle._said()
+    meta = (
+        around.request_id or os.urandom(16).hex(),
+        said["method_name"],
+        around.route,
+        handle.app_name,
+        said["multiplexed_model_id"] or "",
+        said["session_id"] or around.session_id,
+    )
+    call = Call(meta, args, kwargs, said["stream"])
+    while True:
+        line = router.line
+        if router.gone or (line is not None and line.failed):
+            raise DeploymentUnavailableError(DeploymentID(handle.deployment_name, handle.app_name))
+        target = None if line is None else router._choose(call, line)
+        if target is not None:
+            target.inflight += 1
+            break
+        await asyncio.sleep(_LOOK_SECONDS)
+    selection = ReplicaSelection(router, target, meta)
+    try:
+        yield selection
+    finally:
+        selection._release()
