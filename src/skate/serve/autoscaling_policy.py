@@ -6,6 +6,21 @@ from typing import Any
 
 from skate.serve.config.autoscaling import AutoscalingContext
 from skate.serve.controller.autoscaler import desired
+from skate.serve.prometheus_query import (
+    PrometheusQueryMixin,
+    PrometheusSample,
+    PrometheusScalar,
+    PrometheusVector,
+)
+
+__all__ = [
+    "PrometheusQueryMixin",
+    "PrometheusSample",
+    "PrometheusScalar",
+    "PrometheusVector",
+    "default_autoscaling_policy",
+    "replica_queue_length_autoscaling_policy",
+]
 
 
 def default_autoscaling_policy(ctx: AutoscalingContext) -> tuple[int, dict[str, Any]]:
