@@ -125,3 +125,45 @@ def test_adapters_over_http(engine: EmbeddedEngine, model_folder: Path, adapters
         assert httpx.get(f"{served.url}/v1/models/base:none").status_code == 404
     finally:
         served.close()
+
+
+def test_adapters_are_fetched_from_buckets(
+    model_folder: Path, adapters: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsspec = pytest.importorskip("fsspec", reason="buckets are read by fsspec")
+    files = fsspec.filesystem("memory")
+    files.put(str(adapters), "/lora/of-mine", recursive=True)
+    tries: list[str] = []
+    whole = type(files).get
+
+    def fails_once(self: Any, path: str, *args: Any, **more: Any) -> Any:
+        tries.append(path)
+        if len(tries) == 1:
+            raise OSError("the line is cut")
+        return whole(self, path, *args, **more)
+
+    monkeypatch.setattr(type(files), "get", fails_once)
+
+    async def run() -> None:
+        args = EngineArgs(
+            str(model_folder), lora_folder="memory://lora/of-mine/", lora_tries=2, lora_timeout_s=60
+        )
+        engine = EmbeddedEngine(args)
+        await engine.start()
+        for _ in range(2):
+            assert (await ask(engine, PROMPT, "first", max_tokens=20)).tokens == alone(
+                model_folder, adapters / "first"
+            )
+        assert len(tries) == 2, "it is fetched once, behind a try that failed"
+        assert engine.has_adapter("second") and not engine.has_adapter("none")
+        for name in ("none", "../of-mine/first", "", "/first", "."):
+            with pytest.raises(UnknownModel):
+                await ask(engine, PROMPT, name)
+        tries.clear()
+        monkeypatch.setattr(type(files), "get", lambda *_, **__: (_ for _ in ()).throw(OSError("cut")))
+        with pytest.raises(Overloaded, match="second cannot be fetched"):
+            await ask(engine, PROMPT, "second")
+        await engine.stop()
+
+    asyncio.run(run())
+    files.rm("/lora", recursive=True)

@@ -116,6 +116,7 @@ def test_parallel_sizes_and_adapters_go_to_vllm(tmp_path: Path) -> None:
 
 def test_increments_are_what_is_new(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "adapter_config.json").write_text("{}")
     engine = started(lora_folder=str(tmp_path))
     params = {
         "n": 2,

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from skate.llm.adapter_folder import AdapterFolder
 from skate.llm.output import Embedding, Increment, ModelInfo
 from skate.llm.sampling import SamplingParams
 
@@ -21,6 +22,8 @@ class EngineArgs:
         task: "generate", "embed", "classify" or "score".
         lora_folder: where adapters are, each in a folder of its name.
         max_loras: how many adapters are held at once.
+        lora_timeout_s: a download of an adapter may take; None for any time.
+        lora_tries: how often it is tried.
         log_stats: whether the engine logs figures of its own.
     """
 
@@ -30,7 +33,13 @@ class EngineArgs:
     task: str = "generate"
     lora_folder: str | None = None
     max_loras: int = 16
+    lora_timeout_s: float | None = None
+    lora_tries: int = 3
     log_stats: bool = False
+
+    def adapters(self) -> AdapterFolder:
+        """Where adapters lie."""
+        return AdapterFolder(self.lora_folder, self.lora_tries)
 
 
 class Text(Protocol):

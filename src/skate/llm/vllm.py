@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from skate.llm.engine import EngineArgs, Text
-from skate.llm.errors import BadRequest, EngineStopped, PromptTooLong, UnknownModel
+from skate.llm.errors import BadRequest, EngineStopped, PromptTooLong
 from skate.llm.installed import library, there
 from skate.llm.output import Embedding, Increment, ModelInfo, TokenLogprob
 from skate.llm.pacing import AT_THE_END, Pace
@@ -43,6 +43,7 @@ class VllmEngine:
     def __init__(self, args: EngineArgs) -> None:
         self._args = args
         self._adapters: dict[str, Any] = {}
+        self._folder = args.adapters()
 
     @cached_property
     def text(self) -> Text:
@@ -110,6 +111,7 @@ class VllmEngine:
         counts = [0] * params.n
         asked = {"prompt": prompt} if isinstance(prompt, str) else {"prompt_token_ids": list(prompt)}
         pace, first = Pace(every_s), True
+        await self._fetched(adapter)
         kind = "FINAL_ONLY" if every_s == AT_THE_END else "DELTA"
         try:
             sampling = self.sampling({**given, **params.extra, "output_kind": kinds.RequestOutputKind[kind]})
@@ -185,37 +187,26 @@ class VllmEngine:
             adapters=tuple(self._adapters),
         )
 
+    async def _fetched(self, adapter: str | None) -> None:
+        """Have an adapter on this machine before the loop would wait for it."""
+        if adapter is not None:
+            await asyncio.wait_for(asyncio.to_thread(self._lora, adapter), self._args.lora_timeout_s)
+
     def has_adapter(self, name: str) -> bool:
         """Whether there is a LoRA adapter of that name."""
-        try:
-            self._path(name)
-        except UnknownModel:
-            return False
-        return True
-
-    def _path(self, name: str) -> str:
-        folder = self._args.lora_folder
-        if folder is None:
-            return name
-        if "://" in folder:
-            if name.startswith("/") or ".." in name.split("/"):
-                raise UnknownModel(name)
-            return f"{folder.rstrip('/')}/{name}"
-        root = os.path.realpath(folder)
-        path = os.path.realpath(os.path.join(root, name))
-        if os.path.commonpath([root, path]) != root or not os.path.isdir(path) or path == root:
-            raise UnknownModel(name)
-        return path
+        return self._args.lora_folder is None or self._folder.has(name)
 
     def _lora(self, name: str) -> Any:
         if name not in self._adapters:
-            path = self._path(name)
+            # Without a folder, names are vLLM's to look up.
+            path = name if self._args.lora_folder is None else self._folder.path(name)
             lora = library("vllm.lora.request", _WHAT, "vllm")
             self._adapters[name] = lora.LoRARequest(name, len(self._adapters) + 1, path)
         return self._adapters[name]
 
     async def stop(self) -> None:
         """End vLLM's processes."""
+        self._folder.close()
         shutdown = getattr(self.engine, "shutdown", None)
         if shutdown is not None:
             shutdown()

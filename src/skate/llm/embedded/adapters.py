@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from skate.llm.errors import Overloaded, UnknownModel
+from skate.llm.adapter_folder import AdapterFolder
+from skate.llm.errors import Overloaded
 from skate.llm.installed import library
 
 #: What peft calls rows of a batch that go through no adapter.
@@ -19,11 +19,11 @@ class Adapters:
 
     Args:
         model: without adapters.
-        folder: has each adapter in a folder of its name; None if names are folders.
+        folder: where they lie.
         most: how many are held at once.
     """
 
-    def __init__(self, model: Any, folder: str | None, most: int) -> None:
+    def __init__(self, model: Any, folder: AdapterFolder, most: int) -> None:
         self.model = model
         self._folder = folder
         self._most = most
@@ -35,24 +35,12 @@ class Adapters:
         """Those that are loaded."""
         return tuple(self._held)
 
-    def path(self, name: str) -> str:
-        """Where an adapter lies. Raises UnknownModel if there is none; names may not lead out of the folder."""
-        path = name
-        if self._folder is not None:
-            folder = os.path.realpath(self._folder)
-            path = os.path.realpath(os.path.join(folder, name))
-            if os.path.commonpath([folder, path]) != folder or path == folder:
-                raise UnknownModel(name)
-        if not os.path.isfile(os.path.join(path, "adapter_config.json")):
-            raise UnknownModel(name)
-        return path
-
     def load(self, name: str, used: Collection[str]) -> None:
         """Have an adapter, in place of another if there are as many as can be; `used` are those that must stay."""
         if name in self._held:
             self._held.move_to_end(name)
             return
-        path = self.path(name)
+        path = self._folder.path(name)
         peft = library("peft", f"the LoRA adapter {name}")
         old = None
         if len(self._held) >= self._most:

@@ -18,7 +18,7 @@ from skate.llm.embedded.model import Model
 from skate.llm.embedded.sampler import Choice
 from skate.llm.embedded.stream import Stream
 from skate.llm.engine import EngineArgs
-from skate.llm.errors import BadRequest, EngineStopped, NotSupported, Overloaded, PromptTooLong, UnknownModel
+from skate.llm.errors import BadRequest, EngineStopped, NotSupported, Overloaded, PromptTooLong
 from skate.llm.output import Embedding, Increment, ModelInfo
 from skate.llm.sampling import SamplingParams
 from skate.llm.tokenizer import TransformersText
@@ -36,6 +36,7 @@ class EmbeddedEngine:
         self._batcher = Batcher(self._load)
         self._numbers = itertools.count()
         self._own_ids: dict[str, list[str]] = {}
+        self._folder = args.adapters()
 
     def _load(self) -> Model:
         if self._given.num_threads is not None:
@@ -44,7 +45,7 @@ class EmbeddedEngine:
         self.text = TransformersText(source, self._given.trust_remote_code)
         if self._given.chat_template is not None:
             self.text.tokenizer.chat_template = _template(self._given.chat_template)
-        return Model(self._args, self._given)
+        return Model(self._args, self._given, self._folder)
 
     async def start(self) -> None:
         """Load the model."""
@@ -76,6 +77,7 @@ class EmbeddedEngine:
         """Increments of the answers as they come."""
         tokens = self._tokens(prompt)
         self._check(tokens, params)
+        await self._fetched(adapter)
         if params.extra.get("structured_outputs"):
             await asyncio.to_thread(self._forms.load)
         stream = Stream(params.n, every_s)
@@ -163,6 +165,7 @@ class EmbeddedEngine:
             raise PromptTooLong(len(tokens), self._model.limit)
         if not self._batcher.alive:
             raise EngineStopped("the engine is not running")
+        await self._fetched(adapter)
         loop = asyncio.get_running_loop()
         found: asyncio.Future[list[float]] = loop.create_future()
 
@@ -199,11 +202,13 @@ class EmbeddedEngine:
 
     def has_adapter(self, name: str) -> bool:
         """Whether there is a LoRA adapter of that name."""
-        try:
-            self._model.adapters.path(name)
-        except UnknownModel:
-            return False
-        return True
+        return self._folder.has(name)
+
+    async def _fetched(self, adapter: str | None) -> None:
+        """Have an adapter on this machine before a step waits for it."""
+        if adapter is not None:
+            path = asyncio.to_thread(self._folder.path, adapter)
+            await asyncio.wait_for(path, self._args.lora_timeout_s)
 
     def load(self) -> tuple[int, int]:
         """Answers that run and that wait."""
@@ -212,6 +217,7 @@ class EmbeddedEngine:
     async def stop(self) -> None:
         """End the thread."""
         await asyncio.to_thread(self._batcher.stop)
+        self._folder.close()
 
 
 def _template(given: str) -> str:

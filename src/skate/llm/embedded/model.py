@@ -10,6 +10,7 @@ import psutil
 import torch
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 
+from skate.llm.adapter_folder import AdapterFolder
 from skate.llm.embedded.adapters import Adapters
 from skate.llm.embedded.answer import Answer
 from skate.llm.embedded.arguments import EmbeddedArguments
@@ -33,7 +34,7 @@ _DTYPES = {
 class Model:
     """Weights, the cache of keys and values, and adapters. Used by one thread."""
 
-    def __init__(self, args: EngineArgs, given: EmbeddedArguments) -> None:
+    def __init__(self, args: EngineArgs, given: EmbeddedArguments, folder: AdapterFolder) -> None:
         self.given = given
         self.embeds = args.task == "embed"
         if args.task not in ("generate", "embed"):
@@ -54,7 +55,7 @@ class Model:
         self.limit = self._context(given.max_model_len)
         self.end_tokens = self._ends()
         self.parameters = sum(each.numel() for each in self.model.parameters())
-        self.adapters = Adapters(self.model, args.lora_folder, args.max_loras)
+        self.adapters = Adapters(self.model, folder, args.max_loras)
         self._masks = _MaskMaker(self.text_config, _DTYPES[given.dtype])
         if not self.embeds:
             places, rows = self._places()

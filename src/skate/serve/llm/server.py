@@ -176,6 +176,8 @@ def engine_args(config: LLMConfig) -> EngineArgs:
         str(kwargs.pop("task", "generate")),
         None if lora is None else lora.dynamic_lora_loading_path,
         16 if lora is None else lora.max_num_adapters_per_replica,
+        None if lora is None else lora.download_timeout_s,
+        3 if lora is None else lora.max_download_tries,
         bool(config.log_engine_metrics),
     )
 

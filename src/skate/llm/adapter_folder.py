@@ -1,0 +1,97 @@
+"""Where LoRA adapters lie: each in a folder of its name, on this machine or in a bucket that they are fetched from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+import weakref
+from typing import Any
+
+from skate.llm.errors import Overloaded, UnknownModel
+from skate.llm.installed import library
+
+_CONFIG = "adapter_config.json"
+
+
+class AdapterFolder:
+    """The adapters of one model.
+
+    Args:
+        root: a folder, a URI of fsspec's such as s3://bucket/adapters, or None if names are folders themselves.
+        tries: how often a download is tried.
+    """
+
+    def __init__(self, root: str | None, tries: int = 3) -> None:
+        self._root = root.rstrip("/") if root is not None and "://" in root else root
+        self._remote = root is not None and "://" in root
+        self._tries = max(1, tries)
+        self._fetched: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._kept: str | None = None
+        self._drop: Any = None
+
+    def has(self, name: str) -> bool:
+        """Whether there is an adapter of that name."""
+        try:
+            if self._remote:
+                self._looked_up(name)
+            else:
+                self.path(name)
+        except UnknownModel:
+            return False
+        return True
+
+    def path(self, name: str) -> str:
+        """The adapter's folder on this machine, fetched if need be.
+
+        Raises UnknownModel if there is none; names may not lead out of the folder. Overloaded if it cannot be fetched.
+        """
+        if self._remote:
+            with self._lock:
+                if name not in self._fetched:
+                    self._fetched[name] = self._fetch(name)
+                return self._fetched[name]
+        path = name
+        if self._root is not None:
+            root = os.path.realpath(self._root)
+            path = os.path.realpath(os.path.join(root, name))
+            if os.path.commonpath([root, path]) != root or path == root:
+                raise UnknownModel(name)
+        if not os.path.isfile(os.path.join(path, _CONFIG)):
+            raise UnknownModel(name)
+        return path
+
+    def close(self) -> None:
+        """Remove what was fetched."""
+        if self._drop is not None:
+            self._drop()
+        self._fetched.clear()
+        self._kept = self._drop = None
+
+    def _looked_up(self, name: str) -> tuple[Any, str]:
+        parts = name.split("/")
+        if not name or any(part in ("", ".", "..") for part in parts):
+            raise UnknownModel(name)
+        files = library("fsspec", f"adapters in {self._root}").core.url_to_fs(f"{self._root}/{name}")
+        if not files[0].exists(f"{files[1]}/{_CONFIG}"):
+            raise UnknownModel(name)
+        return files[0], files[1]
+
+    def _fetch(self, name: str) -> str:
+        files, path = self._looked_up(name)
+        if self._kept is None:
+            self._kept = tempfile.mkdtemp(prefix="skate-adapters-")
+            self._drop = weakref.finalize(self, shutil.rmtree, self._kept, ignore_errors=True)
+        target = os.path.join(self._kept, name.encode().hex())
+        for left in reversed(range(self._tries)):
+            try:
+                files.get(path, target, recursive=True)
+                return target
+            except Exception as error:  # each kind of bucket has errors of its own
+                if not left:
+                    raise Overloaded(
+                        f"the adapter {name} cannot be fetched from {self._root}: {error}"
+                    ) from error
+        raise AssertionError("no try is left without an error")
