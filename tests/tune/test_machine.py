@@ -12,40 +12,14 @@ from skate.tune.execution.commands import Advance, Note, Start, Stop
 from skate.tune.execution.machine import Machine, Settings
 from skate.tune.experiment.experiment import Experiment
 from skate.tune.experiment.trial import Trial
-from skate.tune.schedulers.async_hyperband import AsyncHyperBandScheduler
-from skate.tune.schedulers.hyperband import HyperBandScheduler
-from skate.tune.schedulers.median_stopping_rule import MedianStoppingRule
-from skate.tune.schedulers.pbt import PopulationBasedTraining
-from skate.tune.schedulers.trial_scheduler import FIFOScheduler
 from skate.tune.search.basic_variant import BasicVariantGenerator
+from tests.tune.worlds import SCHEDULERS
 
 LENGTH = 6
 
 
 def function(config: dict[str, Any]) -> None:
     """Never called."""
-
-
-SCHEDULERS = {
-    "fifo": FIFOScheduler,
-    "asha": lambda: AsyncHyperBandScheduler(max_t=4, reduction_factor=2),
-    "hyperband": lambda: HyperBandScheduler(max_t=4, reduction_factor=2),
-    "median": lambda: MedianStoppingRule(
-        time_attr="training_iteration", grace_period=1, min_samples_required=1
-    ),
-    "median, pausing": lambda: MedianStoppingRule(
-        time_attr="training_iteration", grace_period=1, min_samples_required=1, hard_stop=False
-    ),
-    "pbt": lambda: PopulationBasedTraining(
-        time_attr="training_iteration", perturbation_interval=2, hyperparam_mutations={"lr": [1, 2]}
-    ),
-    "pbt, together": lambda: PopulationBasedTraining(
-        time_attr="training_iteration",
-        perturbation_interval=2,
-        hyperparam_mutations={"lr": [1, 2]},
-        synch=True,
-    ),
-}
 
 
 class World:

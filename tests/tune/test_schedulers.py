@@ -11,7 +11,7 @@ import pytest
 
 from skate import tune
 from skate.train.storage.keeping import Kept
-from skate.tune.execution.commands import Save, Start, Stop, Write
+from skate.tune.execution.commands import Note, Save, Start, Stop, Write
 from skate.tune.execution.machine import Machine, Settings
 from skate.tune.experiment.experiment import Experiment
 from skate.tune.experiment.trial import Trial
@@ -204,6 +204,56 @@ def test_pbt_by_hand() -> None:
     assert start.trial is worst and start.source is not None and start.source.iteration == 2
     lines = [command for command in bench.commands if isinstance(command, Write)]
     assert [line.name for line in lines] == ["pbt_global.txt", f"pbt_policy_{worst.trial_id}.txt"]
+
+
+def pbt(**given: Any) -> PopulationBasedTraining:
+    return PopulationBasedTraining(
+        time_attr="training_iteration",
+        hyperparam_mutations={"lr": [1, 2]},
+        **{"perturbation_interval": 1, **given},
+    )
+
+
+def test_pbt_hands_on_in_a_report_that_has_a_checkpoint_of_its_own() -> None:
+    bench = Bench(pbt(), 2, config={"lr": 1})
+    bench.fill()
+    a, b = bench.machine.trials
+    bench.step(b, 2, checkpoint_dir_name="checkpoint_000000")
+    bench.commands.clear()
+    bench.step(a, 1, checkpoint_dir_name="checkpoint_000000")
+    notes = [command.entry["e"] for command in bench.commands if isinstance(command, Note)]
+    assert notes == ["result", "pause", "exploit"], "the journal has them in the order in which they were"
+    bench.fill()
+    start = [command for command in bench.commands if isinstance(command, Start)][-1]
+    assert start.trial is a and start.source is not None
+    assert start.source.trial_id == b.trial_id, "not from what it has just saved itself"
+
+
+def test_a_trial_that_fails_before_it_saves_starts_again_from_what_it_was_handed() -> None:
+    bench = Bench(pbt(), 2, config={"lr": 1})
+    bench.fill()
+    a, b = bench.machine.trials
+    a.max_failures = 1
+    bench.step(b, 2, checkpoint_dir_name="checkpoint_000000")
+    bench.step(a, 1, checkpoint_dir_name="checkpoint_000000")
+    bench.fill()
+    bench.note(bench.machine.failed(a, ValueError("once"), "once"))
+    bench.fill()
+    start = [command for command in bench.commands if isinstance(command, Start)][-1]
+    assert start.trial is a and start.source is not None and start.source.trial_id == b.trial_id
+
+
+def test_an_end_is_noted_after_what_is_saved_last() -> None:
+    bench = Bench(AsyncHyperBandScheduler(max_t=1), 1, can_save=True)
+    bench.fill()
+    [trial] = bench.machine.trials
+    trial.checkpoint_config.checkpoint_at_end = True
+    bench.commands.clear()
+    bench.step(trial, 1)
+    notes = lambda: [command.entry["e"] for command in bench.commands if isinstance(command, Note)]  # noqa: E731
+    assert notes() == ["result"] and not bench.machine.is_settled()
+    bench.note(bench.machine.saved(trial, "checkpoint_000000"))
+    assert notes() == ["result", "saved", "end"] and bench.machine.is_settled()
 
 
 def test_pbt_saves_the_best_of_a_class() -> None:

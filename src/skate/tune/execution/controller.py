@@ -112,7 +112,7 @@ class Controller:
             self._do(machine.finish("its time is up"))
         self._do(machine.check_stop_all())
         self._each("on_step_end")
-        if self.journal.due:
+        if self.journal.due and machine.is_settled():
             self.journal.take_snapshot()
         if self.plan.reporter is not None:
             self.plan.reporter.look(machine.trials, False)
@@ -286,8 +286,9 @@ class Controller:
             if kind == "trial":
                 entry = {**entry, **new_trial_entry(trial)}
             else:
-                entry = {**entry, "config": packed(trial.config), "tag": trial.experiment_tag}
-                entry["source"] = trial.source.name if trial.source is not None else None
+                entry = {**entry, "config": packed(trial.config), "tag": trial.experiment_tag, "source": None}
+                if trial.source is not None:
+                    entry["donor"], entry["source"] = trial.source.trial_id, trial.source.name
         elif kind == "error":
             self._write_error(self.machine.by_id[entry["id"]])
         self.journal.append(entry, command.durable)

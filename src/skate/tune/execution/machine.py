@@ -84,6 +84,8 @@ class Machine:
         #: A checkpoint that came with the result at hand; callbacks are told of it after the result.
         self._untold: str | None = None
         self._doomed: set[tuple[str, str]] = set()
+        #: Trials that have ended and are being saved: their ends are noted after that, or a crash would lose it.
+        self._ending: dict[str, Trial] = {}
 
     # -- trials come and start
 
@@ -166,6 +168,10 @@ class Machine:
     def _waits(self, trial: Trial) -> bool:
         return any(trial in waiting for waiting in self._awaiting.values())
 
+    def is_settled(self) -> bool:
+        """Whether every trial is as a snapshot can tell: nothing depends on what is being saved just now."""
+        return not self._awaiting and not self._ending
+
     def is_finished(self) -> bool:
         """Whether there is nothing left to do."""
         return not self.live and (bool(self.ended) or self.search_alg.is_finished())
@@ -198,13 +204,15 @@ class Machine:
         self._untold = name
         trial.update_last_result(result)
         stopped = self.stopper(trial.trial_id, result) or trial.should_stop(flat_result)
+        # Noted before the scheduler is asked: what that does to the trial comes after what the trial has reported.
+        entry = self._note_result(trial, result, name)
         if stopped:
-            self._note_result(trial, result, name, last=True)
+            entry["f"] = True
             self._finish_well(trial, result, flat_result)
             return self._taken()
         decision = self.scheduler_alg.on_trial_result(self, trial, flat_result)
-        self._note_result(trial, result, name, last=decision == TrialScheduler.STOP)
         if decision == TrialScheduler.STOP:
+            entry["f"] = True
             self._finish_well(trial, result, flat_result, by_scheduler=True)
             return self._taken()
         self.search_alg.on_trial_result(trial.trial_id, flat_result)
@@ -233,16 +241,14 @@ class Machine:
                         f"{', '.join(known) or 'nothing of its own'} (and training_iteration, time_total_s)"
                     )
 
-    def _note_result(self, trial: Trial, result: dict[str, Any], checkpoint: str | None, last: bool) -> None:
+    def _note_result(self, trial: Trial, result: dict[str, Any], checkpoint: str | None) -> dict[str, Any]:
         told = {name: value for name, value in result.items() if name not in ("config", "trial_id")}
         entry: dict[str, Any] = {"e": "result", "id": trial.trial_id, "r": told}
-        if last:
-            entry["f"] = True
-        if checkpoint is not None:
-            entry["c"] = checkpoint
         self._commands.append(Note(entry, durable=checkpoint is not None))
         if checkpoint is not None:
+            entry["c"] = checkpoint
             self._prune(trial)
+        return entry
 
     def _finish_well(
         self, trial: Trial, result: dict[str, Any], flat_result: dict[str, Any], by_scheduler: bool = False
@@ -277,7 +283,10 @@ class Machine:
         trial.status = status
         self.live.pop(trial.trial_id, None)
         self._unpin(trial)
-        self._note("end", trial, s=status)
+        if trial.saving:
+            self._ending[trial.trial_id] = trial
+        else:
+            self._note("end", trial, s=status)
 
     def failed(self, trial: Trial, error: Exception, text: str) -> list[Command]:
         """The process of a trial has failed: it starts again, or that was the end of it."""
@@ -290,7 +299,6 @@ class Machine:
         again = trial.max_failures < 0 or trial.num_failures <= trial.max_failures
         if again and not self.settings.fail_fast:
             trial.status = Trial.PENDING
-            trial.source = source_of(trial, trial.latest) if trial.latest else trial.source
             self._note("error", trial, text=text, again=True)
             self._commands.append(Stop(trial, unwind=False))
             self._tell("on_trial_recover", trial=trial)
@@ -301,8 +309,7 @@ class Machine:
         self._end(trial, Trial.ERROR)
         self._commands.append(Stop(trial, unwind=False))
         self._tell("on_trial_error", trial=trial)
-        for waiting in self._awaiting.pop(trial.trial_id, []):
-            waiting.source = None
+        self._hand_on(trial)
         if self.settings.fail_fast:
             if self.settings.fail_fast == "raise":
                 self.error = error
@@ -319,11 +326,20 @@ class Machine:
             self._note("saved", trial, c=name, r=_progress(trial.last_result), durable=True)
             self._prune(trial)
             self._tell_saved(trial, name)
-        for waiting in self._awaiting.pop(trial.trial_id, []):
-            self._set_source(waiting, source_of(trial, trial.latest) if trial.latest else None)
-            if waiting is not trial:
-                self._note("exploit", waiting, config=True, donor=trial.trial_id, source=True)
+        self._hand_on(trial)
+        if not trial.saving and self._ending.pop(trial.trial_id, None) is not None:
+            self._note("end", trial, s=trial.status)
         return self._taken()
+
+    def _hand_on(self, donor: Trial) -> None:
+        """Whoever waits for what a trial saves starts from that, or from what it had saved before."""
+        for waiting in self._awaiting.pop(donor.trial_id, []):
+            if waiting.is_finished():
+                continue
+            if donor.latest is not None:
+                self._set_source(waiting, source_of(donor, donor.latest))
+            if waiting is not donor:
+                self._note("exploit", waiting, donor=donor.trial_id)
 
     def _keep(self, trial: Trial, name: str, metrics: dict[str, Any]) -> None:
         index = int(name.rpartition("_")[2])
@@ -431,13 +447,14 @@ class Machine:
         self.pause_trial(trial, should_checkpoint=False)
         trial.config = config
         trial.experiment_tag = tag
-        if donor.saving:
+        if (
+            donor.saving
+        ):  # noted once that is there: the configuration and what it was learnt with belong together
             self._awaiting.setdefault(donor.trial_id, []).append(trial)
-            self._note("exploit", trial, config=True, donor=donor.trial_id)
             return True
         assert donor.latest is not None
         self._set_source(trial, source_of(donor, donor.latest))
-        self._note("exploit", trial, config=True, donor=donor.trial_id, source=True)
+        self._note("exploit", trial, donor=donor.trial_id)
         return True
 
     def total_resources(self) -> dict[str, float]:

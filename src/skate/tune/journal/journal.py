@@ -95,10 +95,10 @@ class ExperimentJournal:
 
     def close(self) -> None:
         """The session ends: one more snapshot, and nothing is open any more."""
-        self.take_snapshot()
-        assert self._lines is not None
-        self._lines.close()
-        self._lines = None
+        try:
+            self.take_snapshot()
+        finally:  # also when the disk is full
+            self.abandon()
 
     def abandon(self) -> None:
         """Close the file, and write nothing more."""
