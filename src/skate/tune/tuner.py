@@ -16,6 +16,7 @@ from skate.tune.error import TuneError
 from skate.tune.execution.launch import Launch, new_name
 from skate.tune.experiment.experiment import Experiment
 from skate.tune.journal.encoding import dumped
+from skate.tune.journal.journal import VERSION, check_version
 from skate.tune.result_grid import ResultGrid
 from skate.tune.trainable.binding import name_of
 from skate.tune.trainable.trainer import is_trainer, trainable_of_trainer, trainer_run_config
@@ -151,7 +152,7 @@ class Tuner:
         for name in ("_tune_config", "_run_config"):
             rest[name] = _without_what_cannot_be_saved(getattr(self, name))
         experiment.folder.create()
-        contents = {"version": 1, "trainable": experiment.trainable_name, "space": space, **rest}
+        contents = {"version": VERSION, "trainable": experiment.trainable_name, "space": space, **rest}
         files.write_bytes(
             experiment.folder.filesystem, experiment.folder.at(_SAVED), dumped(contents, "the search")
         )
@@ -231,7 +232,9 @@ def _saved_at(path: str, filesystem: Any) -> tuple[RunFolder, dict[str, Any]]:
         raise FileNotFoundError(
             f"there is no search at {folder.path!r}: no {_SAVED} is there. The path of a search is its storage_path and its name"
         )
-    return folder, pickle.loads(contents)
+    saved = pickle.loads(contents)
+    check_version(saved["version"], folder)
+    return folder, saved
 
 
 def folder_of(path: str | os.PathLike[str], filesystem: Any = None) -> RunFolder:

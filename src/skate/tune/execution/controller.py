@@ -291,7 +291,8 @@ class Controller:
                     entry["donor"], entry["source"] = trial.source.trial_id, trial.source.name
         elif kind == "error":
             self._write_error(self.machine.by_id[entry["id"]])
-        self.journal.append(entry, command.durable)
+        # Storages that gather lines have to know of an end, or the trial would run again.
+        self.journal.append(entry, command.durable or kind == "end")
 
     def _write_error(self, trial: Trial) -> None:
         """The text of an error, and the exception, beside the trial's results."""

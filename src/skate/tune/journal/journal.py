@@ -18,11 +18,14 @@ from skate.air.flat import plain
 from skate.train.storage import filesystem as files
 from skate.train.storage.journal import Journal
 from skate.train.storage.run_folder import RunFolder
+from skate.tune.error import TuneError
 from skate.tune.experiment.trial_folder import TrialFolder
 from skate.tune.journal.encoding import as_json
 
 #: A snapshot follows after so many entries at least.
 ENTRIES = 2000
+#: Of snapshots and journals; one with a larger number was written by a later release.
+VERSION = 1
 _STATE = re.compile(r"experiment_state-(\d+)\.json$")
 
 
@@ -74,7 +77,7 @@ class ExperimentJournal:
             self._lines.close()
         state, parts = self._snapshot()
         self.generation += 1
-        written = {"version": 1, "time": time.time(), "generation": self.generation, **state}
+        written = {"version": VERSION, "time": time.time(), "generation": self.generation, **state}
         files.write_bytes(
             self.folder.filesystem, self.folder.at(state_name(self.generation)), as_json(written)
         )
@@ -134,12 +137,31 @@ def newest(folder: RunFolder) -> int:
 
 
 def read(folder: RunFolder) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
-    """The newest snapshot and what was entered since; None if there is no search in the folder."""
+    """The newest snapshot and what was entered since; None if there is no search in the folder.
+
+    Raises:
+        TuneError: a later release has written them.
+    """
     generation = newest(folder)
     if not generation:
         return None
     contents = files.read_bytes(folder.filesystem, folder.at(state_name(generation)))
-    return json.loads(contents or b"{}"), list(Journal(_folder_of(folder, generation)).entries())
+    state = json.loads(contents or b"{}")
+    check_version(state.get("version", VERSION), folder)
+    return state, list(Journal(_folder_of(folder, generation)).entries())
+
+
+def check_version(found: int, folder: RunFolder) -> None:
+    """See that what was written of a search can be read here.
+
+    Raises:
+        TuneError: a later release has written it.
+    """
+    if found > VERSION:
+        raise TuneError(
+            f"the search at {folder.path!r} was written by a later release of Skate (its format is {found}, this release reads "
+            f"up to {VERSION}): go on with it there, or install that release"
+        )
 
 
 def all_entries(folder: RunFolder) -> Iterator[dict[str, Any]]:
