@@ -72,6 +72,7 @@ class Machine:
         self.trials: list[Trial] = []
         self.by_id: dict[str, Trial] = {}
         self.live: dict[str, Trial] = {}
+        self._folders: set[str] = set()
         self.ended = ""
         self.resources: dict[str, float] = {}
         self.error: Exception | None = None
@@ -92,6 +93,7 @@ class Machine:
     def adopt(self, trial: Trial, known: bool) -> None:
         """Take in a trial of an earlier session; `known` if the scheduler has heard of it."""
         self.trials.append(trial)
+        self._folders.add(trial.relative_logdir)
         self.by_id[trial.trial_id] = trial
         if not trial.is_finished():
             self.live[trial.trial_id] = trial
@@ -107,12 +109,10 @@ class Machine:
         if trial is None:
             return False
         settings = self.settings
-        trial.name_with(settings.name_creator, settings.dirname_creator, settings.stamp)
-        number = len(self.trials)
+        trial.name_with(settings.name_creator, settings.dirname_creator, settings.stamp, self._folders)
+        self._note("trial", trial, number=len(self.trials))
         self.trials.append(trial)
-        self.by_id[trial.trial_id] = trial
-        self.live[trial.trial_id] = trial
-        self._note("trial", trial, number=number)
+        self.by_id[trial.trial_id] = self.live[trial.trial_id] = trial
         self.scheduler_alg.on_trial_add(self, trial)
         return True
 

@@ -94,8 +94,9 @@ class Trial:
         name_creator: Callable[[Any], str] | None,
         dirname_creator: Callable[[Any], str] | None,
         stamp: str,
+        taken: set[str] | None = None,
     ) -> None:
-        """Give the trial its name and the name of its folder.
+        """Give the trial its name and the name of its folder, which is added to those that are taken.
 
         Raises:
             ValueError: the user's function gave no name, or one that no folder can have.
@@ -108,11 +109,14 @@ class Trial:
                 raise ValueError(
                     f"trial_dirname_creator gives the name of a folder, without a slash; it gave {found!r}"
                 )
-            self.relative_logdir = found
-            return
-        tag = self.experiment_tag
-        full = f"{self}_{tag}"[: 250 - len(stamp)].rstrip("_")
-        self.relative_logdir = f"{full}_{stamp}".replace("/", "_")
+        else:
+            full = f"{self}_{self.experiment_tag}"[: 250 - len(stamp)].rstrip("_")
+            found = f"{full}_{stamp}".replace("/", "_")
+        while taken is not None and found in taken:  # two trials would write the same files
+            found = f"{found}_{uuid.uuid4().hex[:4]}"
+        self.relative_logdir = found
+        if taken is not None:
+            taken.add(found)
 
     # -- where its files are
 
