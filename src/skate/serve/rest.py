@@ -141,7 +141,8 @@ class RestServer:
         served = Api(token)
         self._sock = listen(host, port, "the REST API", "another --rest-port")
         self.port: int = self._sock.getsockname()[1]
-        config = uvicorn.Config(served, log_level="warning", lifespan="off")
+        # Not uvloop, in what may be a user's process: it leaves a pipe open for good.
+        config = uvicorn.Config(served, log_level="warning", lifespan="off", loop="asyncio")
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
             target=self._server.run, args=([self._sock],), name="skate-serve-rest", daemon=True

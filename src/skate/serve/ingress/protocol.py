@@ -72,6 +72,11 @@ class ServingProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type, unuse
             if task is not None:
                 task.cancel()
 
+    def handle_websocket_upgrade(self, *event: Any) -> None:
+        """From here on the connection is a WebSocket's: no requests come on it, and it stays in this process."""
+        super().handle_websocket_upgrade(*event)
+        self._serving.connections_away(self)
+
     def data_received(self, data: bytes) -> None:
         if self.transport.discards:
             return
