@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,8 +48,10 @@ def config(folder: Path, model_id: str) -> LLMConfig:
 
 @pytest.fixture(scope="module")
 def url(folder: Path) -> Iterator[str]:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
     skate.init(num_cpus=4, log_to_driver=False)
-    port = 8123
     serve.start(http_options={"host": "127.0.0.1", "port": port})
     app = build_openai_app({"llm_configs": [config(folder, "tiny"), config(folder, "org/other-1.5")]})
     serve.run(app)
