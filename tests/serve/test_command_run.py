@@ -88,12 +88,8 @@ def test_a_port_that_is_taken(run: Callable[..., Program]) -> None:
         (["nowhere:app"], "there is no module 'nowhere'"),
         (["program:ap"], "program has no 'ap'; applications there: app"),
         (["program:Says"], "call .bind(...) on it"),
-        (["program"], "names no object"),
         (["program:build", "word"], "written key=value"),
-        (["program:app", "word=x"], "takes none"),
         (["program:app", "--non-blocking"], "needs a node that stays"),
-        (["program:app", "--address", "auto"], "none runs there"),
-        (["program:app", "--route-prefix", "x"], "begins with '/'"),
         (["two.yaml"], "two.yaml, line 3: applications[1].route_prefix: route prefixes differ"),
     ],
 )

@@ -116,7 +116,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         http_port, grpc_port = one.getsockname()[1], two.getsockname()[1]
     gate = Gate(tmp_path_factory.mktemp("gates") / "gate")
     skate.init(num_cpus=4, log_to_driver=False)
-    options = {"port": grpc_port, "grpc_servicer_functions": [add_demo], "request_timeout_s": 4.0}
+    options = {"port": grpc_port, "grpc_servicer_functions": [add_demo], "request_timeout_s": 2.5}
     serve.start(http_options={"port": http_port}, grpc_options=options)
     with grpc.insecure_channel(f"127.0.0.1:{grpc_port}") as channel:
         made = Client(channel, gate)
@@ -201,7 +201,7 @@ def test_a_full_queue_and_a_deadline(client: Client) -> None:
     ]
     for each in late:
         error = each.exception(20)
-        assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED and "4.0 s" in error.details()
+        assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED and "2.5 s" in error.details()
     wait_for(lambda: handle._way()._ready[0].load() == 0, 20, "the place of the request that was late")
 
 
