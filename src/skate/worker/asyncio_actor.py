@@ -188,12 +188,18 @@ class AsyncioMode:
         executor = self.executor
         limit = running.template.backpressure
         index = 0
-        async for value in generator:
-            index += 1
-            executor.send_item(running, index, value)
-            while limit and index - executor.acked.get(running.task_id, 0) >= limit:
-                await executor.next_ack(self.loop)
-        executor.acked.pop(running.task_id, None)
+        try:
+            async for value in generator:
+                index += 1
+                executor.send_item(running, index, value)
+                while limit and index - executor.acked.get(running.task_id, 0) >= limit:
+                    await executor.next_ack(self.loop)
+        finally:
+            executor.acked.pop(running.task_id, None)
+            # A value that cannot be sent, or a call that is cancelled, leaves the generator where it stands.
+            close = getattr(generator, "aclose", None)
+            if close is not None:
+                await close()
 
     def _leave(self) -> None:
         self.executor.leave_actor()

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from skate.serve import context, tracing
+from skate.serve.exceptions import RayServeException
 from skate.serve.handle.response import (
     DeploymentBroadcastResponse,
     DeploymentResponse,
@@ -121,7 +122,13 @@ class DeploymentHandle:
             if found is not None:
                 self._watch = self._router = found
                 return found  # type: ignore[no-any-return]
-            self._watch = watch.current()
+            try:
+                self._watch = watch.current()
+            except ValueError:
+                raise RayServeException(
+                    f"Serve does not run, so the handle of {self.deployment_name!r} in application {self.app_name!r} leads "
+                    "nowhere; serve.run(app) starts it"
+                ) from None
             router = self._router = self._watch.router((self.app_name, self.deployment_name))
         return router
 

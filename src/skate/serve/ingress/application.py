@@ -110,6 +110,8 @@ class Ingress:
             await gate.enter()
             entered = time.perf_counter()
             context.servable.set(self.servable.object)
+            if self._lifespan is not None and self._lifespan.state:
+                scope["state"] = {**scope.get("state", {}), **self._lifespan.state}
             await self.app(scope, exchange.asgi_receive, exchange.send)
             ended = True
         except asyncio.CancelledError:

@@ -64,6 +64,9 @@ class Replica:
         #: Deployments that live in this process, those first that others are made from.
         self.inside: list[Any] = []
 
+    def __repr__(self) -> str:
+        return f"<replica {self.order.replica} of {self.order.name!r} in application {self.order.app!r}>"
+
     async def start(self) -> dict[str, Any]:
         """Make the user's object; what others need to reach it. Raises what its constructor raises."""
         order = self.order
