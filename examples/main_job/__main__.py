@@ -40,7 +40,7 @@ STEPS = 220
 
 
 def main() -> None:
-    """Run the job as it is asked for on the command line; Ctrl-C ends it at any stage, with status 130."""
+    """Run the job as it is asked for on the command line; Ctrl-C ends it at any stage (status 130, or 0 once the job is done)."""
     wanted = arguments()
     # A recording has what was printed and the last state of what moves, so nothing is painted over while it is made.
     console = Console(
@@ -105,7 +105,15 @@ def job(wanted: argparse.Namespace, console: Console) -> None:
         drawn = re.sub(r"@font-face {.*?}\s*", "", console.export_svg(title=called(wanted)), flags=re.DOTALL)
         Path(wanted.record).write_text(drawn, encoding="utf-8")
     if wanted.keep:
+        until_interrupted()
+
+
+def until_interrupted() -> None:
+    """Until Ctrl-C, which is how a server is meant to end."""
+    try:
         threading.Event().wait()
+    except KeyboardInterrupt:
+        return
 
 
 def called(wanted: argparse.Namespace) -> str:

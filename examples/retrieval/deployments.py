@@ -144,7 +144,13 @@ class Model:
             text += f"[{number}] {source.title}: {source.text[:room]}\n\n"
         message = {"role": "user", "content": f"{text}Question: {question}\nAnswer:"}
         request = ChatCompletionRequest(
-            model=self.name, messages=[message], stream=True, max_tokens=120, temperature=0.0
+            model=self.name,
+            messages=[message],
+            stream=True,
+            max_tokens=120,
+            temperature=0.7,
+            top_p=0.9,
+            seed=7,
         )
         async for events in self.llm.chat.remote(request):
             if not isinstance(events, str):

@@ -65,7 +65,7 @@ def address(tmp_path_factory: pytest.TempPathFactory, driver: webdriver.Chrome) 
     import answer
     import deployments
 
-    ray.init(num_cpus=4, preload=["torch", "embedding"])
+    ray.init(num_cpus=4, preload=["torch", "deployments"])
     try:
         found = answer.start(str(folder), a_free_port())
         (model,) = [name for name in serve.status().applications["model"].deployments if "LLMServer" in name]
