@@ -17,6 +17,7 @@ from skate.tune.experiment.experiment import Experiment
 from skate.tune.experiment.trial import Trial
 from skate.tune.schedulers import (
     AsyncHyperBandScheduler,
+    HyperBandForBOHB,
     HyperBandScheduler,
     MedianStoppingRule,
     PopulationBasedTraining,
@@ -102,6 +103,41 @@ def test_asha_s_rungs_are_the_paper_s() -> None:
     scheduler = AsyncHyperBandScheduler(max_t=9, grace_period=1, reduction_factor=3, brackets=3)
     rungs = [[at for at, _ in bracket.rungs] for bracket in scheduler._brackets]
     assert rungs == [[9, 3, 1], [9, 3], [9]]
+
+
+def test_asha_by_hand_with_a_factor_of_three() -> None:
+    # Rungs at 1, 3 and 9 of reduction 3: to go on, a trial is at or above the upper third of those that came there before it,
+    # interpolated as numpy.nanpercentile does: with values a <= b the point 2/3 of the way from a to b.
+    bench = Bench(AsyncHyperBandScheduler(max_t=9, grace_period=1, reduction_factor=3), 6)
+    bench.fill()
+    trials = bench.machine.trials
+    # rung 1: value, cut of those before, whether it goes on
+    written = [
+        (3, None, True),  # nobody was here
+        (6, 3, True),  # [3]
+        (4, 5, False),  # [3 6]: 3 + 2/3 * 3
+        (5, 4 + 2 / 3, True),  # [3 4 6]: place 4/3, 4 + 1/3 * 2
+        (4.9, 5, False),  # [3 4 5 6]: place 2
+        (9, 4.9 + 2 / 3 * 0.1, True),  # [3 4 4.9 5 6]: place 8/3
+    ]
+    for trial, (value, cut, goes_on) in zip(trials, written, strict=True):
+        bench.step(trial, value)
+        assert (cut is None or value >= cut) == goes_on, "the table itself"
+        assert (trial.status == Trial.RUNNING) == goes_on, (value, cut)
+    # rung 3: the first three that come are 5, 9 and 3.
+    alive = [trials[3], trials[5], trials[0], trials[1]]
+    for trial, value, goes_on in zip(alive, (5, 9, 3, 8), (True, True, False, True), strict=True):
+        bench.step(trial, value)  # 2 is no rung
+        assert trial.status == Trial.RUNNING
+        bench.step(trial, value)
+        assert (trial.status == Trial.RUNNING) == goes_on, (
+            "cuts: none, 5, 5 + 2/3 * 4, and 5 + 1/3 * 4 of [3 5 9]"
+        )
+    for trial in (trials[3], trials[5], trials[1]):
+        for _ in range(6):
+            if trial.status == Trial.RUNNING:
+                bench.step(trial, 1)
+    assert {trial.status for trial in trials} == {Trial.TERMINATED}, "max_t is 9"
 
 
 def test_asha_without_an_end() -> None:
@@ -358,6 +394,31 @@ def test_a_replay_follows_the_policy(tmp_path: Path) -> None:
     bench.step(trial, 0)
     bench.step(trial, 0)
     assert trial.config["lr"] == 7
+
+
+def test_hyperband_for_bohb_halves_as_hyperband_does() -> None:
+    # R=9, eta=3: brackets of 3 trials to 9, 5 (its ceiling) to 3 and 9 to 1 (Li et al. 2018, n = ceil((s_max+1)/(s+1) * eta^s)).
+    bench = Bench(HyperBandForBOHB(max_t=9), 17)
+    bench.fill()
+    assert [(each.size, each.target) for each in bench.scheduler._brackets] == [(3, 9), (5, 3), (9, 1)]
+
+
+def test_pb2_without_results_is_the_same_for_a_seed_of_random() -> None:
+    def walk() -> list[float]:
+        random.seed(4)
+        bench = Bench(
+            PB2(time_attr="training_iteration", perturbation_interval=1, hyperparam_bounds={"lr": [0, 1]}), 4
+        )
+        bench.fill()
+        for trial in bench.machine.trials:
+            give_checkpoint(trial, 1)
+        for _ in range(3):
+            for value, trial in enumerate(bench.running()):
+                bench.step(trial, value)
+            bench.fill()
+        return [trial.config["lr"] for trial in bench.machine.trials]
+
+    assert walk() == walk()
 
 
 def test_pb2_proposes_what_has_helped() -> None:

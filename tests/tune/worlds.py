@@ -282,7 +282,7 @@ class World(Shape):
         if self.random.random() < self.replaying and controller.machine.is_settled():
             replay = Replay(folder_of(self.folder / "search"))
             replay.run()
-            doomed = controller.machine._doomed  # kept for as long as another trial starts from them
+            doomed = controller.machine._pins.doomed  # kept for as long as another trial starts from them
             for trial in replay.trials:
                 trial.kept = [each for each in trial.kept if (trial.trial_id, each.name) not in doomed]
             for found, expected in zip(replay.trials, controller.machine.trials, strict=True):

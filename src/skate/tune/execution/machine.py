@@ -24,6 +24,7 @@ from skate.tune.execution.commands import (
     Tell,
     Write,
 )
+from skate.tune.execution.pins import Pins
 from skate.tune.experiment.trial import Source, Trial, source_of
 from skate.tune.metrics import AUTO_KEYS, flat
 from skate.tune.schedulers.trial_scheduler import TrialScheduler
@@ -78,13 +79,11 @@ class Machine:
         self.error: Exception | None = None
         self._fits: Callable[[Trial], bool] = lambda trial: True
         self._commands: list[Command] = []
-        #: Checkpoints that other trials start from: (trial id, name) to the ids of those.
-        self._pins: dict[tuple[str, str], set[str]] = {}
+        self._pins = Pins()
         #: Trials that start from what another is saving just now: its id to theirs.
         self._awaiting: dict[str, list[Trial]] = {}
         #: A checkpoint that came with the result at hand; callbacks are told of it after the result.
         self._untold: str | None = None
-        self._doomed: set[tuple[str, str]] = set()
         #: Trials that have ended and are being saved: their ends are noted after that, or a crash would lose it.
         self._ending: dict[str, Trial] = {}
 
@@ -99,8 +98,7 @@ class Machine:
             self.live[trial.trial_id] = trial
             if not known:
                 self.scheduler_alg.on_trial_add(self, trial)
-            if trial.source is not None and trial.source.trial_id != trial.trial_id:
-                self._pins.setdefault((trial.source.trial_id, trial.source.name), set()).add(trial.trial_id)
+            self._pins.pin(trial)
 
     def _add(self) -> bool:
         if self.ended or self.search_alg.is_finished():
@@ -355,10 +353,7 @@ class Machine:
             trial.source = None
         for each in to_delete(trial.kept, trial.checkpoint_config):
             trial.kept.remove(each)
-            key = (trial.trial_id, each.name)
-            if self._pins.get(key):
-                self._doomed.add(key)
-            else:
+            if not self._pins.holds((trial.trial_id, each.name)):
                 self._delete(trial, each.name)
 
     def _delete(self, trial: Trial, name: str) -> None:
@@ -368,21 +363,12 @@ class Machine:
     def _set_source(self, trial: Trial, source: Source | None) -> None:
         self._unpin(trial)
         trial.source = source
-        if source is not None and source.trial_id != trial.trial_id:
-            self._pins.setdefault((source.trial_id, source.name), set()).add(trial.trial_id)
+        self._pins.pin(trial)
 
     def _unpin(self, trial: Trial) -> None:
-        source = trial.source
-        if source is None or source.trial_id == trial.trial_id:
-            return
-        key = (source.trial_id, source.name)
-        users = self._pins.get(key, set())
-        users.discard(trial.trial_id)
-        if not users:
-            self._pins.pop(key, None)
-            if key in self._doomed:
-                self._doomed.discard(key)
-                self._delete(self.by_id[source.trial_id], source.name)
+        gone = self._pins.unpin(trial)
+        if gone is not None:
+            self._delete(self.by_id[gone[0]], gone[1])
 
     # -- for schedulers
 

@@ -1,0 +1,46 @@
+"""Checkpoints that other trials start from: they stay until those have checkpoints of their own."""
+
+from __future__ import annotations
+
+from skate.tune.experiment.trial import Trial
+
+#: A checkpoint by the id of its trial and its name.
+Key = tuple[str, str]
+
+
+class Pins:
+    """Who starts from which checkpoint of another trial."""
+
+    def __init__(self) -> None:
+        self._users: dict[Key, set[str]] = {}
+        #: Those that would be gone if nobody started from them.
+        self.doomed: set[Key] = set()
+
+    def pin(self, trial: Trial) -> None:
+        """A trial is to start from its source."""
+        source = trial.source
+        if source is not None and source.trial_id != trial.trial_id:
+            self._users.setdefault((source.trial_id, source.name), set()).add(trial.trial_id)
+
+    def unpin(self, trial: Trial) -> Key | None:
+        """A trial needs its source no more; a checkpoint that can go now."""
+        source = trial.source
+        if source is None or source.trial_id == trial.trial_id:
+            return None
+        key = (source.trial_id, source.name)
+        users = self._users.get(key, set())
+        users.discard(trial.trial_id)
+        if users:
+            return None
+        self._users.pop(key, None)
+        if key not in self.doomed:
+            return None
+        self.doomed.discard(key)
+        return key
+
+    def holds(self, key: Key) -> bool:
+        """Whether somebody starts from a checkpoint that was to go; it goes when nobody does."""
+        if self._users.get(key):
+            self.doomed.add(key)
+            return True
+        return False
