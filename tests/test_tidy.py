@@ -75,7 +75,7 @@ OPTIONAL = {
     "ConfigSpace", "IPython", "ax", "bayes_opt", "click", "cloudpickle", "dask", "deepspeed", "distributed", "fastapi",
     "fsspec", "grpc", "grpc_reflection", "hpbandster", "hyperopt", "jax", "joblib", "msgpack", "nevergrad", "numpy",
     "opentelemetry", "optuna", "pandas", "prometheus_client", "psutil", "pyarrow", "rich", "starlette", "tensorflow", "torch",
-    "tqdm", "transformers", "uvicorn", "uvloop", "xgboost", "yaml",
+    "tqdm", "transformers", "uvicorn", "uvloop", "xgboost", "yaml", "zoopt",
 }
 SLOW_TO_IMPORT = {
     "ast", "asyncio", "concurrent", "ctypes", "dataclasses", "difflib", "dis", "email", "fcntl", "hashlib",
