@@ -242,7 +242,7 @@ def test_nevergrad_with_a_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     searcher = told(NevergradSearch(), {"x": tune.uniform(0, 1)}, mode="max")
     found = drive(searcher, 3, objective=lambda config: config["x"])
     assert [config["x"] for config in found] == [0.1, 0.2, 0.3]
-    assert searcher._optimizer.told == [-0.1, -0.2, -0.3]
+    assert searcher._model.told == [-0.1, -0.2, -0.3]
     assert searcher.suggest("more") == Searcher.FINISHED
 
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from skate.tune.search.flat_space import (
-    Flat,
     as_flat,
     flat_space,
-    has_domains,
     missing,
     no_space,
     settled,
-    undefined,
 )
+from skate.tune.search.library import LibrarySearcher
 from skate.tune.search.search_generator import nest
-from skate.tune.search.searcher import Searcher
 from skate.tune.space.domain import Categorical, Integer
 
 
@@ -40,7 +37,7 @@ class _Job:
         self.exception = None
 
 
-class TuneBOHB(Searcher):
+class TuneBOHB(LibrarySearcher):
     """Asks BOHB; goes with `HyperBandForBOHB`.
 
     Args:
@@ -74,15 +71,11 @@ class TuneBOHB(Searcher):
         self._configs: dict[str, dict[str, Any]] = {}
         self._running: set[str] = set()
         self._paused: set[str] = set()
-        self._domains: dict[str, Flat] = {}
-        self._model: Any = None
         if space is not None:
             self._begin(space)
 
     def _begin(self, space: Any) -> None:
-        if has_domains(space):
-            self._domains = flat_space(space, "TuneBOHB")
-            space = self.convert_search_space(space)
+        space = self._converted(space)
         _, model = _packages()
         if self._seed is not None:
             space.seed(self._seed)
@@ -91,18 +84,6 @@ class TuneBOHB(Searcher):
     def set_max_concurrency(self, max_concurrent: int) -> bool:
         """Limit how many trials are under way."""
         self._max_concurrent = max_concurrent
-        return True
-
-    def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
-        """Take metric, mode and space; False if there is a space already."""
-        if self._model is not None and has_domains(config):
-            return False
-        if self._model is None:
-            self._begin(config)
-        self._metric = self._metric or metric or "_metric"
-        self._mode = self._mode or mode
-        if self._mode is None:
-            raise undefined("TuneBOHB", self._metric, self._mode)
         return True
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from skate.tune.search.flat_space import (
-    Flat,
     as_flat,
     flat_space,
-    has_domains,
     missing,
     no_space,
     settled,
-    undefined,
 )
+from skate.tune.search.library import LibrarySearcher
 from skate.tune.search.search_generator import nest
 from skate.tune.search.searcher import Searcher
 from skate.tune.space.domain import Categorical, Integer
@@ -27,7 +25,7 @@ def _package() -> Any:
     return nevergrad
 
 
-class NevergradSearch(Searcher):
+class NevergradSearch(LibrarySearcher):
     """Asks an optimizer of Nevergrad.
 
     Args:
@@ -56,41 +54,25 @@ class NevergradSearch(Searcher):
         self._kwargs = dict(optimizer_kwargs or {})
         self._points = [as_flat(point) for point in points_to_evaluate or []]
         self._live: dict[str, Any] = {}
-        self._domains: dict[str, Flat] = {}
-        self._optimizer: Any = None
         self._class = optimizer or package.optimizers.NGOpt
         if not isinstance(self._class, type) and hasattr(self._class, "ask"):
-            self._optimizer = optimizer
+            self._model = optimizer
         elif space is not None:
             self._begin(space)
 
     def _begin(self, space: Any) -> None:
-        if has_domains(space):
-            self._domains = flat_space(space, "NevergradSearch")
-            space = self.convert_search_space(space)
-        self._optimizer = self._class(parametrization=space, **self._kwargs)
+        space = self._converted(space)
+        self._model = self._class(parametrization=space, **self._kwargs)
         for point in self._points:
-            self._optimizer.suggest(**point)
-
-    def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
-        """Take metric, mode and space; False if there is a space already."""
-        if self._optimizer is not None and has_domains(config):
-            return False
-        if self._optimizer is None:
-            self._begin(config)
-        self._metric = self._metric or metric or "_metric"
-        self._mode = self._mode or mode
-        if self._mode is None:
-            raise undefined("NevergradSearch", self._metric, self._mode)
-        return True
+            self._model.suggest(**point)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """What the optimizer asks for next; FINISHED when its budget is used up."""
-        if self._optimizer is None:
+        if self._model is None:
             raise no_space("NevergradSearch")
-        if self._optimizer.budget is not None and self._optimizer.num_ask >= self._optimizer.budget:
+        if self._model.budget is not None and self._model.num_ask >= self._model.budget:
             return Searcher.FINISHED
-        asked = self._optimizer.ask()
+        asked = self._model.ask()
         self._live[trial_id] = asked
         return nest(settled(self._domains, asked.kwargs))
 
@@ -101,7 +83,7 @@ class NevergradSearch(Searcher):
         asked = self._live.pop(trial_id, None)
         value = (result or {}).get(self._metric)
         if asked is not None and value is not None and not error:
-            self._optimizer.tell(asked, -float(value) if self._mode == "max" else float(value))
+            self._model.tell(asked, -float(value) if self._mode == "max" else float(value))
 
     @staticmethod
     def convert_search_space(spec: dict[str, Any]) -> Any:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from skate.tune.search.flat_space import (
-    Flat,
     as_flat,
     flat_space,
     has_domains,
     missing,
     no_space,
     settled,
-    undefined,
 )
+from skate.tune.search.library import LibrarySearcher
 from skate.tune.search.search_generator import nest
 from skate.tune.search.searcher import Searcher
 from skate.tune.space.domain import Categorical, Integer
@@ -29,7 +28,7 @@ def _package() -> Any:
     return zoopt
 
 
-class ZOOptSearch(Searcher):
+class ZOOptSearch(LibrarySearcher):
     """Asks ZOOpt.
 
     Args:
@@ -39,7 +38,7 @@ class ZOOptSearch(Searcher):
         metric, mode: what is best.
         points_to_evaluate: configurations that come first. ZOOpt learns nothing from these: it knows only what it drew itself.
         parallel_num: how many trials of its own run at a time.
-        kwargs: for `zoopt.Parameter`, such as seed.
+        kwargs: for `zoopt.Parameter`. ZOOpt draws from numpy's global generator: seed that for the same points again.
 
     Raises:
         ImportError: ZOOpt is not installed.
@@ -68,9 +67,7 @@ class ZOOptSearch(Searcher):
         self._budget, self._parallel, self._kwargs = budget, parallel_num, kwargs
         self._points = [as_flat(point) for point in points_to_evaluate or []]
         self._live: dict[str, Any] = {}
-        self._domains: dict[str, Flat] = {}
         self._names: list[str] = []
-        self._optimizer: Any = None
         if dim_dict:
             self._begin(dim_dict)
 
@@ -78,11 +75,9 @@ class ZOOptSearch(Searcher):
         package = _package()
         from zoopt.algos.opt_algorithms.racos.sracos import SRacosTune  # as above
 
-        if has_domains(space):
-            self._domains = flat_space(space, "ZOOptSearch")
-            space = self.convert_search_space(space)
+        space = self._converted(space)
         self._names = list(space)
-        self._optimizer = SRacosTune(
+        self._model = SRacosTune(
             dimension=package.Dimension2(list(space.values())),
             parameter=package.Parameter(budget=self._budget, **self._kwargs),
             parallel_num=self._parallel,
@@ -91,31 +86,19 @@ class ZOOptSearch(Searcher):
     @property
     def optimizer(self) -> Any:
         """ZOOpt's own; None before there is a space."""
-        return self._optimizer
-
-    def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
-        """Take metric, mode and space; False if there is a space already."""
-        if self._optimizer is not None and has_domains(config):
-            return False
-        if self._optimizer is None:
-            self._begin(config)
-        self._metric = self._metric or metric or "_metric"
-        self._mode = self._mode or mode
-        if self._mode is None:
-            raise undefined("ZOOptSearch", self._metric, self._mode)
-        return True
+        return self._model
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """What ZOOpt proposes next; None while it waits for results, FINISHED when it finds nothing new."""
-        if self._optimizer is None:
+        if self._model is None:
             raise no_space("ZOOptSearch")
         if self._points:
             return nest(self._points.pop(0))
-        solution = self._optimizer.suggest()
+        solution = self._model.suggest()
         if solution is None and not self._live:
             # ZOOpt waits for the first draws to end, also when they have ended before it began to wait.
-            self._optimizer.semaphore = 1
-            solution = self._optimizer.suggest()
+            self._model.semaphore = 1
+            solution = self._model.suggest()
         if solution is None:
             return None
         if isinstance(solution, str):
@@ -133,7 +116,7 @@ class ZOOptSearch(Searcher):
         value = (result or {}).get(self._metric)
         worst = error or value is None or value != value
         loss = float("inf") if worst else -float(value) if self._mode == "max" else float(value)  # type: ignore[arg-type]
-        self._optimizer.complete(solution, loss)
+        self._model.complete(solution, loss)
 
     @staticmethod
     def convert_search_space(spec: dict[str, Any], join: bool = False) -> dict[str, Any]:

@@ -1,0 +1,47 @@
+"""What adapters to libraries have in common that search one space, given to them or found when the search begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.tune.search.flat_space import Flat, flat_space, has_domains, undefined
+from skate.tune.search.searcher import Searcher
+
+
+class LibrarySearcher(Searcher):
+    """Subclasses define `_begin`, which makes the library's optimizer, and `convert_search_space`."""
+
+    #: The library's optimizer; None before there is a space.
+    _model: Any = None
+    #: What was drawn from, by flat names; nothing if the space was given in the library's own terms.
+    _domains: dict[str, Flat]
+
+    def __init__(self, metric: Any, mode: Any) -> None:
+        super().__init__(metric, mode)
+        self._domains = {}
+
+    @staticmethod
+    def convert_search_space(spec: dict[str, Any]) -> Any:
+        """The library's notion of a space of ray.tune."""
+        raise NotImplementedError
+
+    def _begin(self, space: Any) -> None:
+        raise NotImplementedError
+
+    def _converted(self, space: Any) -> Any:
+        if not has_domains(space):
+            return space
+        self._domains = flat_space(space, type(self).__name__)
+        return self.convert_search_space(space)
+
+    def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
+        """Take metric, mode and space; False if there is a space already."""
+        if self._model is not None and has_domains(config):
+            return False
+        if self._model is None:
+            self._begin(config)
+        self._metric = self._metric or metric or "_metric"
+        self._mode = self._mode or mode
+        if self._mode is None:
+            raise undefined(type(self).__name__, self._metric, self._mode)
+        return True
