@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,19 +15,24 @@ from typing import Any
 import httpx
 import openai
 import pytest
+import torch
+import yaml
+from transformers import AutoModelForCausalLM
 
 import skate
 from skate import serve
 from skate.llm import EngineArgs
 from skate.llm.embedded.engine import EmbeddedEngine
-from skate.serve.llm import (
-    LLMConfig,
-    build_llm_deployment,
-    build_openai_app,
-)
+from skate.serve import loading
+from skate.serve.llm import LLMConfig, OpenAiIngress, build_llm_deployment
 from skate.serve.llm.openai_api_models import CompletionRequest, CompletionResponse
 from tests.llm import tiny
 from tests.llm.asking import ask
+
+peft = pytest.importorskip("peft", reason="LoRA adapters are read by peft")
+
+# peft asks transformers by a name that is on its way out.
+pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 HELLO: list[Any] = [{"role": "user", "content": "Hi"}]
@@ -34,27 +41,45 @@ PROMPT = "<|user|>Hi\n<|assistant|>"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny.save(tmp_path_factory.mktemp("model") / "tiny")
+    made = tiny.save(tmp_path_factory.mktemp("model") / "tiny")
+    torch.manual_seed(1)
+    lora = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj", "down_proj"], init_lora_weights=False)
+    model = AutoModelForCausalLM.from_pretrained(made)
+    peft.get_peft_model(model, lora).save_pretrained(made.parent / "adapters" / "loud")
+    return made
 
 
-def config(folder: Path, model_id: str) -> LLMConfig:
-    return LLMConfig(
-        model_loading_config={"model_id": model_id, "model_source": str(folder)},
-        llm_engine="embedded",
-        engine_kwargs={"num_threads": 1, "max_num_seqs": 4},
-        deployment_config={"ray_actor_options": {"num_cpus": 0.5}},
-    )
+def config(folder: Path, model_id: str) -> dict[str, Any]:
+    return {
+        "model_loading_config": {"model_id": model_id, "model_source": str(folder)},
+        "llm_engine": "embedded",
+        "engine_kwargs": {"num_threads": 1, "max_num_seqs": 4},
+        "lora_config": {"dynamic_lora_loading_path": str(folder.parent / "adapters")},
+        "deployment_config": {"ray_actor_options": {"num_cpus": 0.5}},
+    }
 
 
 @pytest.fixture(scope="module")
-def url(folder: Path) -> Iterator[str]:
+def url(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Two models behind one endpoint, deployed from a YAML file as `serve deploy` does."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port = sock.getsockname()[1]
     skate.init(num_cpus=4, log_to_driver=False)
     serve.start(http_options={"host": "127.0.0.1", "port": port})
-    app = build_openai_app({"llm_configs": [config(folder, "tiny"), config(folder, "org/other-1.5")]})
-    serve.run(app)
+    app = {
+        "name": "default",
+        "route_prefix": "/",
+        "import_path": "skate.serve.llm:build_openai_app",
+        "args": {"llm_configs": [config(folder, "tiny"), config(folder, "org/other-1.5")]},
+    }
+    path = tmp_path_factory.mktemp("config") / "serve.yaml"
+    path.write_text(yaml.safe_dump({"applications": [app]}))
+    loading.deploy(loading.read(str(path)))
+    deadline = time.monotonic() + 120
+    while (said := serve.status().applications["default"]).status != "RUNNING":
+        assert time.monotonic() < deadline and said.status == "DEPLOYING", f"the models do not run: {said}"
+        threading.Event().wait(0.05)  # another process starts them
     yield f"http://127.0.0.1:{port}"
     serve.shutdown()
     skate.shutdown()
@@ -95,11 +120,47 @@ def test_both_models_answer_as_the_engine_does(client: Any, folder: Path) -> Non
     assert len(client.embeddings.create(model="tiny", input="ab").data[0].embedding) == 32
 
 
+def test_LLM_2_a_stream_is_lines_of_data_that_end_with_done(url: str) -> None:
+    body = {"model": "tiny", "messages": HELLO, "stream": True, "max_tokens": 5, "temperature": 0}
+    with httpx.stream("POST", f"{url}/v1/chat/completions", json=body) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        lines = [line for line in answer.iter_lines() if line]
+    assert lines.pop() == "data: [DONE]" and all(line.startswith("data: {") for line in lines)
+    found = [json.loads(line.removeprefix("data: ")) for line in lines]
+    assert {each["object"] for each in found} == {"chat.completion.chunk"}
+    assert found[0]["choices"][0]["delta"]["role"] == "assistant"
+
+
+def test_LLM_3_the_model_field_picks_deployment_and_adapter(client: Any) -> None:
+    params: dict[str, Any] = {"messages": HELLO, "max_tokens": 12, "temperature": 0}
+    said = {
+        model: client.chat.completions.create(model=model, **params)
+        for model in ("tiny", "tiny:loud", "org/other-1.5:loud")
+    }
+    assert [each.model for each in said.values()] == list(said)
+    texts = {model: each.choices[0].message.content for model, each in said.items()}
+    assert texts["tiny:loud"] == texts["org/other-1.5:loud"] != texts["tiny"]
+    assert client.models.retrieve("tiny:loud").id == "tiny:loud"
+
+
+def test_LLM_4_deployments_are_named_by_their_models(url: str) -> None:
+    found = serve.status().applications["default"].deployments
+    assert set(found) == {"OpenAiIngress", "LLMServer:tiny", "LLMServer:org--other-1_5"}
+    idle = {
+        "model_loading_config": {"model_id": "m"},
+        "deployment_config": {"autoscaling_config": {"min_replicas": 0}},
+    }
+    busy = {"model_loading_config": {"model_id": "n"}}
+    both = [LLMConfig(**each) for each in (idle, busy)]
+    assert OpenAiIngress.get_deployment_options(both[:1])["autoscaling_config"]["min_replicas"] == 0
+    assert "min_replicas" not in OpenAiIngress.get_deployment_options(both).get("autoscaling_config", {})
+
+
 def test_errors_have_openais_shape(client: Any) -> None:
     with pytest.raises(openai.NotFoundError, match="'none' does not exist"):
         client.chat.completions.create(model="none", messages=HELLO)
     with pytest.raises(openai.NotFoundError, match="does not exist"):
-        client.chat.completions.create(model="tiny:adapter", messages=HELLO)
+        client.chat.completions.create(model="tiny:none", messages=HELLO)
     with pytest.raises(openai.BadRequestError, match="context is 256"):
         client.completions.create(model="tiny", prompt="x" * 300)
 
@@ -128,7 +189,7 @@ def test_a_client_that_goes_away_ends_its_request(url: str) -> None:
 
 
 def test_a_model_that_is_not_there_fails_at_run(url: str) -> None:
-    app = build_llm_deployment(config(Path("/nowhere"), "broken"))
+    app = build_llm_deployment(LLMConfig(**config(Path("/nowhere"), "broken")))
     with pytest.raises(RuntimeError, match="nowhere"):
         serve.run(app, name="broken", route_prefix=None)
     serve.delete("broken")

@@ -53,6 +53,10 @@ class PrefixCacheAffinityRouter(RequestRouter):
         self._prefixes.drop(_name(replica_id))
 
 
+class KVAwareRouter(PrefixCacheAffinityRouter):
+    """Sends a request where the keys of its prompt are, as far as the starts of prompts that went there tell."""
+
+
 def _name(replica_id: Any) -> str:
     return str(getattr(replica_id, "unique_id", replica_id))
 
