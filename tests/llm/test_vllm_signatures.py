@@ -83,6 +83,16 @@ ENGINE = ("v1/engine/async_llm.py", "AsyncLLM")
         ("abort", {"request_id"}),
         ("check_health", set()),
         ("shutdown", set()),
+        ("sleep", {"level"}),
+        ("wake_up", {"tags"}),
+        ("is_sleeping", set()),
+        ("pause_generation", set()),
+        ("resume_generation", set()),
+        ("is_paused", set()),
+        ("start_profile", set()),
+        ("stop_profile", set()),
+        ("reset_prefix_cache", set()),
+        ("collective_rpc", {"method", "timeout", "args", "kwargs"}),
     ],
 )
 def test_the_engine_takes_what_it_is_asked(method: str, arguments: set[str]) -> None:

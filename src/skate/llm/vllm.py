@@ -162,6 +162,10 @@ class VllmEngine:
         """Forget what was computed of earlier prompts."""
         await self.engine.reset_prefix_cache()
 
+    async def control(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a method of vLLM's engine by its name there."""
+        return await getattr(self.engine, method)(*args, **kwargs)
+
     async def abort(self, request_id: str) -> None:
         """End a request."""
         await self.engine.abort(request_id)

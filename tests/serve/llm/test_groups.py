@@ -210,3 +210,32 @@ def test_LLM_1_a_replica_is_a_bundle_for_each_gpu_of_tensor_times_pipeline() -> 
     ).values()
     assert [each["GPU"] for each in bundles(found)] == [1.0] * 6
     assert found._replica.actor_options["placement_group_strategy"] == "PACK"
+
+
+def test_an_operator_reaches_the_engine_or_is_told_that_it_cannot() -> None:
+    calls: list[Any] = []
+
+    class Controlled(Engine):
+        async def control(self, method: str, *args: Any, **kwargs: Any) -> Any:
+            calls.append((method, args, kwargs))
+            return True
+
+    server = Bare.__new__(Bare)
+
+    async def run() -> None:
+        server.engine = Controlled()  # type: ignore[assignment]
+        await server.sleep(level=2)
+        await server.wakeup(tags=["weights"])
+        assert await server.is_sleeping() is True
+        await server.collective_rpc("f", args=(1,))
+        server.engine = Engine()  # type: ignore[assignment]
+        with pytest.raises(NotImplementedError, match="pause_generation"):
+            await server.pause()
+
+    asyncio.run(run())
+    assert calls == [
+        ("sleep", (), {"level": 2}),
+        ("wake_up", (), {"tags": ["weights"]}),
+        ("is_sleeping", (), {}),
+        ("collective_rpc", ("f", None, (1,), None), {}),
+    ]

@@ -23,6 +23,7 @@ from skate.llm.openai.requests import (
 )
 from skate.llm.openai.serving import Serving
 from skate.serve.llm.configs import LLMConfig
+from skate.serve.llm.controls import EngineControls
 from skate.serve.llm.placement import asks_for_gpus, deployment_options
 from skate.serve.llm.relay import Outboxes
 
@@ -33,7 +34,7 @@ STREAM_INTERVAL_MS = 50.0
 _OF_GPUS = ("tensor_parallel_size", "pipeline_parallel_size", "quantization", "gpu_memory_utilization")
 
 
-class LLMServer:
+class LLMServer(EngineControls):
     """A model behind a handle. Its methods are generators: one response, one ErrorResponse, or the events of a stream."""
 
     async def __init__(  # type: ignore[misc]

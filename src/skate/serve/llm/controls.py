@@ -1,0 +1,60 @@
+"""What an operator does to a model's engine besides asking it: let it sleep, pause it, profile it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.llm.engine import Engine
+
+
+class EngineControls:
+    """Passed on to the engine. Raises NotImplementedError where the engine has no such thing."""
+
+    engine: Engine
+
+    async def _control(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        controls = getattr(self.engine, "control", None)
+        if controls is None:
+            raise NotImplementedError(
+                f"{method}: the engine of this model has no such thing; vLLM on a GPU has"
+            )
+        return await controls(method, *args, **kwargs)
+
+    async def sleep(self, **kwargs: Any) -> None:
+        """Give back the GPU's memory until `wakeup`; arguments are vLLM's, such as level=1."""
+        await self._control("sleep", **kwargs)
+
+    async def wakeup(self, **kwargs: Any) -> None:
+        """Take the memory again; arguments are vLLM's."""
+        await self._control("wake_up", **kwargs)
+
+    async def is_sleeping(self) -> bool:
+        """Whether it sleeps."""
+        return bool(await self._control("is_sleeping"))
+
+    async def pause(self, **kwargs: Any) -> None:
+        """Generate nothing until `resume`; arguments are vLLM's."""
+        await self._control("pause_generation", **kwargs)
+
+    async def resume(self, **kwargs: Any) -> None:
+        """Go on."""
+        await self._control("resume_generation", **kwargs)
+
+    async def is_paused(self) -> bool:
+        """Whether it is paused."""
+        return bool(await self._control("is_paused"))
+
+    async def start_profile(self) -> None:
+        """Begin to record what the engine does."""
+        await self._control("start_profile")
+
+    async def stop_profile(self) -> None:
+        """End the record."""
+        await self._control("stop_profile")
+
+    async def collective_rpc(
+        self, method: str, timeout: float | None = None, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> list[Any]:
+        """Call a method in each of the engine's workers."""
+        found: list[Any] = await self._control("collective_rpc", method, timeout, args, kwargs)
+        return found
