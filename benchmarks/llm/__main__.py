@@ -69,6 +69,7 @@ async def compare(port: int, args: argparse.Namespace) -> None:
             "engine bare": [],
             "HTTP, stream": [],
             "HTTP, 20 ms": [],
+            "HTTP, 50 ms": [],
             "HTTP, whole": [],
         }
         await get(port, f"/bare?count={count}&tokens=16")
@@ -77,6 +78,7 @@ async def compare(port: int, args: argparse.Namespace) -> None:
             rounds["engine bare"].append(await get(port, f"/bare?count={count}&tokens={args.tokens}"))
             rounds["HTTP, stream"].append(await through_http(port, count, args.tokens, True))
             rounds["HTTP, 20 ms"].append(await through_http(port, count, args.tokens, True, "m20"))
+            rounds["HTTP, 50 ms"].append(await through_http(port, count, args.tokens, True, "m50"))
             rounds["HTTP, whole"].append(await through_http(port, count, args.tokens, False))
         base: tuple[float, float] | None = None
         for name, each in rounds.items():
