@@ -262,6 +262,8 @@ async def open_ingress(replica: Any, http: Any) -> Serving:
     serving.listen(sock)
 
     def changed(table: Table) -> None:
+        # At once, in whichever thread: when this process says that it knows, a request may come before the loop's next turn.
+        serving.front.table = table
         serving.loop.call_soon_threadsafe(serving._changed, table)
 
     watching.on_change(changed)
