@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,14 +51,17 @@ def config(folder: Path, model_id: str, router: Any) -> LLMConfig:
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tiny.save(tmp_path_factory.mktemp("model") / "tiny")
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
     skate.init(num_cpus=4, log_to_driver=False)
-    serve.start(http_options={"host": "127.0.0.1", "port": 8126})
+    serve.start(http_options={"host": "127.0.0.1", "port": port})
     models = [
         config(folder, "prefix", PrefixCacheAffinityRouter),
         config(folder, "session", ConsistentHashRouter),
     ]
     serve.run(build_openai_app({"llm_configs": models, "api_keys": [KEY, "sesame-2"]}), route_prefix="/llm")
-    yield "http://127.0.0.1:8126/llm"
+    yield f"http://127.0.0.1:{port}/llm"
     serve.shutdown()
     skate.shutdown()
 
