@@ -9,8 +9,8 @@ import threading
 import weakref
 from typing import Any
 
+from skate.installed import library
 from skate.llm.errors import Overloaded, UnknownModel
-from skate.llm.installed import library
 
 _CONFIG = "adapter_config.json"
 

@@ -6,8 +6,8 @@ import logging
 import os
 from dataclasses import dataclass
 
+from skate.installed import there
 from skate.llm.engine import Engine, EngineArgs, EngineFactory
-from skate.llm.installed import there
 
 #: Says which engine runs models, whatever configs say; for programs that are tried on a machine without GPUs.
 SETTING = "SKATE_LLM_ENGINE"

@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from skate.installed import library
 from skate.llm.errors import BadRequest
-from skate.llm.installed import library
 
 
 class TransformersText:

@@ -7,7 +7,7 @@ from typing import Any
 from skate.data import block as blocks
 from skate.data.dataset.base import DatasetBase
 from skate.data.random_access_dataset import RandomAccessDataset
-from skate.data.source.optional import library
+from skate.installed import library
 
 
 class Converting(DatasetBase):

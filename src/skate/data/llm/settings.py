@@ -80,7 +80,7 @@ class Settings:
     @classmethod
     def from_file(cls: type[Self], path: str) -> Self:
         """Settings from a YAML file."""
-        from skate.data.source.optional import library  # only those who read settings from files need it
+        from skate.installed import library  # only those who read settings from files need it
 
         with open(path) as file:
             return cls.model_validate(library("yaml", "a YAML file", "pyyaml").safe_load(file))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.data.source.optional import library
+from skate.installed import library
 
 
 class TransformersText:

@@ -17,9 +17,9 @@ from skate.data.plan.operators import FromBlocks, Read
 from skate.data.reading.asked import dataset_of
 from skate.data.source.adapting import adapted
 from skate.data.source.datasource import Datasource
-from skate.data.source.optional import library
 from skate.data.source.ranges import RangeDatasource
 from skate.data.source.values import IterableDatasource, MapStyleDatasource, RefsDatasource, as_row
+from skate.installed import library
 
 
 def _of_tables(label: str, tables: Sequence[pa.Table], blocks: int | None = None) -> Dataset:

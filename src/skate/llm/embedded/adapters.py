@@ -6,9 +6,9 @@ from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from skate.installed import library
 from skate.llm.adapter_folder import AdapterFolder
 from skate.llm.errors import Overloaded
-from skate.llm.installed import library
 
 #: What peft calls rows of a batch that go through no adapter.
 _NO_ADAPTER = "__base__"

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from skate.installed import library, there
 from skate.llm.errors import BadRequest, NotSupported
-from skate.llm.installed import library, there
 
 _FIELD = "response_format"
 _KINDS = ("json", "json_object", "regex", "choice", "grammar")

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, SecretStr, field_validator, model_validator
 
-from skate.llm.installed import library
+from skate.installed import library
 
 _DOWNLOAD_TIMEOUT_S = 30.0
 _DOWNLOAD_TRIES = 3

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skate.data.source.optional import library
+from skate.installed import library
 
 #: Arrow has filesystems of its own for these; all others are looked up in fsspec.
 _ARROW_SCHEMES = frozenset({"s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss"})

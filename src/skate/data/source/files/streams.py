@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skate.data.source.optional import library
+from skate.installed import library
 
 T = TypeVar("T")
 _COMPRESSIONS = {

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from skate.data.block import from_rows
 from skate.data.source.files.source import FileBasedDatasource
-from skate.data.source.optional import library
+from skate.installed import library
 
 _ROWS_AT_ONCE = 8192
 

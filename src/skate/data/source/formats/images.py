@@ -13,7 +13,7 @@ from skate.data.block import from_batch
 from skate.data.source.files.listing import Listed
 from skate.data.source.files.sink import RowBasedFileDatasink
 from skate.data.source.files.source import FileBasedDatasource
-from skate.data.source.optional import library
+from skate.installed import library
 
 _SAMPLED = 4
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skate.data.block import from_batch, from_rows
 from skate.data.source.files.source import FileBasedDatasource
-from skate.data.source.optional import library
+from skate.installed import library
 
 _FRAMES_AT_ONCE = 16
 _MESSAGES_AT_ONCE = 4096

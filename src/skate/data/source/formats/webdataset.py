@@ -18,7 +18,7 @@ import pyarrow as pa
 from skate.data.block import from_rows
 from skate.data.source.files.sink import BlockBasedFileDatasink, rows_in
 from skate.data.source.files.source import FileBasedDatasource
-from skate.data.source.optional import library
+from skate.installed import library
 
 _SAMPLES_AT_ONCE = 64
 _IMAGES = frozenset({"jpg", "jpeg", "png", "ppm", "pgm", "pbm", "pnm"})

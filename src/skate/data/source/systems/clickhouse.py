@@ -12,8 +12,8 @@ import pyarrow as pa
 from skate.data.block import from_batch
 from skate.data.source.datasink import Datasink, TaskContext
 from skate.data.source.datasource import Datasource
-from skate.data.source.optional import library
 from skate.data.source.systems.warehouses import Calls
+from skate.installed import library
 
 
 class ClickHouseQuery:

@@ -14,8 +14,8 @@ from skate.data.source.datasink import Datasink, SaveMode, TaskContext, WriteRes
 from skate.data.source.files.partitioning import PathPartitionParser
 from skate.data.source.formats.parquet_footers import read_footers
 from skate.data.source.formats.parquet_writing import ParquetDatasink
-from skate.data.source.optional import library
 from skate.data.source.systems.fragments import FragmentsDatasource
+from skate.installed import library
 
 
 def delta_source(

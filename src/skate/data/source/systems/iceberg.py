@@ -11,7 +11,7 @@ from skate.data.block import concat
 from skate.data.source.datasink import Datasink, SaveMode, TaskContext, WriteResult
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
 from skate.data.source.files.grouping import shared_out
-from skate.data.source.optional import library
+from skate.installed import library
 
 
 def table_of(identifier: str, catalog_kwargs: dict[str, Any] | None, what: str) -> Any:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from skate.data.block import from_rows, rows_of
 from skate.data.source.datasink import Datasink, TaskContext
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
-from skate.data.source.optional import library
+from skate.installed import library
 
 _PACKAGE = "confluent-kafka"
 _MESSAGES_AT_ONCE = 4096

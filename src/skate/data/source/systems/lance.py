@@ -11,7 +11,7 @@ from skate.data.source.datasink import Datasink, SaveMode, TaskContext, WriteRes
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
 from skate.data.source.files.grouping import shared_out
 from skate.data.source.files.sink import chained
-from skate.data.source.optional import library
+from skate.installed import library
 
 
 def lance(what: str) -> Any:

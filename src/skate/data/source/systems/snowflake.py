@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from skate.data.block.table import to_pandas
 from skate.data.source.datasink import Datasink, TaskContext
-from skate.data.source.optional import library
+from skate.installed import library
 
 _PACKAGE = "snowflake-connector-python"
 

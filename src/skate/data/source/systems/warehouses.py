@@ -10,7 +10,7 @@ import pyarrow as pa
 from skate.data.block import concat, from_batch
 from skate.data.source.datasink import Datasink, TaskContext
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
-from skate.data.source.optional import library
+from skate.installed import library
 
 
 class Calls(Datasource):
