@@ -121,6 +121,27 @@ def test_a_storage_without_renames(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     )
 
 
+def test_loggers_of_a_search_that_is_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They write on this machine; what they wrote is where the search is, and goes on where it was left."""
+    (tmp_path / "store").mkdir()
+    there = fs.SubTreeFileSystem(str(tmp_path / "store"), fs.LocalFileSystem())
+    given = {"storage_path": "runs", "storage_filesystem": there}
+    (tmp_path / "ran-fails").touch()
+    assert search(tmp_path / "ran", **given).fit().num_errors == 1
+    (tmp_path / "ran-fails").unlink()
+    results = tune.Tuner.restore("runs/search", saving, resume_errored=True, storage_filesystem=there).fit()
+    whole(results)
+    for result in results:
+        folder = tmp_path / "store" / result.path
+        lines = [json.loads(line) for line in (folder / "result.json").read_text().splitlines()]
+        assert [line["step"] for line in lines] == list(range(STEPS))
+        rows = (folder / "progress.csv").read_text().splitlines()
+        assert len(rows) == 1 + STEPS and rows[0].count("step") >= 1
+        assert list(folder.glob("events.out.tfevents*")) and (folder / "params.json").exists()
+        assert (folder / "error.txt").exists() == (result.config["x"] == 1)
+    assert not list(Path(tempfile.gettempdir()).glob("skate-logs-*"))
+
+
 @pytest.mark.parametrize(
     ("given", "starts", "errors"),
     [

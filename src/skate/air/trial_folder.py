@@ -7,9 +7,9 @@ from typing import Any
 
 
 def trial_folder(trial: Any) -> str | None:
-    """The folder on this machine for a trial's files, made if it is not there; None if a trial's folder is elsewhere."""
-    folder = getattr(trial, "folder", None)  # of a trial of Tune; a run of Train has a passing one instead
-    if folder is not None and not folder.local:
+    """The folder on this machine for a trial's files, made if it is not there; None if it has none here."""
+    folder = getattr(trial, "folder", None)  # of a trial of Tune; a run of Train has its own or a passing one
+    if folder is not None and not folder.local and trial.log_folder is None:
         return None
     found: str | None = trial.local_path
     if found is not None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import skate
+from skate.air.trial_folder import trial_folder
 from skate.exceptions import RayTaskError
 from skate.train.storage.run_folder import RunFolder
 from skate.tune.error import TuneError
@@ -296,17 +297,17 @@ class Controller:
 
     def _write_error(self, trial: Trial) -> None:
         """The text of an error, and the exception, beside the trial's results."""
-        if not trial.folder.local:
+        folder = trial_folder(trial)
+        if folder is None:
             return
-        os.makedirs(trial.folder.path, exist_ok=True)
         stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
-        with open(trial.folder.at("error.txt"), "a") as file:
+        with open(os.path.join(folder, "error.txt"), "a") as file:
             file.write(f"Failure # {trial.num_failures} (at {stamp})\n{trial.error_text}\n")
         import cloudpickle  # trials that end well do without
 
         with contextlib.suppress(Exception):  # some exceptions cannot be pickled; their text is there
             contents = cloudpickle.dumps(trial.pickled_error)
-            with open(trial.folder.at("error.pkl"), "wb") as binary:
+            with open(os.path.join(folder, "error.pkl"), "wb") as binary:
                 binary.write(contents)
 
     def _write_line(self, command: commands.Write) -> None:

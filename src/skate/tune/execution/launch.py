@@ -22,6 +22,7 @@ from skate.tune.analysis import ExperimentAnalysis
 from skate.tune.callback import checked_callbacks, hooks_of
 from skate.tune.configs import ResumeConfig, ResumeType, RunConfig, TuneConfig, seconds_of
 from skate.tune.execution.controller import Controller, Plan
+from skate.tune.execution.log_folders import LogFolders
 from skate.tune.execution.machine import Machine, Settings
 from skate.tune.experiment.experiment import Experiment
 from skate.tune.experiment.trial import Trial
@@ -80,6 +81,8 @@ class Launch:
         loaded = not skate.is_initialized()
         ensure_session(_PRELOAD)
         self.experiment.folder.create()
+        if not self.experiment.folder.local:
+            callbacks = _with_log_folders(callbacks, self.experiment.folder.filesystem)
         settings = self._settings(callbacks)
         stopper: Any = self.experiment.stopper
         machine = Machine(search, scheduler, stopper, settings)
@@ -356,6 +359,12 @@ def _callbacks_of(run_config: RunConfig) -> list[Any]:
         if not any(isinstance(each, kind) for each in found):
             found.append(kind())
     return found
+
+
+def _with_log_folders(callbacks: list[Any], filesystem: Any) -> list[Any]:
+    kept = [name for each in callbacks for name in getattr(each, "kept_files", ())]
+    folders = LogFolders(filesystem, [*kept, "error.txt"])
+    return [folders.before, *callbacks, folders.after]
 
 
 def _set_up(callbacks: Sequence[Any], experiment: Experiment, search: SearchAlgorithm) -> None:

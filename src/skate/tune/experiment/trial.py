@@ -61,6 +61,8 @@ class Trial:
         self.custom_trial_name: str | None = None
         self.relative_logdir = ""
         self.experiment_folder: RunFolder | None = None
+        #: A passing folder for what loggers write while the trial runs, where the search is not on this machine.
+        self.log_folder: str | None = None
         self.last_result: dict[str, Any] = {}
         self.histories = Histories()
         self.results = 0
@@ -132,7 +134,11 @@ class Trial:
         """The path of the trial's folder."""
         return self.folder.path if self.experiment_folder is not None and self.relative_logdir else None
 
-    local_path = path
+    @property
+    def local_path(self) -> str | None:
+        """The folder for what loggers write: the trial's own, or a passing one on this machine if that is elsewhere."""
+        return self.log_folder or self.path
+
     logdir = path
     local_dir = path
 

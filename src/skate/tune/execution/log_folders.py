@@ -1,0 +1,105 @@
+"""What loggers write of a search whose folder is not on this machine: written here first, then sent there."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from skate.air.callback import Callback
+from skate.train.storage import filesystem as files
+
+_log = logging.getLogger("skate.tune")
+#: What running trials have written is sent so often, in seconds.
+_SEND_EVERY_S = 30.0
+
+
+class LogFolders:
+    """Passing folders of the trials that run. `before` is told before the loggers are, `after` after them.
+
+    Args:
+        filesystem: where the search is, a pyarrow filesystem.
+        kept: names of files that loggers go on with when a trial does.
+    """
+
+    def __init__(self, filesystem: Any, kept: Sequence[str]) -> None:
+        self.filesystem = filesystem
+        self.kept = tuple(kept)
+        self.before: Callback = _Before(self)
+        self.after: Callback = _After(self)
+        self._root = tempfile.mkdtemp(prefix="skate-logs-")
+        self._trials: dict[str, Any] = {}
+
+    def open(self, trial: Any) -> None:
+        """Give a trial a folder, with what an earlier session or run of it has written."""
+        if trial.log_folder is not None:
+            return
+        folder = os.path.join(self._root, trial.trial_id)
+        os.makedirs(folder)
+        for name in self.kept:
+            found = files.read_bytes(self.filesystem, f"{trial.path}/{name}")
+            if found is not None:
+                files.write_bytes(None, os.path.join(folder, name), found)
+        trial.log_folder = folder
+        self._trials[trial.trial_id] = trial
+
+    def send(self) -> None:
+        """Send what all of them have by now."""
+        for trial in self._trials.values():
+            self._send(trial)
+
+    def _send(self, trial: Any) -> None:
+        try:
+            files.upload(trial.log_folder, self.filesystem, trial.path)
+        except OSError as error:
+            # The search has its results in its journal; files for people to look at are not worth its end.
+            _log.warning("what loggers wrote of %s could not be sent to %s: %s", trial, trial.path, error)
+
+    def close(self, trial: Any) -> None:
+        """Send what a trial has, and let go of its folder."""
+        if self._trials.pop(trial.trial_id, None) is None:
+            return
+        self._send(trial)
+        shutil.rmtree(trial.log_folder, ignore_errors=True)
+        trial.log_folder = None
+
+    def close_all(self) -> None:
+        """The same for all that are left."""
+        try:
+            for trial in list(self._trials.values()):
+                self.close(trial)
+        finally:
+            shutil.rmtree(self._root, ignore_errors=True)
+
+
+class _Before(Callback):
+    def __init__(self, folders: LogFolders) -> None:
+        self._folders = folders
+
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        self._folders.open(trial)
+
+
+class _After(Callback):
+    def __init__(self, folders: LogFolders) -> None:
+        self._folders = folders
+        self._sent = time.monotonic()
+
+    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        now = time.monotonic()
+        if now - self._sent >= _SEND_EVERY_S:
+            self._folders.send()
+            self._sent = time.monotonic()
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        self._folders.close(trial)
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        self._folders.close(trial)
+
+    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
+        self._folders.close_all()
