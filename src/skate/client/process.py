@@ -276,9 +276,8 @@ class Process(Numbering):
         self._fill(ref, kind, payload, held, kept)
 
     def _return_grants(self, oid: bytes, held: tuple[bytes, ...], kept: int) -> None:
-        if (
-            self.closed
-        ):  # an answer that crossed the farewell: the node takes back all of a driver that leaves
+        # An answer that crossed the farewell: the node takes back all of a driver that leaves.
+        if self.closed:
             return
         if kept:
             self.send((m.FREE, oid, 1))

@@ -78,9 +78,8 @@ class _Answer:
         """Whether the request has ended with its replica; if not, it is on its way to another one."""
         if self._call.ref is ref:
             whole = ref if isinstance(ref, skate.ObjectRef) else ref.completed()
-            with (
-                whole._process.lock
-            ):  # the router learns of it in the same breath as we, in another thread maybe
+            # The router learns of it in the same breath as we, in another thread maybe.
+            with whole._process.lock:
                 pass
         return self._call.ref is ref or self._call.cancelled
 
