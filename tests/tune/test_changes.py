@@ -38,9 +38,11 @@ def growing(config: dict[str, Any]) -> None:
         step = int(Path(checkpoint.path, "step").read_text())
     request = tune.get_context().get_trial_resources()
     mark = Path(config["mark"]) if "mark" in config else None
-    if mark is not None and request.required_resources["CPU"] >= 3:
+    steps = config["steps"]
+    if mark is not None and request.required_resources["CPU"] >= 3 and config["score"] == 2:
         mark.touch()
-    while step < config["steps"] or (mark is not None and not mark.exists() and step < 2000):
+        steps = max(steps, step + 3)  # so that it reports what it runs on
+    while step < steps or (mark is not None and not mark.exists() and step < 2000):
         step += 1
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "step").write_text(str(step))
