@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
 from skate.core.actors import DEAD, STATES
+from skate.core.schema import Bundle, Count, GroupId, ObjectId
 from skate.core.tasks import METHOD
 
 if TYPE_CHECKING:
@@ -160,18 +161,20 @@ class Queries:
 
     # -- placement groups
 
-    def create_group(self, cid: int, group_id: bytes, bundles: Any, fields: dict[str, Any]) -> None:
+    def create_group(
+        self, cid: int, group_id: GroupId, bundles: tuple[Bundle, ...], fields: dict[str, Any]
+    ) -> None:
         """Enter a placement group."""
         name = fields.get("name")
         if name and any(g.name == name and g.state != "REMOVED" for g in self.node.placement.groups.values()):
             raise Refused("ValueError", message=f"there is already a placement group named {name!r}")
         self.node.placement.create(cid, group_id, tuple(bundles), fields)
 
-    def group_ready(self, cid: int, group_id: bytes, oid: bytes) -> None:
+    def group_ready(self, cid: int, group_id: GroupId, oid: ObjectId) -> None:
         """Have an object follow a group's readiness."""
         self.node.placement.ready(cid, group_id, oid)
 
-    def remove_group(self, cid: int, group_id: bytes) -> None:
+    def remove_group(self, cid: int, group_id: GroupId) -> None:
         """Remove a group."""
         self.node.placement.remove(group_id)
 
@@ -203,7 +206,7 @@ class Queries:
         """The tasks that ended last: (name, id, kind, worker, pid, end, microseconds, status)."""
         return [entry[:8] for entry in self.node.history]
 
-    def survey_so_far(self, cid: int, token: int) -> Any:
+    def survey_so_far(self, cid: int, token: Count) -> Any:
         """What has come of a survey that its asker will not wait for any longer."""
         return self.node.inventory.give_up(cid, token)
 

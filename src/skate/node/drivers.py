@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import socket
 import time
+import traceback
 from typing import TYPE_CHECKING, Any
 
 import msgpack
 
 from skate.core import messages as m
+from skate.core.guard import greeting_refusal, is_leave, is_printed
 from skate.node import address
 from skate.node.job_output import JobOutput
 from skate.version import __version__
@@ -113,7 +115,11 @@ class Drivers:
             self._answer(channel, {"pid": os.getpid(), "drivers": len(self.drivers)})
             self.host.leave()
         else:
-            self._admit(channel, pid, fields)
+            refused = greeting_refusal(fields)
+            if refused:
+                self._refuse(channel, f"{refused}; join with skate.init(address=...)")
+            else:
+                self._admit(channel, pid, fields)
 
     def _answer(self, channel: Channel, fields: dict[str, Any]) -> None:
         channel.push((m.WELCOME, fields))
@@ -192,19 +198,47 @@ class Drivers:
         except ChannelClosed:
             self._lost(driver)
             return
-        core = host.core
         now = time.monotonic()
-        cid = driver.cid
         for message in messages:
-            if message[0] < m.ATTACH:
-                core.step(cid, message, now)
-            elif message[0] == m.PRINTED:
-                self._has_printed(driver, message[1])
-            elif message[0] == m.LEAVE:
-                self._see_off(driver, message[1])
+            refused = self._take(driver, message, now)
+            if refused:
+                self._expel(driver, refused)
+                break
         host.apply_if_idle()
         if host.dirty:
             host.flush()
+
+    def _take(self, driver: Driver, message: tuple[Any, ...], now: float) -> str:
+        """Act on one message of a driver; returns why it cannot be acted on, if so."""
+        if message[0] < m.ATTACH:
+            refused = self.host.guard.refusal(driver.cid, message, False)
+            if refused:
+                return refused
+            try:
+                self.host.core.step(driver.cid, message, now)
+            except Exception:  # a mistake of ours that one driver met must not end the sessions of the others
+                self.output.log.write(traceback.format_exc())
+                return f"the node failed on message {message[0]}; its log has the traceback"
+            return ""
+        if message[0] == m.PRINTED and is_printed(message):
+            self._has_printed(driver, message[1])
+            return ""
+        if message[0] == m.LEAVE and is_leave(message):
+            self._see_off(driver, message[1])
+            return ""
+        return (
+            f"message {message[0]} is not one that a driver sends, or has other fields: {message[1:]!r:.200}"
+        )
+
+    def _expel(self, driver: Driver, refused: str) -> None:
+        """End the session of a driver that has sent something else than a message of the protocol."""
+        text = (
+            f"the driver of job {driver.job} (pid {driver.pid}) sent what is no message of Skate's: {refused}"
+        )
+        self.output.log.write(f"{text}; its session is ended\n")
+        driver.channel.push((m.LEAVE, f"it ended this session, because {text}"))
+        driver.channel.flush()
+        self._lost(driver)
 
     # -- what workers print
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from skate.core.guard import Guard
 from skate.core.node import SHELL, NodeCore
 from skate.node.arena import ArenaFile
 from skate.node.control_c import ControlC
@@ -93,10 +94,10 @@ class NodeHost:
             node_id=node_id,
             labels={**settings.labels, "ray.io/node-id": node_id.hex()},
         )
+        self.guard = Guard(self.core)
         self.cooling = Cooling(self.core.allocator.arena, self.arena, self.mapping.forget)
         self.job = os.urandom(2).rjust(4, b"\0")
-        #: The driver in this process, if there is one just now.
-        self.process: Any = None  # the driver's tables, if this process is one
+        self.process: Any = None  # the tables of the driver in this process, if there is one just now
         #: The way to other nodes, once there are any.
         self.neighbours: Neighbours | None = None
         #: Drivers in processes of their own: who serves them, and the channels to them by client id.

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -82,9 +83,13 @@ def _stop(host: NodeHost) -> None:
 def run_apart(settings: Settings, place: Place, report: int) -> None:
     """In a forked child: leave the terminal behind and be a node; writes its address, or what went wrong, to `report`."""
 
+    started = False
+
     def ready(path: str) -> None:
+        nonlocal started
         os.write(report, b"+" + os.fsencode(path))
         os.close(report)
+        started = True  # the number may belong to a connection from now on
 
     os.setsid()
     _close_all_but({place.lock, report})
@@ -95,15 +100,11 @@ def run_apart(settings: Settings, place: Place, report: int) -> None:
     os.chdir("/")
     try:
         run(settings, place, ready)
-    except Exception as error:  # whatever it is, the one who started it is told, or else the file
-        text = f"{type(error).__name__}: {error}"
-        try:
-            os.write(report, b"-" + text.encode())
-        except OSError:
-            import traceback  # the node is lost anyway
-
-            LogFile(os.path.join(place.folder, address.LOG_NAMES[0])).write(traceback.format_exc())
+    except Exception as error:  # whatever it is, the one who started it is told, and the log file has it
+        LogFile(os.path.join(place.folder, address.LOG_NAMES[0])).write(traceback.format_exc())
+        if started:
             raise
+        os.write(report, b"-" + f"{type(error).__name__}: {error}".encode())
 
 
 def _close_all_but(kept: set[int]) -> None:

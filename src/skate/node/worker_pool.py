@@ -12,6 +12,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from skate.core.guard import is_plain_answer, shape_refusal
+from skate.core.messages import DONE
 from skate.node.descendants import end_group
 from skate.node.descriptors import Descriptors
 from skate.node.environments import Environments
@@ -221,11 +223,32 @@ class WorkerPool:
         core = self.host.core
         now = time.monotonic()
         cid = worker.cid
+        # A node with one program has no stranger among its workers: only what fails there is looked at.
+        refusal = None if self.host.drivers is None else self.host.guard.refusal
         for message in messages:
-            core.step(cid, message, now)
+            if refusal is not None and (message[0] != DONE or not is_plain_answer(message)):
+                refused = refusal(cid, message, True)
+                if refused:
+                    self._misbehaved(worker, refused)
+                    break
+            try:
+                core.step(cid, message, now)
+            except Exception as error:  # one worker's mistake must not end the node
+                if not shape_refusal(message, True):
+                    raise
+                self._misbehaved(worker, f"{type(error).__name__}: {error}")
+                break
         self.host.apply_if_idle()
         if self.host.dirty:
             self.host.flush()
+
+    def _misbehaved(self, worker: WorkerProcess, refused: str) -> None:
+        """End a worker that has sent something else than a message of the protocol."""
+        known = self.host.core.scheduler.workers.get(worker.cid)
+        if known is not None:
+            text = f"its worker process sent its node something that is no message of Skate's: {refused}"
+            known.kill_reason = ("RaySystemError", {"message": text})
+        self._closed(worker)
 
     def _closed(self, worker: WorkerProcess) -> None:
         """A worker's channel has ended: the zygote will say why."""

@@ -1,0 +1,203 @@
+"""Admission of messages that arrived over a socket: their shape, who may send them, and what they name must exist.
+
+The machines behind `NodeCore.step` trust their input. What other processes send is checked here first, so that a broken or
+hostile peer costs its own connection and never the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from skate.core import messages as m
+from skate.core.lifetimes import owner_of
+from skate.core.schema import OF_CLIENTS, OF_WORKERS, VERBS, Greeting, GroupFields, Leave, Printed, Result
+from skate.core.schema_check import arguments_check, entries_check, fields_check, is_error, message_check
+
+if TYPE_CHECKING:
+    from skate.core.node import NodeCore
+
+Message = tuple[Any, ...]
+
+_FROM_CLIENTS = {tag: message_check(record) for tag, record in OF_CLIENTS.items()}
+_FROM_WORKERS = _FROM_CLIENTS | {tag: message_check(record) for tag, record in OF_WORKERS.items()}
+_RESULT = fields_check(Result)
+_GREETING = entries_check(Greeting)
+is_printed, is_leave = message_check(Printed), message_check(Leave)
+_GROUP_FIELDS = entries_check(GroupFields)
+_NAMES = {tag: record.__name__ for tag, record in (OF_CLIENTS | OF_WORKERS).items()}
+STRATEGIES = frozenset({None, "PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"})
+
+
+def is_plain_answer(x: Message) -> bool:
+    """True for the answer that most tasks end with, one small value without refs: it needs no further check."""
+    return (
+        len(x) == 6
+        and x[2] == 0
+        and type(x[3]) is tuple
+        and len(x[3]) == 1
+        and type(x[3][0]) is tuple
+        and len(x[3][0]) == 3
+        and x[3][0][0] == 1
+        and type(x[3][0][1]) is bytes
+        and x[3][0][2] == ()
+        and type(x[1]) is bytes
+        and type(x[4]) is int
+        and type(x[5]) is bool
+    )
+
+
+def shape_refusal(message: Message, of_worker: bool) -> str:
+    """Return why this is no message that a client may send, whatever the node knows; empty if it is one."""
+    tag = message[0]
+    check = (_FROM_WORKERS if of_worker else _FROM_CLIENTS).get(tag)
+    if check is None:
+        return f"message {tag} is not one that a {'worker' if of_worker else 'driver'} sends"
+    if not check(message):
+        return f"the fields of {_NAMES[tag]} have other types: {message[1:]!r:.200}"
+    return ""
+
+
+def greeting_refusal(fields: Any) -> str:
+    """Return why these are not the first words of a driver; empty if they are."""
+    return "" if _GREETING(fields) else f"the fields of ATTACH have other types: {fields!r:.300}"
+
+
+class Guard:
+    """Checks the messages of other processes against the state of a node."""
+
+    def __init__(self, node: NodeCore) -> None:
+        self.node = node
+        self._verbs = {name: arguments_check(function, 0) for name, function in VERBS.items()}
+        self._verbs |= {name: arguments_check(verb, 1) for name, verb in node.queries.verbs.items()}
+        self._known: dict[int, Callable[[int, Message], str]] = {
+            m.TEMPLATE: self._template,
+            m.SUBMIT: self._submit,
+            m.CREATE_ACTOR: self._create,
+            m.CALL: self._call,
+            m.PUBLISH: self._publish,
+            m.PUT: self._put,
+            m.REQUEST: self._request,
+            m.DONE: self._done,
+            m.ITEM: self._item,
+        }
+
+    def refusal(self, cid: int, message: Message, of_worker: bool) -> str:
+        """Return why a message must not be acted on; empty if it may be."""
+        refused = shape_refusal(message, of_worker)
+        if refused:
+            return refused
+        known = self._known.get(message[0])
+        return "" if known is None else known(cid, message)
+
+    # -- what a message names
+
+    def _template(self, cid: int, message: Message) -> str:
+        fields = message[2]
+        function = fields["function"]
+        if function and function not in self.node.functions:
+            return f"template {fields['name']!r} names a function that was not sent"
+        client = self.node.clients.get(cid)
+        if client is not None and (fields.get("job") or "") != client.job:
+            return f"template {fields['name']!r} belongs to job {fields.get('job')!r}, its sender to job {client.job!r}"
+        return ""
+
+    def _submit(self, cid: int, message: Message) -> str:
+        task_id = message[1]
+        if not self._is_template(message[2], "task"):
+            return "a task names no template of a task that was sent"
+        if task_id in self.node.tasks:
+            return f"there is already a task {task_id.hex()}"
+        return self._not_own(cid, task_id)
+
+    def _create(self, cid: int, message: Message) -> str:
+        actor_id = message[1]
+        if not self._is_template(message[2], "actor"):
+            return "an actor names no template of an actor that was sent"
+        if actor_id in self.node.tasks or actor_id in self.node.actors.actors:
+            return f"there is already an actor {actor_id.hex()}"
+        if int.from_bytes(actor_id[3:7], "little") != cid:
+            return f"id {actor_id.hex()} was not made by its sender"
+        return ""
+
+    def _call(self, cid: int, message: Message) -> str:
+        task_id = message[1]
+        if not self._is_template(message[3], "method"):
+            return "a call names no template of a method that was sent"
+        if task_id in self.node.tasks:
+            return f"there is already a task {task_id.hex()}"
+        return self._not_own(cid, task_id)
+
+    def _is_template(self, key: bytes, kind: str) -> bool:
+        template = self.node.templates.get(key)
+        return template is not None and template.fields["kind"] == kind
+
+    @staticmethod
+    def _not_own(cid: int, some_id: bytes) -> str:
+        if owner_of(some_id) == cid:
+            return ""
+        return f"id {some_id.hex()} was not made by its sender"
+
+    def _publish(self, cid: int, message: Message) -> str:
+        _, oid, kind, payload, _, _ = message
+        return self._place(cid, oid, payload) if kind == m.ARENA else ""
+
+    def _place(self, cid: int, oid: bytes, payload: Any) -> str:
+        """Why a value cannot lie where its sender says."""
+        record = self.node.objects.get(oid)
+        if record is not None and (
+            record.kind != m.PENDING or (record.writer == cid and record.payload == payload)
+        ):
+            return ""
+        return f"no memory at {payload} was given to its sender for object {oid.hex()}"
+
+    def _put(self, cid: int, message: Message) -> str:
+        record = self.node.objects.get(message[1])
+        if record is not None and record.writer == cid and record.payload is not None:
+            return ""
+        return f"no memory was given to its sender for object {message[1].hex()}"
+
+    def _request(self, cid: int, message: Message) -> str:
+        _, _, verb, arguments = message
+        check = self._verbs.get(verb)
+        if check is None:
+            return f"there is no question {verb!r}"
+        if not check(arguments):
+            return f"the arguments of the question {verb!r} have other types: {arguments!r:.200}"
+        if verb == "create_group":
+            return self._group(*arguments)
+        return ""
+
+    def _group(self, group_id: bytes, bundles: Any, fields: dict[str, Any]) -> str:
+        if group_id in self.node.placement.groups:
+            return f"there is already a placement group {group_id.hex()}"
+        if not bundles or not _GROUP_FIELDS(fields) or fields.get("strategy") not in STRATEGIES:
+            return f"a placement group has other fields: {fields!r:.200}"
+        return ""
+
+    # -- what workers answer
+
+    def _done(self, cid: int, message: Message) -> str:
+        _, task_id, status, returns, _, _ = message
+        worker = self.node.scheduler.workers.get(cid)
+        task = None if worker is None else worker.outstanding.get(task_id)
+        if task is None or status == m.CANCELLED:  # the node passes over answers that it does not wait for
+            return ""
+        if status == m.FAILED:
+            return "" if is_error(returns) else f"the error of {task} is none: {returns!r:.200}"
+        if not all(map(_RESULT, returns)):
+            return f"the results of {task} are no values: {returns!r:.200}"
+        if task.template.streaming or task.kind == 1:
+            return ""
+        if len(returns) != task.template.returns:
+            return f"{task} has {task.template.returns} results, not {len(returns)}"
+        for index, (kind, payload, _) in enumerate(returns, 1):
+            if kind == m.ARENA:
+                refused = self._place(cid, task_id + index.to_bytes(4, "little"), payload)
+                if refused:
+                    return refused
+        return ""
+
+    def _item(self, cid: int, message: Message) -> str:
+        _, task_id, index, kind, payload, _ = message
+        return self._place(cid, task_id + index.to_bytes(4, "little"), payload) if kind == m.ARENA else ""
