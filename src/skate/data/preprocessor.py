@@ -41,6 +41,8 @@ class Preprocessor:
         FITTED = "FITTED"
 
     _is_fittable = True
+    #: The form that `transform_batch` returns where it is not that of the method.
+    _result_form: ClassVar[str] = ""
     #: The arguments that `repr` shows, in order.
     _shown: ClassVar[tuple[str, ...]] = ()
 
@@ -114,13 +116,42 @@ class Preprocessor:
         )
 
     def transform_batch(self, data: Any) -> Any:
-        """A batch (DataFrame, Table or dict of arrays) changed by what was learnt, in the form that it was given in."""
+        """Transform one batch: a DataFrame, a Table or a dict of arrays.
+
+        The result has the form that the preprocessor works in, as in Ray: a DataFrame from `_transform_pandas`, a dict of arrays from
+        `_transform_numpy`, a Table from `_transform_arrow` (a DataFrame if that was given). Raises
+        PreprocessorNotFittedException.
+        """
         self._need_fit("transform_batch")
-        table = blocks.from_batch(data)
-        made = self._transformed(table)
-        if isinstance(data, (pa.Table, pa.RecordBatch)):
-            return made
-        return blocks.to_batch(made, "pandas" if hasattr(data, "iloc") else "numpy")
+        made = self._transformed(blocks.from_batch(data))
+        form = self._result_form or self._form()
+        if form == "arrow":
+            form = "pandas" if hasattr(data, "iloc") else "pyarrow"
+        return made if form == "pyarrow" else blocks.to_batch(made, form)
+
+    @classmethod
+    def preferred_batch_format(cls) -> str:
+        """Name the form that is used if a class defines several of the three methods: "pandas", "numpy" or "arrow"."""
+        return "pandas"
+
+    def _form(self) -> str:
+        """Return which of the three methods is used, by the name of its form. Raises NotImplementedError if there is none."""
+        own = type(self)
+        defined = [
+            form
+            for form in ("pandas", "numpy", "arrow")
+            if getattr(own, f"_transform_{form}") is not getattr(Preprocessor, f"_transform_{form}")
+        ]
+        if not defined:
+            raise NotImplementedError(
+                f"{own.__name__} defines none of `_transform_numpy`, `_transform_pandas` or `_transform_arrow`; define one"
+            )
+        form = defined[0] if len(defined) == 1 else own.preferred_batch_format()
+        if form not in defined:
+            raise NotImplementedError(
+                f"{own.__name__} prefers batches in the form {form!r}, but defines only _transform_{' and _transform_'.join(defined)}"
+            )
+        return form
 
     def _need_fit(self, word: str) -> None:
         if self.fit_status() in (self.FitStatus.NOT_FITTED, self.FitStatus.PARTIALLY_FITTED):
@@ -129,16 +160,11 @@ class Preprocessor:
             )
 
     def _transformed(self, table: pa.Table) -> pa.Table:
-        """One block, by whichever of the three methods the class defines."""
-        own = type(self)
-        if own._transform_arrow is not Preprocessor._transform_arrow:
+        """Transform one block by whichever of the three methods is used."""
+        form = self._form()
+        if form == "arrow":
             return blocks.from_batch(self._transform_arrow(table))
-        for form, method in (("pandas", "_transform_pandas"), ("numpy", "_transform_numpy")):
-            if getattr(own, method) is not getattr(Preprocessor, method):
-                return blocks.from_batch(getattr(self, method)(blocks.to_batch(table, form)))
-        raise NotImplementedError(
-            f"{own.__name__} defines none of _transform_arrow, _transform_pandas and _transform_numpy"
-        )
+        return blocks.from_batch(getattr(self, f"_transform_{form}")(blocks.to_batch(table, form)))
 
     # -- for subclasses to define
 

@@ -194,7 +194,10 @@ def _test_rows(test_size: Any, rows: int) -> int:
 def _stratified(whole: Any, test_size: float, column: str) -> tuple[Any, Any]:
     from skate.data.iterating.dealing import stratified_rows  # few split in this way
 
-    if isinstance(test_size, int) or not 0 < test_size < 1:
-        raise ValueError(f"test_size of a stratified split is a share between 0 and 1, not {test_size}")
-    train, test = stratified_rows(list(whole._tables()), test_size, column)
+    tables = list(whole._tables())
+    rows = sum(table.num_rows for table in tables)
+    share = _test_rows(test_size, rows) / rows if isinstance(test_size, int) else test_size
+    if not 0 < share < 1:
+        raise ValueError(f"test_size as a share must lie between 0 and 1, got {test_size}")
+    train, test = stratified_rows(tables, share, column)
     return whole._held([Bundle.of(train)], "Split"), whole._held([Bundle.of(test)], "Split")

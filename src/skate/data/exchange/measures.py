@@ -202,6 +202,8 @@ class Share(Measure):
             hits = column.is_null(nan_is_null=pa.types.is_floating(column.type))
         else:
             counted = Counted("only_valid" if self.ignore_nulls else "all")
+            if pa.types.is_null(column.type):  # nothing else is there to be zero
+                column = column.cast(pa.int64())
             hits = pc.equal(column, pa.scalar(0).cast(column.type)).fill_null(False)
         return [*counted.start(column, groups), pa.array(groups.sum(hits.to_numpy().astype(np.float64)))]
 

@@ -50,7 +50,10 @@ def fresh_seed() -> int:
 
 
 def stratified_rows(tables: Sequence[pa.Table], test_size: float, column: str) -> tuple[pa.Table, pa.Table]:
-    """Rows to train and rows to test with, so that each value of a column has the same share in both, in their order."""
+    """Rows to train and rows to test with, so that each value of a column has the same share in both, in their order.
+
+    The share of a value is rounded down for the test rows, as in Ray.
+    """
     whole = blocks.concat(tables)
     values: list[Any] = columns.to_values(whole.column(known(whole, column)))
     of_value: dict[Any, list[int]] = {}
@@ -58,6 +61,5 @@ def stratified_rows(tables: Sequence[pa.Table], test_size: float, column: str) -
         of_value.setdefault(value, []).append(at)
     test = np.zeros(whole.num_rows, bool)
     for rows in of_value.values():
-        keep = int(len(rows) * (1 - test_size))
-        test[rows[keep:]] = True
+        test[rows[len(rows) - int(len(rows) * test_size) :]] = True
     return whole.filter(pa.array(~test)), whole.filter(pa.array(test))

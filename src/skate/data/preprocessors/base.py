@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class ColumnPreprocessor(Preprocessor):
     """Each of `columns` is changed on its own, into the one of `output_columns` at the same place."""
 
+    _result_form = "pandas"
     _shown: ClassVar[tuple[str, ...]] = ("columns", "output_columns")
 
     def __init__(self, columns: Sequence[str], output_columns: Sequence[str] | None = None) -> None:

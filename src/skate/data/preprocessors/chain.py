@@ -46,6 +46,13 @@ class Chain(Preprocessor):
             ds, **{name.removeprefix("transform_"): value for name, value in options.items()}
         )
 
+    def transform_batch(self, data: Any) -> Any:
+        """Transform one batch by each in turn; the result has the form that the last one gives."""
+        self._need_fit("transform_batch")
+        for each in self.preprocessors:
+            data = each.transform_batch(data)
+        return data
+
     def _transform_arrow(self, table: pa.Table) -> pa.Table:
         for each in self.preprocessors:
             table = each._transformed(table)

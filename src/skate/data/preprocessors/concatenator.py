@@ -25,6 +25,7 @@ class Concatenator(Preprocessor):
         flatten: columns of arrays are laid out flat; else all columns must have values of one shape.
     """
 
+    _result_form = "pandas"
     _is_fittable = False
     _shown = ("columns", "output_column_name", "dtype", "raise_if_missing", "flatten")
 

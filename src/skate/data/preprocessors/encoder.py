@@ -93,6 +93,7 @@ class OrdinalEncoder(_Encoder):
     With `encode_lists` the values inside lists are encoded, without it a list as a whole is a value.
     """
 
+    _result_form = "arrow"
     _shown = ("columns", "encode_lists", "output_columns")
 
     def __init__(
@@ -125,6 +126,7 @@ class OneHotEncoder(_Encoder):
     `max_categories` bounds for each column how many of the most frequent values have a place.
     """
 
+    _result_form = "arrow"
     _shown = ("columns", "max_categories", "output_columns")
 
     def __init__(
@@ -151,6 +153,8 @@ class OneHotEncoder(_Encoder):
 
 class MultiHotEncoder(OneHotEncoder):
     """Each list as an array that counts, at the place of each value, how often it is in the list."""
+
+    _result_form = "pandas"
 
     def _fit(self, ds: Dataset) -> Preprocessor:
         return self._learn(fitted(ds, self.columns, self.max_categories, True, nulls=True))

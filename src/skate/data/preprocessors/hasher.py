@@ -22,6 +22,7 @@ def place_of(value: object, places: int) -> int:
 class FeatureHasher(Preprocessor):
     """Adds columns up in an array of `num_features`, each column at the place that the hash of its name gives it."""
 
+    _result_form = "pandas"
     _is_fittable = False
     _shown = ("columns", "num_features", "output_column")
 

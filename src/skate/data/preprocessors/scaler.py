@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from skate.data.dataset import Dataset
 
 
+#: A column that varies by less than this counts as constant, as in Ray: what is left is rounding.
+CONSTANT_BELOW = 1e-8
+
+
 class _Scaler(ColumnPreprocessor):
     stats_: dict[str, Any]
 
@@ -40,8 +44,15 @@ class _Scaler(ColumnPreprocessor):
         return pc.divide(pc.subtract(values, float(middle)), float(width) or 1.0)
 
 
+def _or_one(width: float | None) -> float | None:
+    """Return what to divide by: 1 for a constant column."""
+    return 1.0 if width is not None and width < CONSTANT_BELOW else width
+
+
 class StandardScaler(_Scaler):
     """Mean 0 and standard deviation 1 (that of all rows, without correction)."""
+
+    _result_form = "arrow"
 
     def _fit(self, ds: Dataset) -> Preprocessor:
         wanted = [Mean(name) for name in self.columns] + [Std(name, ddof=0) for name in self.columns]
@@ -49,7 +60,7 @@ class StandardScaler(_Scaler):
         return self
 
     def _bounds(self, name: str) -> tuple[Any, Any]:
-        return self.stats_[f"mean({name})"], self.stats_[f"std({name})"]
+        return self.stats_[f"mean({name})"], _or_one(self.stats_[f"std({name})"])
 
 
 class MinMaxScaler(_Scaler):
@@ -61,7 +72,7 @@ class MinMaxScaler(_Scaler):
 
     def _bounds(self, name: str) -> tuple[Any, Any]:
         low, high = self.stats_[f"min({name})"], self.stats_[f"max({name})"]
-        return low, None if low is None else high - low
+        return low, None if low is None else _or_one(high - low)
 
 
 class MaxAbsScaler(_Scaler):

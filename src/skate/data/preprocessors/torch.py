@@ -22,6 +22,7 @@ class TorchVisionPreprocessor(ColumnPreprocessor):
         batched: whether the function takes a batch.
     """
 
+    _result_form = "numpy"
     _is_fittable = False
     _shown = ("columns", "torchvision_transform", "output_columns", "batched")
 

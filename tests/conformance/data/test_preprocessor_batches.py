@@ -1,0 +1,202 @@
+"""Forms of batches that preprocessors take and give, and columns that hardly vary."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import ray
+from ray.data.aggregate import ZeroPercentage
+from ray.data.preprocessor import Preprocessor
+from ray.data.preprocessors import (
+    Categorizer,
+    Chain,
+    Concatenator,
+    CustomKBinsDiscretizer,
+    FeatureHasher,
+    LabelEncoder,
+    MaxAbsScaler,
+    MinMaxScaler,
+    MultiHotEncoder,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PowerTransformer,
+    SimpleImputer,
+    StandardScaler,
+    UniformKBinsDiscretizer,
+)
+
+pytestmark = pytest.mark.usefixtures("cluster")
+
+FORMS = ("pandas", "numpy", "arrow")
+INPUTS = {
+    "pandas": lambda: pd.DataFrame({"a": [1, 2], "b": [3, 4]}),
+    "numpy": lambda: {"a": np.array([1, 2]), "b": np.array([3, 4])},
+    "arrow": lambda: pa.table({"a": [1, 2], "b": [3, 4]}),
+}
+TYPES = {"pandas": pd.DataFrame, "numpy": dict, "arrow": pa.Table}
+DEFINED = [each for count in (1, 2, 3) for each in itertools.combinations(FORMS, count)]
+
+
+def own(defined, preferred):
+    """A preprocessor of one's own with some of the three methods; it notes the type that it was given."""
+    seen = []
+
+    def method(self, batch):
+        seen.append(type(batch))
+        return batch
+
+    body = {"_is_fittable": False, **{f"_transform_{form}": method for form in defined}}
+    if preferred:
+        body["preferred_batch_format"] = classmethod(lambda cls: preferred)
+    return type("Own", (Preprocessor,), body)(), seen
+
+
+def used_of(defined, preferred):
+    """The method that is used, or None."""
+    if len(defined) == 1:
+        return defined[0]
+    wanted = preferred or "pandas"
+    return wanted if wanted in defined else None
+
+
+@pytest.mark.parametrize("given", FORMS)
+@pytest.mark.parametrize("preferred", [None, *FORMS])
+@pytest.mark.parametrize("defined", DEFINED, ids="+".join)
+def test_the_preferred_method_of_those_defined_gives_the_form(defined, preferred, given):
+    preprocessor, seen = own(defined, preferred)
+    used = used_of(defined, preferred)
+    if used is None:
+        with pytest.raises(NotImplementedError):
+            preprocessor.transform_batch(INPUTS[given]())
+        return
+    made = preprocessor.transform_batch(INPUTS[given]())
+    assert issubclass(seen[0], TYPES[used])
+    assert isinstance(made, pd.DataFrame if used == "arrow" and given == "pandas" else TYPES[used])
+
+
+def test_a_class_without_any_method_is_refused():
+    class Nothing(Preprocessor):
+        _is_fittable = False
+
+    with pytest.raises(NotImplementedError, match="None of|defines none of"):
+        Nothing().transform_batch(pd.DataFrame({"a": [1]}))
+
+
+FRAME = {"a": [1.0, 2.0, 4.0], "b": [1.0, 3.0, 2.0], "s": ["x", "y", "x"], "l": [["u", "v"], ["u"], ["v"]]}
+GIVES_FRAMES = {
+    "Categorizer": lambda: Categorizer(["s"]),
+    "Chain": lambda: Chain(StandardScaler(["a"]), Normalizer(["a", "b"])),
+    "Concatenator": lambda: Concatenator(["a", "b"]),
+    "CustomKBinsDiscretizer": lambda: CustomKBinsDiscretizer(["a"], bins=[0, 1, 2, 5]),
+    "FeatureHasher": lambda: FeatureHasher(["a", "b"], num_features=4, output_column="h"),
+    "LabelEncoder": lambda: LabelEncoder("s"),
+    "MaxAbsScaler": lambda: MaxAbsScaler(["a"]),
+    "MinMaxScaler": lambda: MinMaxScaler(["a"]),
+    "MultiHotEncoder": lambda: MultiHotEncoder(["l"]),
+    "Normalizer": lambda: Normalizer(["a", "b"]),
+    "PowerTransformer": lambda: PowerTransformer(["a"], power=2),
+    "SimpleImputer": lambda: SimpleImputer(["a"]),
+    "UniformKBinsDiscretizer": lambda: UniformKBinsDiscretizer(["a"], bins=2),
+}
+GIVES_TABLES = {
+    "OneHotEncoder": lambda: OneHotEncoder(["s"]),
+    "OrdinalEncoder": lambda: OrdinalEncoder(["s"]),
+    "StandardScaler": lambda: StandardScaler(["a"]),
+}
+
+
+def frame():
+    return pd.DataFrame({name: list(values) for name, values in FRAME.items()})
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """Each preprocessor fitted once."""
+    made = {}
+
+    def of(name):
+        if name not in made:
+            made[name] = (GIVES_FRAMES | GIVES_TABLES)[name]().fit(ray.data.from_pandas(frame()))
+        return made[name]
+
+    return of
+
+
+@pytest.mark.parametrize("name", GIVES_FRAMES)
+def test_most_preprocessors_give_frames_for_frames_and_tables(name, fitted):
+    assert isinstance(fitted(name).transform_batch(frame()), pd.DataFrame)
+    assert isinstance(fitted(name).transform_batch(pa.Table.from_pandas(frame())), pd.DataFrame)
+
+
+@pytest.mark.parametrize("name", GIVES_TABLES)
+def test_some_preprocessors_give_tables_for_all_but_frames(name, fitted):
+    assert isinstance(fitted(name).transform_batch(frame()), pd.DataFrame)
+    assert isinstance(fitted(name).transform_batch(pa.Table.from_pandas(frame())), pa.Table)
+    arrays = {each: np.array(FRAME[each]) for each in ("a", "b", "s")}
+    assert isinstance(fitted(name).transform_batch(arrays), pa.Table)
+
+
+NEARLY_CONSTANT = [
+    [1.0, 1.0 + 1e-12, 1.0],
+    [1.0, 1.0 + 1e-9, 1.0],
+    [2.0, 2.0, 2.0],
+    [0.0, 0.0, 0.0],
+    [1e-12, 2e-12, 3e-12],
+]
+
+
+@pytest.mark.parametrize("values", NEARLY_CONSTANT, ids=str)
+@pytest.mark.parametrize("scaler", [StandardScaler, MinMaxScaler])
+def test_a_column_that_hardly_varies_becomes_zeros(scaler, values):
+    data = pd.DataFrame({"v": values})
+    made = scaler(["v"]).fit(ray.data.from_pandas(data)).transform_batch(data)
+    assert np.abs(made["v"]).max() < 1e-6
+
+
+@pytest.mark.parametrize("scaler", [StandardScaler, MinMaxScaler])
+def test_a_column_that_varies_a_little_more_is_scaled(scaler):
+    data = pd.DataFrame({"v": [1.0, 1.0 + 1e-6, 1.0]})
+    made = scaler(["v"]).fit(ray.data.from_pandas(data)).transform_batch(data)
+    assert made["v"].max() > 0.9
+
+
+@pytest.mark.parametrize("ignore_nulls", [True, False])
+@pytest.mark.parametrize(
+    ("values", "percent"),
+    [
+        ([None], {True: None, False: 0.0}),
+        ([0, None], {True: 100.0, False: 50.0}),
+        ([0, 1], {True: 50.0, False: 50.0}),
+    ],
+)
+def test_the_share_of_zeros(values, percent, ignore_nulls):
+    data = ray.data.from_items([{"v": value} for value in values])
+    assert data.aggregate(ZeroPercentage(on="v", ignore_nulls=ignore_nulls)) == {
+        "zero_pct(v)": percent[ignore_nulls]
+    }
+
+
+@pytest.mark.parametrize(
+    ("labels", "size", "test"),
+    [
+        ("AAAAAABBC", 0.3, {"A": 1}),
+        ("AABB", 0.5, {"A": 1, "B": 1}),
+        ("AAAAABBBBB", 0.25, {"A": 1, "B": 1}),
+        ("AAAAABBBBB", 3, {"A": 1, "B": 1}),
+        ("ABC", 0.3, {}),
+        ("AAAB", 0.5, {"A": 1}),
+        ("A" * 20 + "B" * 3 + "C" * 7, 0.33, {"A": 6, "C": 2}),
+    ],
+)
+def test_a_stratified_split_rounds_the_test_rows_of_each_value_down(labels, size, test):
+    train, tested = ray.data.from_items([{"l": each} for each in labels]).train_test_split(
+        test_size=size, stratify="l"
+    )
+    found = [row["l"] for row in tested.take_all()]
+    assert {each: found.count(each) for each in set(found)} == test
+    assert train.count() + len(found) == len(labels)
