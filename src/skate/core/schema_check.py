@@ -1,8 +1,8 @@
 """Checks of received messages against records of their fields: each record becomes one generated function.
 
-Plain Python types are compared exactly (`True` is not an integer here). `tuple[X, ...]` is a tuple of any length. A record inside a
-message is a dict with these entries; one that may be None may also be missing. A check is one expression of comparisons and costs
-about 0.2 us for a message without nested fields.
+Plain Python types are compared exactly (`True` is not an integer here). `tuple[X, ...]` is a tuple of any length. A record
+inside a message is a dict with these entries; one that may be None may also be missing. A check is one expression of comparisons
+and costs about 0.2 us for a message without nested fields.
 """
 
 from __future__ import annotations

@@ -16,6 +16,25 @@ class SystemException(Exception):
     """An error of the engine itself; kept to be caught by."""
 
 
+class ArrowConversionError(Exception):
+    """Values that Arrow has no type for.
+
+    Args:
+        data_str: the values as text, of which the message keeps the first 200 characters.
+        column_name: the column that they were for.
+        pa_type: the type that they were to have.
+    """
+
+    MAX_DATA_STR_LEN = 200
+
+    def __init__(self, data_str: str, column_name: str | None = None, pa_type: Any = None) -> None:
+        if len(data_str) > self.MAX_DATA_STR_LEN:
+            data_str = data_str[: self.MAX_DATA_STR_LEN] + "..."
+        what = "data" if column_name is None else f"column '{column_name}'"
+        kind = "" if pa_type is None else f" (target type: {pa_type})"
+        super().__init__(f"Error converting {what}{kind} to Arrow: {data_str}")
+
+
 class ExecutionTimeoutError(Exception):
     """No operator of a run gave or took anything for as long as `DataContext.execution_no_progress_timeout_s` allows."""
 

@@ -118,8 +118,8 @@ class Preprocessor:
     def transform_batch(self, data: Any) -> Any:
         """Transform one batch: a DataFrame, a Table or a dict of arrays.
 
-        The result has the form that the preprocessor works in, as in Ray: a DataFrame from `_transform_pandas`, a dict of arrays from
-        `_transform_numpy`, a Table from `_transform_arrow` (a DataFrame if that was given). Raises
+        The result has the form that the preprocessor works in, as in Ray: a DataFrame from `_transform_pandas`, a dict of arrays
+        from `_transform_numpy`, a Table from `_transform_arrow` (a DataFrame if that was given). Raises
         PreprocessorNotFittedException.
         """
         self._need_fit("transform_batch")
@@ -149,7 +149,7 @@ class Preprocessor:
         form = defined[0] if len(defined) == 1 else own.preferred_batch_format()
         if form not in defined:
             raise NotImplementedError(
-                f"{own.__name__} prefers batches in the form {form!r}, but defines only _transform_{' and _transform_'.join(defined)}"
+                f"{own.__name__} prefers batches in the form {form!r}, but defines methods for {' and '.join(defined)} only"
             )
         return form
 

@@ -45,10 +45,10 @@ def _table(made: dict[str, Any], rows: int) -> pa.Table:
 
 def from_batch(batch: Batch) -> pa.Table:
     """A block from what user code calls a batch. Raises ValueError for other types and for columns of unequal lengths."""
-    if isinstance(batch, pa.Table):
-        return batch
     if isinstance(batch, pa.RecordBatch):
-        return pa.Table.from_batches([batch])
+        batch = pa.Table.from_batches([batch])
+    if isinstance(batch, pa.Table):
+        return tensors.without_foreign(batch)
     if isinstance(batch, Mapping):
         return from_columns(batch)
     if hasattr(batch, "iloc") and hasattr(batch, "columns"):

@@ -94,9 +94,9 @@ def _of_arrow(table: Any) -> pa.Table:
     if isinstance(table, bytes):
         return pa.ipc.open_stream(table).read_all()
     if isinstance(table, pa.RecordBatch):
-        return pa.Table.from_batches([table])
+        table = pa.Table.from_batches([table])
     if isinstance(table, pa.Table):
-        return table
+        return tensors.without_foreign(table)
     if hasattr(table, "__arrow_c_stream__"):
         return pa.table(table)
     raise TypeError(f"from_arrow takes pyarrow Tables, not {type(table).__name__}")
