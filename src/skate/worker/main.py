@@ -97,6 +97,7 @@ def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
     executor = Executor(process, channel, context, slot)
     link.executor = executor
     signal.signal(signal.SIGINT, executor.on_interrupt)
+    signal.signal(signal.SIGTERM, executor.departure.on_terminate)
     pump.add(channel.fd, lambda events: _readable(channel, process, pump, events))
     pump.before_poll = lambda: _before_poll(process, channel)
     # A thread may answer while another one polls, and a task may begin before all is written.
@@ -110,7 +111,7 @@ def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
     pump.start()
     forks.guard(executor)
     executor.run()
-    return _leave(channel)
+    return _leave(channel, executor)
 
 
 def _readable(channel: Channel, process: Process, pump: Pump, events: int) -> None:
@@ -135,15 +136,16 @@ def _before_poll(process: Process, channel: Channel) -> None:
     channel.flush()
 
 
-def _leave(channel: Channel) -> int:
-    """Run what user code registered for the end, and say what is still to be said."""
+def _leave(channel: Channel, executor: Executor) -> int:
+    """Run what user code registered for the end, and say what is still to be said; returns the exit code."""
     try:
+        executor.departure.farewell()
         atexit._run_exitfuncs()
     finally:
         output.flush()
         channel.sock.setblocking(True)
         channel.flush()
-    return 0
+    return executor.departure.exit_code
 
 
 def _import_compat() -> None:
