@@ -29,6 +29,8 @@ class Calls:
 
     def __init__(self, node: NodeCore) -> None:
         self.node = node
+        #: Calls wait for an actor that starts again, also those that are not to be tried again.
+        self.patient = False
 
     # -- creation
 
@@ -36,7 +38,8 @@ class Calls:
         """CREATE_ACTOR: an actor is born; its constructor runs once arguments and resources are there."""
         _, actor_id, key, args, deps, held, parent, fields = message
         node = self.node
-        if not node.clients[cid].is_driver and not fields.get("detached"):
+        client = node.clients.get(cid)
+        if client is not None and not client.is_driver and not fields.get("detached"):
             node.actors.owned.setdefault(cid, set()).add(actor_id)
         if node.peers.head is not None:
             node.routes.create_at_head(cid, message)
@@ -211,7 +214,7 @@ class Calls:
             self.node.execution.fail(task, failed)
         elif actor.state == ALIVE and not actor.leaving:
             self._send_or_stall(actor, task)
-        elif actor.state == RESTARTING and not task.retries:
+        elif actor.state == RESTARTING and not (task.retries or task.attempt or self.patient):
             self.node.execution.fail(task, restarting(actor))
         else:
             task.state = QUEUED
