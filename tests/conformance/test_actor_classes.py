@@ -211,7 +211,9 @@ def test_call_of_a_method_says_what_to_do(handle: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"), [((1, 2), {}), ((), {"other": 1}), ((1,), {"value": 2})], ids=["many", "unknown", "twice"]
+    ("arguments", "named"),
+    [((1, 2), {}), ((), {"other": 1}), ((1,), {"value": 2})],
+    ids=["many", "unknown", "twice"],
 )
 def test_wrong_arguments_of_a_method_are_refused_at_the_call(
     handle: Any, arguments: tuple[Any, ...], named: dict[str, Any]
@@ -272,7 +274,9 @@ BAD = [
 
 
 @pytest.mark.parametrize("where", ["decorator", "options"])
-@pytest.mark.parametrize(("given", "error"), BAD, ids=lambda value: str(value) if isinstance(value, dict) else "")
+@pytest.mark.parametrize(
+    ("given", "error"), BAD, ids=lambda value: str(value) if isinstance(value, dict) else ""
+)
 def test_bad_option_of_an_actor_is_refused(given: dict[str, Any], error: type[Exception], where: str) -> None:
     with pytest.raises(error):
         if where == "decorator":
@@ -324,7 +328,9 @@ class Plain:
 
 @pytest.mark.parametrize("kind", ["async", "threaded", "async_by_options"])
 def test_order_cannot_be_asked_of_actors_that_run_calls_side_by_side(kind: str) -> None:
-    with pytest.raises(ValueError, match="Ray can't execute actor tasks in order.*allow_out_of_order_execution=True"):
+    with pytest.raises(
+        ValueError, match="Ray can't execute actor tasks in order.*allow_out_of_order_execution=True"
+    ):
         if kind == "async":
             made(allow_out_of_order_execution=False).remote()
         elif kind == "threaded":
@@ -348,7 +354,9 @@ def test_order_can_be_asked_of_a_plain_actor() -> None:
     ],
     ids=["unknown", "of_actors", "of_tasks"],
 )
-def test_bad_option_of_a_method_is_refused(handle: Any, given: dict[str, Any], error: Any, where: str) -> None:
+def test_bad_option_of_a_method_is_refused(
+    handle: Any, given: dict[str, Any], error: Any, where: str
+) -> None:
     with pytest.raises(error):
         if where == "decorator":
             ray.method(**given)
