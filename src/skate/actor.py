@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
-from skate.client.actors import ActorClass, ActorHandle, ActorMethod, exit_actor, method
+from skate.client.actor_handle import ActorHandle, ActorMethod
+from skate.client.actors import ActorClass, ActorClassInheritanceException, exit_actor, method
 
-__all__ = ["ActorClass", "ActorHandle", "ActorMethod", "exit_actor", "method"]
+__all__ = [
+    "ActorClass",
+    "ActorClassInheritanceException",
+    "ActorHandle",
+    "ActorMethod",
+    "exit_actor",
+    "method",
+]

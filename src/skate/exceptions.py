@@ -165,7 +165,7 @@ class ActorUnavailableError(RayActorError):
     def __init__(self, error_message: str, actor_id: bytes | None) -> None:
         hex_id = actor_id.hex() if isinstance(actor_id, bytes) else None
         who = f"actor {hex_id}" if hex_id else "actor"
-        text = f"The {who} is unavailable: {error_message}. It is not known whether this call ran."
+        text = f"The {who} is unavailable: {error_message}. The task may or may not have been executed on the actor."
         super().__init__(hex_id, text)
         self.error_message = error_message
 

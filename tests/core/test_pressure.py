@@ -267,7 +267,7 @@ def test_it_is_tried_again_only_when_there_is_room_for_what_it_held():
 
 def test_a_call_of_an_actor_that_is_ended_fails_with_the_reason_and_the_actor_restarts_if_it_may():
     rig = Short(cpus=1)
-    for restarts, later in ((0, "ActorDiedError"), (1, None)):
+    for restarts, later in ((0, "ActorDiedError"), (1, "ActorUnavailableError")):
         actor, worker = rig.living(max_restarts=restarts)
         call = rig.call(actor)
         rig.look(970, **w(worker, 900))

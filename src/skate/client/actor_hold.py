@@ -26,5 +26,5 @@ class ActorHold:
             self.process.bury(self.actor_id, grants)
 
     @property
-    def _actor_id(self) -> bytes:
+    def _skate_id(self) -> bytes:
         return self.actor_id

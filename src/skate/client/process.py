@@ -153,8 +153,8 @@ class Process(Numbering):
     def escape(self, ref: Any) -> bytes:
         """A ref or handle is about to be passed on: the node must know it; returns its id. The lock is held."""
         if not isinstance(ref, ObjectRef):
-            actor_id: bytes = ref._actor_id
-            hold = ref if isinstance(ref, ActorHold) else ref._hold
+            actor_id: bytes = ref._skate_id
+            hold = ref if isinstance(ref, ActorHold) else ref._skate_hold
             if hold is not None and hold.process is not self:
                 raise ValueError(
                     f"{ref!r} belongs to a session that has ended; actors end with shutdown(), start it again"
@@ -412,7 +412,9 @@ class Process(Numbering):
                 if packed.met:
                     for inner in packed.met:  # they come back by their ids when the value is unpacked
                         self.escape(inner)
-                    ref._held = [inner if type(inner) is ObjectRef else inner._hold for inner in packed.met]
+                    ref._held = [
+                        inner if type(inner) is ObjectRef else inner._skate_hold for inner in packed.met
+                    ]
             return ref
         with self.lock:
             self._check_open()

@@ -28,6 +28,8 @@ class RemoteFunction:
         _refuse_coroutine(function, self._name)
         self._is_generator = is_generator(function)
         self._options = options.task_options(given, decorator=True, generator=self._is_generator)
+        if self._options.get("num_gpus") and self._options.get("max_calls") is None:
+            self._options["max_calls"] = 1  # only the end of a process gives back all the memory of its GPU
         self._signature: Any = None
         self._definition: Any = None
         self._call = _Call(self, self._options)

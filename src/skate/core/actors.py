@@ -86,6 +86,8 @@ class ActorTable:
     def __init__(self) -> None:
         self.actors: dict[bytes, Actor] = {}
         self.names: dict[tuple[str, str], Actor] = {}
+        #: The actors that a worker has made and that end with it, by the worker.
+        self.owned: dict[int, set[bytes]] = {}
         self._dead: deque[Actor] = deque()
 
     def add(self, actor: Actor) -> None:

@@ -29,6 +29,8 @@ class Calls:
 
     def __init__(self, node: NodeCore) -> None:
         self.node = node
+        #: Calls wait for an actor that starts again, also those that are not to be tried again.
+        self.patient = False
 
     # -- creation
 
@@ -36,6 +38,9 @@ class Calls:
         """CREATE_ACTOR: an actor is born; its constructor runs once arguments and resources are there."""
         _, actor_id, key, args, deps, held, parent, fields = message
         node = self.node
+        client = node.clients.get(cid)
+        if client is not None and not client.is_driver and not fields.get("detached"):
+            node.actors.owned.setdefault(cid, set()).add(actor_id)
         if node.peers.head is not None:
             node.routes.create_at_head(cid, message)
             return
@@ -209,6 +214,8 @@ class Calls:
             self.node.execution.fail(task, failed)
         elif actor.state == ALIVE and not actor.leaving:
             self._send_or_stall(actor, task)
+        elif actor.state == RESTARTING and not (task.retries or task.attempt or self.patient):
+            self.node.execution.fail(task, restarting(actor))
         else:
             task.state = QUEUED
             actor.queue.append(task)
@@ -294,7 +301,19 @@ class Calls:
         """KILL: end an actor's process now; with no_restart for good."""
         _, actor_id, no_restart = message
         actor = self.node.actors.actors.get(actor_id)
-        if actor is None or actor.state == DEAD:
+        if actor is not None:
+            self._end(actor, no_restart, "it was killed by ray.kill", "RAY_KILL")
+
+    def owner_died(self, actor_ids: set[bytes]) -> None:
+        """The process that made some actors is gone: they end with it."""
+        text = "the process that made it, its owner, has died; lifetime='detached' lets an actor outlive its owner"
+        for actor_id in sorted(actor_ids):
+            actor = self.node.actors.actors.get(actor_id)
+            if actor is not None:
+                self._end(actor, True, text, "OWNER_DIED")
+
+    def _end(self, actor: Actor, no_restart: bool, text: str, reason: str) -> None:
+        if actor.state == DEAD:
             return
         worker = actor.worker
         if worker is not None:
@@ -302,11 +321,10 @@ class Calls:
         elif actor.routed and self.node.routes.kill_elsewhere(actor, no_restart):
             return
         if no_restart:
-            text = "it was killed by ray.kill"
             if worker is None:
                 self.node.scheduler.dequeue(actor.creation)
                 self.node.tasks.pop(actor.actor_id, None)
-            self.die(actor, ("ActorDiedError", {"message": text, "reason": "RAY_KILL"}))
+            self.die(actor, ("ActorDiedError", {"message": text, "reason": reason}))
 
     def worker_died(
         self, worker: Worker, tasks: list[Task], begun: int, reason: str, actor: Actor | None = None
@@ -400,6 +418,8 @@ class Calls:
         actor.state = DEAD
         actor.death = (name, fields)
         self.node.actors.forget_name(actor)
+        if actor.owner in self.node.actors.owned:
+            self.node.actors.owned[actor.owner].discard(actor.actor_id)
         if not self.node.peers.active:
             self.node.actors.bury(actor)
         unsent = [*actor.queue, *(task for lane in actor.lanes.values() for task in lane)]
@@ -426,6 +446,15 @@ class Calls:
             self.node.forwarding.answered(actor.creation)
             self.node.routes.report(actor)
         self.node.scheduler.dispatch_all()
+
+
+def restarting(actor: Actor) -> ErrorValue:
+    """The error of a call that comes while its actor starts again, and which is not to be tried again."""
+    text = (
+        f"The actor is temporarily unavailable: the actor is restarting ({actor.describe()}); call it again later, or raise "
+        "max_task_retries to have calls wait for it"
+    )
+    return not_begun(("ActorUnavailableError", {"message": text, "actor_id": actor.actor_id}))
 
 
 def retries_of(task: Task) -> int:

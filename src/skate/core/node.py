@@ -203,9 +203,13 @@ class NodeCore:
         client = self.clients.pop(cid, None)
         self.waits.forget_client(cid)
         worker = self.scheduler.workers.get(cid)
+        owned = self.actors.owned.pop(cid, None)
         if worker is not None:
             self.inventory.worker_ended(worker, reason)
+            idle = worker.leaving and worker.actor is None  # no task of it could mind
             self.execution.worker_died(worker, begun, reason)
+            if owned and not idle:
+                self.calls.owner_died(owned)
         self.lifetimes.forget_client(cid, client is None or client.calls)
         self.inventory.forget(cid)
         self.definitions.forget_client(cid)

@@ -169,10 +169,10 @@ class Survival:
             )
             return (name, {**fields, "message": text})
         text = (
-            f"the actor {actor.describe()} is restarting: its process (pid {worker.pid}) {reason} while "
+            f"The actor is temporarily unavailable: the actor {actor.describe()} is restarting: its process (pid {worker.pid}) {reason} while "
             f"{task.template.name} ran, which may or may not have had its effect{worker.details}"
         )
-        return ("ActorUnavailableError", {"message": text})
+        return ("ActorUnavailableError", {"message": text, "actor_id": actor.actor_id})
 
     def death(self, actor: Actor, worker: Worker, reason: str) -> ErrorValue:
         """The death of an actor whose process has died with no restart left."""

@@ -103,6 +103,11 @@ class Onlooker:
                 return
         elif name not in ("WorkerCrashedError", "ActorUnavailableError"):
             return
+        elif fields.get("begun") is False:  # it came while its actor started again
+            assert not allowed and not count, (
+                f"{spec} is refused after {count} attempts, with {allowed} retries"
+            )
+            return
         assert 0 <= allowed < count, f"{spec} ends with {name} after {count} attempts, with {allowed} retries"
 
     def _allowed(self, task_id: bytes) -> int:

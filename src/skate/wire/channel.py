@@ -33,6 +33,7 @@ class Channel:
         "backlog",
         "queued",
         "on_backlog",
+        "hurried",
         "_pack",
         "_unpacker",
         "_recv",
@@ -49,6 +50,8 @@ class Channel:
         self.queued: list[bytes] = []
         #: Called when the socket takes no more: whoever polls has to write the rest, even if it polls already.
         self.on_backlog: Callable[[], None] | None = None
+        #: Somebody has seen to it that what is queued is written soon.
+        self.hurried = False
         self._pack = msgpack.Packer().pack
         self._unpacker = msgpack.Unpacker(
             use_list=False, max_buffer_size=frame_bytes_max, strict_map_key=False, raw=False
@@ -71,6 +74,7 @@ class Channel:
             return True
         data = b"".join(self.queued)
         self.queued.clear()
+        self.hurried = False
         return self._write(data)
 
     def _write(self, data: bytes | memoryview) -> bool:

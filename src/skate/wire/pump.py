@@ -300,6 +300,16 @@ class Pump:
             self._asleep = False
             self._rest.release()
 
+    def soon(self) -> None:
+        """See that `before_poll` is called within a few milliseconds, whatever the calling thread does; the lock is held."""
+        if self._driver is not None:
+            self._wanted = (
+                self._wanted or self._background_drives
+            )  # an asyncio loop may poll in its stead from now on
+            self.kick()
+        elif self.external or self._asleep:  # nobody turns, and the background thread does not look by itself
+            self.attend()
+
     # -- background
 
     def _background(self) -> None:
@@ -323,6 +333,10 @@ class Pump:
                     else:
                         idle = 0
                         continue
+                elif self._wanted and self._driver is None:
+                    # An asyncio loop polls, and its thread may compute for long.
+                    self._wanted = False
+                    self.before_poll()
                 if self.turns != seen:
                     idle = 0
                 idle += 1

@@ -7,8 +7,10 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from skate.client.refs import ObjectRef
 from skate.core import messages as m
 from skate.wire.status import OutOfTurn
 from skate.worker.arguments import give_up
@@ -32,7 +34,8 @@ async def _serve(executor: Executor, running: Running, args: bytes, deps: tuple[
     loop = asyncio.get_running_loop()
     pump = executor.pump
     fields = running.template.fields
-    mode = AsyncioMode(executor, loop, fields["max_concurrency"], fields.get("groups") or {})
+    mode = AsyncioMode(executor, loop, {DEFAULT_GROUP: fields["max_concurrency"]}, OutOfTurn(executor.slot))
+    executor.context.on_exit = mode.leave
     executor.context.enter(running)
     if not executor.make_actor(running, args, deps):
         with executor.lock:
@@ -64,15 +67,23 @@ class AsyncioMode:
     """Starts calls as asyncio tasks, as many at once as their group allows, in the order they came."""
 
     def __init__(
-        self, executor: Executor, loop: asyncio.AbstractEventLoop, limit: int, groups: dict[str, int]
+        self,
+        executor: Executor,
+        loop: asyncio.AbstractEventLoop,
+        limits: dict[str, int],
+        begun: OutOfTurn,
     ) -> None:
         self.executor = executor
         self.loop = loop
-        self.groups = {DEFAULT_GROUP: _Group(limit)} | {name: _Group(size) for name, size in groups.items()}
+        self.groups = {name: _Group(limit) for name, limit in limits.items()}
         self.left: asyncio.Future[None] = loop.create_future()
-        self.begun = OutOfTurn(executor.slot)
+        self.begun = begun
         self._thread = threading.get_ident()
         self._flush_wanted = False
+        #: Other loops of this process run calls as well, and the main thread reads the channel.
+        self.direct = False
+        #: Calls that are on their way to this loop.
+        self._announced: dict[bytes, tuple[int, tuple[Any, ...]]] = {}
         #: asyncio keeps only weak references to tasks.
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -105,8 +116,22 @@ class AsyncioMode:
         if executor.leaving and not self.left.done():
             self.left.set_result(None)
 
+    def announce(self, sequence: int, message: tuple[Any, ...]) -> None:
+        """Have a call started by the thread of this loop."""
+        with self.executor.lock:
+            self._announced[message[1]] = (sequence, message)
+        self.loop.call_soon_threadsafe(self._announced_start, message[1])
+
+    def _announced_start(self, task_id: bytes) -> None:
+        with self.executor.lock:
+            entry = self._announced.pop(task_id, None)
+            if entry is not None:  # else it was cancelled meanwhile
+                self.start(*entry)
+
     def start(self, sequence: int, message: tuple[Any, ...]) -> None:
         """Start a call, or queue it while its group is full."""
+        if self.executor.departure.final:
+            return
         template = self.executor.templates[message[2]]
         group = self.groups.get(template.group)
         if group is None:
@@ -133,6 +158,11 @@ class AsyncioMode:
 
     def drop(self, task_id: bytes) -> bool:
         """Cancel a call that waits for its group; the engine lock is held."""
+        announced = self._announced.pop(task_id, None)
+        if announced is not None:
+            self.begun.begin(announced[0])
+            give_up(self.executor.process, announced[1][4])
+            return True
         for group in self.groups.values():
             for entry in group.waiting:
                 if entry[1][1] == task_id:
@@ -149,17 +179,19 @@ class AsyncioMode:
         executor.context.enter(running)
         started = time.perf_counter()
         try:
+            if executor.departure.final:
+                return
             returns = await self._call(running, message)
-        except (ActorExit, SystemExit):
-            self._leave()
+        except (ActorExit, SystemExit) as error:
+            self.leave(error)
         except asyncio.CancelledError as error:
             if running.cancelled:
                 executor.answer(running, m.CANCELLED, (), started, False)
-            else:
+            elif not executor.departure.final:  # else the loop is cleared: the end of the actor is the answer
                 executor.failed(running, error, started)
         except BaseException as error:  # a call may end in anything; its caller gets it
             if type(error).__name__ == "AsyncioActorExit":
-                self._leave()
+                self.leave(None)
             else:
                 executor.failed(running, error, started)
         else:
@@ -168,8 +200,11 @@ class AsyncioMode:
             executor.side.pop(running.task_id, None)
             running.future = None  # the task holds it in its context: all that the call has left would wait for the collector
             group.active -= 1
-            while group.waiting and group.active < group.limit:
-                self._begin(group, *group.waiting.popleft())
+            with executor.lock:  # which a thread holds that drops a waiting call
+                while group.waiting and group.active < group.limit:
+                    self._begin(group, *group.waiting.popleft())
+            if executor.departure.terminating:
+                self.terminate()
 
     async def _call(self, running: Running, message: tuple[Any, ...]) -> Any:
         executor = self.executor
@@ -180,7 +215,7 @@ class AsyncioMode:
         if running.template.streaming and hasattr(value, "__aiter__"):
             await self._stream(running, value)
             return ()
-        if hasattr(value, "__await__"):
+        if type(value) is not ObjectRef and hasattr(value, "__await__"):
             value = await value
         return executor.results(running, value)
 
@@ -201,10 +236,38 @@ class AsyncioMode:
             if close is not None:
                 await close()
 
-    def _leave(self) -> None:
-        self.executor.leave_actor()
+    def leave(self, error: BaseException | None = None) -> None:
+        """The actor leaves; callable in any thread."""
+        if not self.executor.departure.final:
+            self.executor.departure.actor(error)
+        self._on_loop(self._end)
+        if self.direct:
+            self.executor.pump.kick()
+
+    def _on_loop(self, call: Callable[[], None]) -> None:
+        if threading.get_ident() == self._thread:
+            call()
+        else:
+            self.loop.call_soon_threadsafe(call)
+
+    def _end(self) -> None:
         if not self.left.done():
             self.left.set_result(None)
+
+    def waits(self) -> bool:
+        """True while a call waits for its group."""
+        return bool(self._announced) or any(group.waiting for group in self.groups.values())
+
+    def terminate(self) -> None:
+        """SIGTERM has come: leave once no call runs."""
+        if self.direct:
+            self.executor.pump.kick()
+            return
+        self.loop.call_soon_threadsafe(self._end_if_idle)
+
+    def _end_if_idle(self) -> None:
+        if self.executor.departure.idle():
+            self._end()
 
     # -- output
 

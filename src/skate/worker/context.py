@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class WorkerContext:
         self.actor_environment: str | None = None
         self.group: bytes | None = None
         self.captured_group: bytes | None = None
+        #: How an asyncio actor leaves, also from a coroutine that is no call.
+        self.on_exit: Callable[[], None] | None = None
         #: The last task of the main thread, for threads that the user's code starts.
         self.main: Running | None = None
 
@@ -96,15 +99,19 @@ class WorkerContext:
         self.captured_group = self.group if lease.get("capture") else None
 
     def own_handle(self) -> Any:
-        """A handle to the actor that lives here."""
+        """A handle to the actor that lives here; it does not keep the actor alive."""
         from skate.client.actor_descriptor import ActorDescriptor  # the worker need not know handles
-        from skate.client.actors import ActorHandle
+        from skate.client.actor_handle import ActorHandle
+        from skate.client.actor_hold import ActorHold
 
-        descriptor = ActorDescriptor.of(self.actor_template.load(self.process), {})
-        with self.process.lock:
-            hold = self.process.hold_actor(self.actor_id, 0)
-        return ActorHandle(self.actor_id, descriptor, hold)
+        template = self.actor_template
+        given = {"concurrency_groups": template.fields.get("groups")}
+        descriptor = ActorDescriptor.of(template.load(self.process), given)
+        hold = ActorHold(self.actor_id, self.process)
+        return ActorHandle(self.actor_id, descriptor, hold, weak=True)
 
     def exit_actor(self) -> None:
         """Leave, from inside a method."""
+        if self.on_exit is not None:
+            self.on_exit()
         raise ActorExit

@@ -17,6 +17,7 @@ from skate.wire.status import STATUS_SLOT, Slot
 from skate.worker import output
 from skate.worker.arguments import give_up, unpack_arguments
 from skate.worker.context import ActorExit, Running, WorkerContext
+from skate.worker.departure import TERMINATED, Departure
 from skate.worker.environment import apply_lease
 from skate.worker.returns import pack_failure, pack_returns, pack_value
 from skate.worker.templates import WorkerTemplate
@@ -51,8 +52,9 @@ class Executor:
         self._status = slot.memory
         self._flushed = 0.0
         self._interrupt: bytes | None = None
-        self._interrupts = Interrupts(self.pump, whole_imports=True)
+        self.interrupts = Interrupts(self.pump, whole_imports=True)
         self._main = threading.get_ident()
+        self.departure = Departure(self)
         process.handlers.update(
             {
                 m.FUNCTION: self._function,
@@ -83,6 +85,8 @@ class Executor:
             self.functions.pop(key, None)
 
     def _enqueue(self, message: tuple[Any, ...]) -> None:
+        if self.departure.final:
+            return
         self.received += 1
         self.queue.append((self.received, message))
         if self.mode is not None:
@@ -140,9 +144,13 @@ class Executor:
     def on_interrupt(self, number: int, frame: Any) -> None:
         """SIGINT in the main thread: cancels the running task if that is what is wanted, and nothing else."""
         running = self.running
+        if self.departure.terminating and running is not None:
+            if self.interrupts.now(frame):
+                raise SystemExit(TERMINATED)
+            return
         if running is None or running.task_id != self._interrupt:
             return
-        if self._interrupts.now(frame):
+        if self.interrupts.now(frame):
             self._interrupt = None
             raise KeyboardInterrupt
 
@@ -177,7 +185,7 @@ class Executor:
                 if self.leaving:
                     return
                 with self.lock:
-                    pump.wait(lambda: bool(queue) or self.leaving)
+                    pump.wait(lambda: bool(queue) or self.leaving or self.departure.idle())
                 if not queue:
                     if self.leaving or pump.closed:
                         return
@@ -253,13 +261,10 @@ class Executor:
                 raise KeyboardInterrupt
             returns = self.results(running, value)
             value = None
-        except ActorExit:
-            self.leave_actor()
-            return
         except BaseException as error:  # as in execute
             given = named = value = None  # type: ignore[assignment]
-            if isinstance(error, SystemExit):
-                self.leave_actor()
+            if isinstance(error, (ActorExit, SystemExit)):
+                self.departure.actor(error)
                 return
             self.failed(running, error, started)
             error = None  # type: ignore[assignment]
@@ -276,7 +281,7 @@ class Executor:
                 return self.context.exit_actor
             if name == "__ray_call__":
                 return lambda function, *args, **kwargs: function(self.actor, *args, **kwargs)
-        return getattr(self.actor, name)
+        return template.bound(self.actor)
 
     @property
     def actor_name(self) -> str:
@@ -297,6 +302,14 @@ class Executor:
         running = Running(actor_id, template, 0)
         self.begin(sequence, running)
         output.current_name[0] = self.actor_name
+        groups = template.fields.get("groups") or {}
+        if template.fields.get("is_async") and groups:
+            from skate.worker.grouped_loops import GroupedLoops  # likewise
+
+            loops = GroupedLoops(self, template.fields["max_concurrency"], groups)
+            if loops.construct(running, args, deps):
+                self.mode = loops
+            return True
         if template.fields.get("is_async"):
             from skate.worker.asyncio_actor import serve  # only asyncio actors need asyncio
 
@@ -304,7 +317,6 @@ class Executor:
             return False
         if self.make_actor(running, args, deps):
             concurrency = template.fields.get("max_concurrency", 1)
-            groups = template.fields.get("groups") or {}
             if concurrency > 1 or groups:
                 from skate.worker.threaded_actor import ThreadedMode  # only threaded actors need it
 
@@ -323,8 +335,8 @@ class Executor:
             cls = running.template.load(self.process)
             given, named = self.arguments(args, deps)
             self.actor = cls(*given, **named)
-        except ActorExit:
-            self.leave_actor()
+        except (ActorExit, SystemExit) as error:
+            self.departure.actor(error)
             return False
         except BaseException as error:  # a constructor may end in anything; its callers get it
             self.failed(running, error, started)
@@ -418,6 +430,8 @@ class Executor:
 
     def failed(self, running: Running, error: BaseException, started: float) -> None:
         """Say that a task failed, or was cancelled."""
+        if self.departure.meant(error):
+            return
         self.running = None
         if running.cancelled and isinstance(error, KeyboardInterrupt):
             self.answer(running, m.CANCELLED, (), started, False)
@@ -427,12 +441,3 @@ class Executor:
         payload = pack_failure(self.process, running, error, self.actor, actor_id)
         output.flush()
         self.answer(running, m.FAILED, payload, started, retriable)
-
-    def leave_actor(self) -> None:
-        """The actor leaves by its own will: calls that it has not answered end with ActorDiedError."""
-        with self.lock:
-            self.running = None
-            self.queue.clear()
-            self.leaving = True
-            self.process.send((m.EXITING, "exit_actor"))
-            self.channel.flush()

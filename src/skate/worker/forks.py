@@ -30,15 +30,15 @@ def _detach(executor: Executor) -> None:
     replaced: Any = executor
     replaced.answer = lambda *_: _leave(None)
     replaced.failed = lambda _running, error, _started: _leave(error)
-    replaced.leave_actor = lambda: _leave(None)
+    replaced.departure.actor = _leave
 
 
-def _leave(error: BaseException | None) -> NoReturn:
+def _leave(error: BaseException | None = None) -> NoReturn:
     """End the child as Python ends a program that returns, raises or exits."""
     code = 0
     if isinstance(error, SystemExit):
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
-    elif error is not None:
+    elif error is not None and type(error).__name__ != "ActorExit":
         traceback.print_exception(error)
         code = 1
     output.flush()

@@ -178,7 +178,7 @@ class InlineWorker:
             return self.context.exit_actor
         if name == "__ray_call__":
             return lambda function, *args, **kwargs: function(self.actor, *args, **kwargs)
-        return getattr(self.actor, name)
+        return template.bound(self.actor)
 
     def results(self, running: Running, value: Any) -> Any:
         """What a call returned, packed."""

@@ -51,6 +51,7 @@ class LocalHost:
             labels={**settings.labels, "ray.io/node-id": node_id.hex()},
         )
         self.core.allocator = memory
+        self.core.calls.patient = True  # nothing goes on here while nobody waits
         job = os.urandom(2).rjust(4, b"\0")
         self.process = LocalProcess(self, node_id, job)
         self.process.link = LocalLink(self)

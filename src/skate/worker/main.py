@@ -21,18 +21,32 @@ from skate.worker import environment, forks, output
 from skate.worker.context import WorkerContext
 from skate.worker.executor import Executor
 
+STARTS_WORK = frozenset({m.SUBMIT, m.CALL})
+
 
 class WorkerLink:
-    """A worker's way to its node: the channel, and word of who waits."""
+    """A worker's way to its node: the channel, and word of who waits.
 
-    def __init__(self, channel: Channel, context: WorkerContext) -> None:
+    A call goes out at once while nothing else is under way. Those that follow go out together, within a few milliseconds.
+    """
+
+    def __init__(self, channel: Channel, context: WorkerContext, process: Process) -> None:
         self._channel = channel
         self._context = context
+        self._pending = process.pending
+        self._pump = process.pump
         self.executor: Executor
 
     def send(self, message: tuple[Any, ...]) -> None:
-        """Queue a message."""
-        self._channel.push(message)
+        """Queue a message, and see that a call goes out soon."""
+        channel = self._channel
+        channel.push(message)
+        if message[0] in STARTS_WORK:
+            if len(self._pending) < 2:
+                channel.flush()
+            elif not channel.hurried:
+                channel.hurried = True
+                self._pump.soon()
 
     def flush(self) -> None:
         """Write what is queued."""
@@ -77,12 +91,13 @@ def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
     process.mapping = Memory(arena_fd, config["arena_bytes"], overflow_fd, config["overflow_bytes"])
     context = WorkerContext(process)
     process.context = context
-    link = WorkerLink(channel, context)
+    link = WorkerLink(channel, context, process)
     process.link = link
     slot = Slot(arena_fd, config["board_at"] + config["slot"] * SLOT_BYTES)
     executor = Executor(process, channel, context, slot)
     link.executor = executor
     signal.signal(signal.SIGINT, executor.on_interrupt)
+    signal.signal(signal.SIGTERM, executor.departure.on_terminate)
     pump.add(channel.fd, lambda events: _readable(channel, process, pump, events))
     pump.before_poll = lambda: _before_poll(process, channel)
     # A thread may answer while another one polls, and a task may begin before all is written.
@@ -96,7 +111,7 @@ def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
     pump.start()
     forks.guard(executor)
     executor.run()
-    return _leave(channel)
+    return _leave(channel, executor)
 
 
 def _readable(channel: Channel, process: Process, pump: Pump, events: int) -> None:
@@ -121,15 +136,16 @@ def _before_poll(process: Process, channel: Channel) -> None:
     channel.flush()
 
 
-def _leave(channel: Channel) -> int:
-    """Run what user code registered for the end, and say what is still to be said."""
+def _leave(channel: Channel, executor: Executor) -> int:
+    """Run what user code registered for the end, and say what is still to be said; returns the exit code."""
     try:
+        executor.departure.farewell()
         atexit._run_exitfuncs()
     finally:
         output.flush()
         channel.sock.setblocking(True)
         channel.flush()
-    return 0
+    return executor.departure.exit_code
 
 
 def _import_compat() -> None:

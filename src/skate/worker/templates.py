@@ -20,7 +20,7 @@ class WorkerTemplate:
 
     __slots__ = (
         "key", "fields", "name", "function_key", "returns", "streaming", "dynamic", "backpressure", "retry_exceptions",
-        "method", "group", "_functions", "_loaded",
+        "method", "group", "_functions", "_attribute",
     )  # fmt: skip
 
     def __init__(self, key: bytes, fields: dict[str, Any], functions: dict[bytes, Any]) -> None:
@@ -36,7 +36,7 @@ class WorkerTemplate:
         self.method: str = fields.get("method", "")
         self.group: str = fields.get("group", "")
         self._functions = functions
-        self._loaded = False
+        self._attribute: Any = None
 
     def load(self, process: Process) -> Any:
         """The function or class."""
@@ -44,6 +44,19 @@ class WorkerTemplate:
         if type(found) is bytes:
             found = self._functions[self.function_key] = _unpickled(found)
         return found
+
+    def bound(self, actor: Any) -> Any:
+        """The method of an actor. It is looked up on the class, as an attribute of the instance may have the same name."""
+        cls = type(actor)
+        found = self._attribute
+        if found is None:
+            name = self.method
+            bases = [base for base in cls.__mro__ if name in base.__dict__]
+            if not bases:  # made by a __getattr__ of a metaclass or the like
+                return getattr(actor, name)
+            found = self._attribute = bases[0].__dict__[name]
+        bind = getattr(found, "__get__", None)
+        return found if bind is None else bind(actor, cls)
 
     def should_retry(self, error: BaseException) -> bool:
         """True if this error is one of those that are to be tried again."""

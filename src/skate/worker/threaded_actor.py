@@ -86,6 +86,13 @@ class ThreadedMode:
     def arrived(self) -> None:
         """A call is in the executor's queue: the main thread takes it from there."""
 
+    def waits(self) -> bool:
+        """True while a call waits for a thread."""
+        return bool(self.waiting)
+
+    def terminate(self) -> None:
+        """SIGTERM has come: the main thread sees to it when the calls have ended."""
+
     def flush_later(self) -> bool:
         """Answers of threads go out at once."""
         return False
@@ -97,6 +104,9 @@ class ThreadedMode:
         with executor.lock:
             self.begun.begin(sequence)
             self.waiting.discard(task_id)
+            if executor.departure.final:
+                give_up(executor.process, deps)
+                return
             if task_id in self.dropped:
                 self.dropped.discard(task_id)
                 give_up(executor.process, deps)
@@ -112,19 +122,21 @@ class ThreadedMode:
             given = named = None  # type: ignore[assignment]
             returns = executor.results(running, value)
             value = None
-        except (ActorExit, SystemExit):
-            executor.leave_actor()
+        except (ActorExit, SystemExit) as error:
+            executor.departure.actor(error)
             executor.pump.kick()
             return
         except BaseException as error:  # a call may end in anything; its caller gets it
             given = named = value = None  # type: ignore[assignment]
             executor.failed(running, error, started)
-            error = None  # type: ignore[assignment]
+            error = None
         else:
             executor.answer(running, m.OK, returns, started, False)
         finally:
             executor.context.enter(None)
             executor.side.pop(task_id, None)
+            if executor.departure.terminating:
+                executor.pump.kick()
 
 
 def unknown_group(name: str, groups: dict[str, Any]) -> ValueError:

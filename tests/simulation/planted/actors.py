@@ -96,7 +96,7 @@ BUGS = (
     ),
     Bug(
         "an actor that was killed for good restarts",
-        "skate.core.calls:Calls.kill",
+        "skate.core.calls:Calls._end",
         "if no_restart:",
         "if no_restart and worker is None:",
     ),

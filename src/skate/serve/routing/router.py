@@ -273,7 +273,7 @@ class Router:
     def _died_early(self, failure: tuple[str, dict[str, Any]], target: Target) -> bool:
         """Whether the replica has ended before it began a request; in any case it gets no more if it has ended."""
         name, fields = failure
-        if name != "ActorDiedError" or fields.get("actor_id") != target.place.actor._actor_id:
+        if name != "ActorDiedError" or fields.get("actor_id") != target.place.actor._skate_id:
             return False
         if not target.dead:
             target.dead = True
