@@ -39,7 +39,7 @@ class TaskPoolStrategy(ComputeStrategy):
 
     def __init__(self, size: int | None = None) -> None:
         if size is not None and size < 1:
-            raise ValueError(f"size of a TaskPoolStrategy is 1 or more, not {size}")
+            raise ValueError(f"`size` must be >= 1, and a TaskPoolStrategy was given {size}")
         self.size = size
 
     def __eq__(self, other: object) -> bool:
@@ -70,31 +70,42 @@ class ActorPoolStrategy(ComputeStrategy):
         enable_true_multi_threading: bool | None = None,
     ) -> None:
         if size is not None:
+            if size < 1:
+                raise ValueError(f"size must be >= 1, not {size}")
             if min_size is not None or max_size is not None or initial_size is not None:
                 raise ValueError(
-                    "give either size or min_size and max_size of an ActorPoolStrategy, not both"
+                    "min_size, max_size, and initial_size cannot be set at the same time as `size`; give either size, or bounds"
                 )
             min_size = max_size = initial_size = size
-        for name, value in (("min_size", min_size), ("max_size", max_size), ("initial_size", initial_size)):
-            if value is not None and value < 1:
-                raise ValueError(f"{name} of an ActorPoolStrategy is 1 or more, not {value}")
+        if min_size is not None and min_size < 1:
+            raise ValueError(f"min_size must be >= 1, not {min_size}")
         self.min_size = min_size or 1
-        self.max_size: float = max_size or float("inf")
+        self.max_size: float = float("inf") if max_size is None else max_size
         if self.max_size < self.min_size:
-            raise ValueError(
-                f"max_size={max_size} of an ActorPoolStrategy is less than min_size={self.min_size}"
-            )
-        self.initial_size = initial_size or self.min_size
-        if not self.min_size <= self.initial_size <= self.max_size:
-            raise ValueError(
-                f"initial_size={initial_size} is not between min_size={self.min_size} and max_size={self.max_size}"
-            )
+            raise ValueError(f"min_size must be <= max_size, but {self.min_size} is more than {max_size}")
+        self.initial_size = self.min_size if initial_size is None else initial_size
+        if self.initial_size < self.min_size:
+            raise ValueError(f"initial_size ({initial_size}) must be >= min_size ({self.min_size})")
+        if self.initial_size > self.max_size:
+            raise ValueError(f"initial_size ({initial_size}) must be <= max_size ({max_size})")
+        for name, value in (
+            ("max_tasks_in_flight_per_actor", max_tasks_in_flight_per_actor),
+            ("max_concurrent_calls_per_actor", max_concurrent_calls_per_actor),
+        ):
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be >= 1, got: {value}")
         self.max_tasks_in_flight_per_actor = max_tasks_in_flight_per_actor
         self.max_concurrent_calls_per_actor = max_concurrent_calls_per_actor
         self.enable_true_multi_threading = enable_true_multi_threading
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ActorPoolStrategy) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self.min_size, self.max_size, self.initial_size))
+
     def __repr__(self) -> str:
-        return f"ActorPoolStrategy(min_size={self.min_size}, max_size={self.max_size})"
+        return f"ActorPoolStrategy({', '.join(f'{name}={value}' for name, value in vars(self).items())})"
 
 
 def requested(
@@ -120,11 +131,13 @@ def requested(
     name = getattr(fn, "__name__", type(fn).__name__)
     if isinstance(compute, TaskPoolStrategy) and is_class:
         raise ValueError(
-            f"{name} is a class, so it is constructed in actors, but compute is {compute!r}; give an ActorPoolStrategy or nothing"
+            f"{name} is a class, which actors construct, and compute is {compute!r}, but Data can't schedule callable classes "
+            f"with the task pool strategy; give an ActorPoolStrategy or nothing"
         )
     if isinstance(compute, ActorPoolStrategy) and not is_class:
         raise ValueError(
-            f"{name} is a function, which runs in tasks, but compute is {compute!r}; give a TaskPoolStrategy or a class"
+            f"{name} is a function, which runs in tasks, and compute is {compute!r}, but Data can't schedule regular functions "
+            f"with the actor pool strategy; give a TaskPoolStrategy or a class"
         )
     asked = {key: value for key, value in (remote_args or {}).items() if value is not None}
     if is_class and compute is None:
@@ -149,16 +162,17 @@ UNBOUNDED = 1 << 30
 def _by_concurrency(fn: Any, is_class: bool, concurrency: Any) -> ComputeStrategy:
     if isinstance(concurrency, int) and not isinstance(concurrency, bool):
         if concurrency < 1:
-            raise ValueError(f"concurrency is 1 or more, not {concurrency}")
+            raise ValueError(f"`concurrency` is a pool's size, and `size` must be >= 1, not {concurrency}")
         return ActorPoolStrategy(size=concurrency) if is_class else TaskPoolStrategy(concurrency)
     numbers = isinstance(concurrency, tuple) and all(isinstance(each, int) for each in concurrency)
     if not numbers or len(concurrency) not in (2, 3):
         raise ValueError(
-            f"concurrency is a number, (fewest, most) or (fewest, most, at first), not {concurrency!r}"
+            f"``concurrency`` is expected to be set as {'' if numbers else 'an integer or '}a tuple of integers"
+            f", but got: {concurrency}; a tuple is (fewest, most) or (fewest, most, at first)"
         )
     if not is_class:
         raise ValueError(
-            f"concurrency={concurrency!r} bounds a pool of actors, but {fn!r} is a function; say how many tasks at once"
+            f"``concurrency`` is set as a tuple of integers, but ``fn`` is not a callable class: {fn!r}; give one number"
         )
     first = concurrency[2] if len(concurrency) == 3 else None
     return ActorPoolStrategy(min_size=concurrency[0], max_size=concurrency[1], initial_size=first)

@@ -67,22 +67,30 @@ NodeIdStr = str
 class RandomSeedConfig:
     """Where an operation's random numbers begin.
 
-    Attributes: seed (None for other numbers each time), reseed_after_execution and use_timestamp_as_default (taken for
-    compatibility; a seed gives the same numbers each time).
+    Attributes: seed (None for other numbers each time), reseed_after_execution (other numbers in each run, that follow from the
+    seed) and use_timestamp_as_default (taken for compatibility). Raises ValueError for a seed that is no whole number.
     """
 
     seed: int | None = None
     reseed_after_execution: bool = True
     use_timestamp_as_default: bool = False
 
+    def __post_init__(self) -> None:
+        if self.seed is not None and not isinstance(self.seed, int):
+            raise ValueError(f"Seed must be an integer or None, not {self.seed!r}")
+
     @classmethod
     def create_seed_config(
         cls, seed: int | RandomSeedConfig | None, *, use_timestamp_as_default: bool = False
     ) -> RandomSeedConfig:
-        """What a seed stands for."""
+        """What a seed stands for: a number gives the same in each run. Raises ValueError for other types."""
         if isinstance(seed, RandomSeedConfig):
-            return seed
-        return cls(seed, use_timestamp_as_default=use_timestamp_as_default)
+            return cls(seed.seed, seed.reseed_after_execution, use_timestamp_as_default)
+        if seed is not None and not isinstance(seed, int):
+            raise ValueError(
+                f"Invalid seed type: {type(seed)}; it is a whole number, a RandomSeedConfig or None"
+            )
+        return cls(seed, False, use_timestamp_as_default)
 
     def get_seed_tuple(self, *, data_context: DataContext) -> tuple[int, ...] | None:
         """The seed as numbers; None if there is none."""

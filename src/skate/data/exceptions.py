@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,19 @@ from skate.exceptions import UserCodeException as UserCodeException
 
 
 class RayDataUserCodeException(UserCodeException):
-    """A function given to a dataset raised. Kept to be caught by: here a function's error keeps its own type."""
+    """A function given to a dataset raised, in Ray's debug mode; kept to be caught by."""
+
+
+def as_user_code(error: BaseException) -> BaseException:
+    """The error of a task; one that a function of the user's raised is a UserCodeException, too, beside its own type."""
+    if isinstance(error, UserCodeException) or not getattr(
+        getattr(error, "cause", None), "of_users_code", False
+    ):
+        return error
+    kind = type(error)
+    with contextlib.suppress(TypeError):  # types that cannot be put together
+        error.__class__ = type(kind.__name__, (kind, UserCodeException), {"__module__": kind.__module__})
+    return error
 
 
 class SystemException(Exception):

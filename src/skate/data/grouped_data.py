@@ -85,7 +85,8 @@ class GroupedData:
             fn: takes the batch of a group and returns a batch, or yields several; a class is constructed once in each actor.
             zero_copy_batch: whether batches may be read-only views of the blocks.
             compute, concurrency: where it runs, as in `map_batches`.
-            batch_format: "default" and "numpy" for dicts of arrays, "pandas", "pyarrow", or None for the block as it is.
+            batch_format: "default" and "pandas" for DataFrames (unlike `map_batches`), "numpy" for dicts of arrays, "pyarrow", or
+                None for the block as it is.
             fn_args, fn_kwargs: passed to each call behind the batch.
             fn_constructor_args, fn_constructor_kwargs: passed to the constructor of a class.
             num_cpus, num_gpus, memory, ray_remote_args: what each task or actor asks for, as in `remote`.
@@ -93,10 +94,12 @@ class GroupedData:
 
         A group must fit into the memory of one process.
         """
+        # A batch is a group, so GPUs want no batch size here: one row stands for it while the arguments are looked at.
         mapped = self._dataset.map_batches(
             fn,
+            batch_size=1,
             compute=compute,
-            batch_format=batch_format,
+            batch_format="pandas" if batch_format == "default" else batch_format,
             zero_copy_batch=zero_copy_batch,
             fn_args=fn_args,
             fn_kwargs=fn_kwargs,

@@ -268,7 +268,7 @@ def test_to_tf(tensorflow: Any) -> None:
     rows = made.rows()
     assert len(rows) == 2
     assert rows[1][1]["f"].tolist() == [2.0, 3.0]
-    with pytest.raises(UnknownColumn, match="no column 'zz'"):
+    with pytest.raises(UnknownColumn, match="the column 'zz'"):
         data.to_tf("zz", "a")
 
 

@@ -78,7 +78,7 @@ def operations(flaky: Flaky) -> dict[str, Any]:
         "map_batches": ds.map_batches(batch),
         "generator": ds.map_batches(batches),
         "async": ds.map_batches(later, batch_size=2),
-        "map_groups": ds.groupby("id").map_groups(batch),
+        "map_groups": ds.groupby("id").map_groups(batch, batch_format="numpy"),
     }
 
 

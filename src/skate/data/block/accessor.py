@@ -49,9 +49,9 @@ class BlockAccessor:
         """The rows as a table."""
         return self._table
 
-    def to_default(self) -> pa.Table:
-        """The block."""
-        return self._table
+    def to_default(self) -> Any:
+        """The rows as a DataFrame."""
+        return self.to_pandas()
 
     def to_pandas(self) -> Any:
         """The rows as a DataFrame."""
@@ -65,8 +65,10 @@ class BlockAccessor:
         return tables.to_batch(chosen, "numpy")
 
     def to_batch_format(self, batch_format: str | None) -> Any:
-        """The rows as a batch of a format, as `map_batches` has them."""
-        return tables.to_batch(self._table, batch_format)
+        """The rows as a batch of a format; "default" and "native" are a DataFrame here."""
+        return tables.to_batch(
+            self._table, "pandas" if batch_format in ("default", "native") else batch_format
+        )
 
     def iter_rows(self, public_row_format: bool = True) -> Iterator[dict[str, Any]]:
         """The rows as dicts."""

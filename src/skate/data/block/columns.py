@@ -38,9 +38,22 @@ def from_values(values: Sequence[Any]) -> pa.Array:
     elif str in kinds and bytes in kinds:  # Arrow would make bytes of the text
         return objects.from_objects(values)
     try:
-        return pa.array(values)
+        return pa.array(values, _fine_type(values, kinds))
     except _REFUSALS:
         return _from_mixed(values, kinds)
+
+
+def _fine_type(values: Sequence[Any], kinds: set[type]) -> pa.DataType | None:
+    """The type for pandas' times and durations that have nanoseconds, which Arrow would cut; None to let Arrow find one."""
+    for kind in kinds:
+        if issubclass(kind, datetime.datetime) and hasattr(kind, "nanosecond"):
+            if any(getattr(value, "nanosecond", 0) for value in values):
+                first = next(value for value in values if isinstance(value, datetime.datetime))
+                return pa.timestamp("ns", pa.scalar(first).type.tz)
+        elif issubclass(kind, datetime.timedelta) and hasattr(kind, "nanoseconds"):
+            if any(getattr(value, "nanoseconds", 0) for value in values):
+                return pa.duration("ns")
+    return None
 
 
 def _would_change(values: Sequence[Any], kinds: set[type]) -> bool:

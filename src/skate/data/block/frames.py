@@ -29,6 +29,9 @@ class BatchFrame(pd.DataFrame):  # type: ignore[misc]
         super().__setitem__(key, value)
 
 
+BatchFrame.__name__ = "DataFrame"  # functions that look at the name of a batch's type expect this one
+
+
 def to_frame(table: pa.Table) -> BatchFrame:
     """A block as a DataFrame."""
     special = {

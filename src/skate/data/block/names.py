@@ -16,7 +16,10 @@ class UnknownColumn(KeyError, ValueError):
         names = list(known)
         near = difflib.get_close_matches(str(name), names, 3, 0.5)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-        return cls(f"there is no column {name!r}; the columns are {', '.join(names) or 'none'}{hint}")
+        return cls(
+            f"You specified the column {name!r}, but there's no such column in the dataset. The dataset has columns: "
+            f"{names}{hint}"
+        )
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""

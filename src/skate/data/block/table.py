@@ -105,7 +105,7 @@ def to_batch(table: pa.Table, batch_format: str | None) -> Batch:
         return to_pandas(table)
     if batch_format in ("pyarrow", None):
         return table
-    raise ValueError(f"batch_format is one of {', '.join(map(repr, FORMATS))}, not {batch_format!r}")
+    raise ValueError(f"The given batch format {batch_format} isn't allowed (must be one of {list(FORMATS)})")
 
 
 def to_pandas(table: pa.Table) -> Any:

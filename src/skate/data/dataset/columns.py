@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from skate.data import block as blocks
 from skate.data.block import columns, names
-from skate.data.compute import requested
+from skate.data.compute import ActorPoolStrategy, requested
 from skate.data.dataset.base import DatasetBase
+from skate.data.expressions.functions import UDFExpr
 from skate.data.expressions.projection import StarExpr, UnnestExpr, columns_needed
 from skate.data.expressions.tree import ColumnExpr, Expr
 from skate.data.plan import operators as logical
@@ -49,11 +50,9 @@ class Columns(DatasetBase):
         if not isinstance(col, str):
             raise ValueError(f"the name of a column is a string, not {col!r}")
         if not callable(fn):
-            raise ValueError(f"fn of add_column is a function of a batch, not {fn!r:.80}")
+            raise ValueError(f"`fn` must be callable, got {fn!r:.80}; it is a function of a batch")
         if batch_format not in _FORMATS:
-            raise ValueError(
-                f"batch_format of add_column is one of {', '.join(map(repr, _FORMATS))}, not {batch_format!r}"
-            )
+            raise ValueError(f"batch_format argument must be on of {list(_FORMATS)}, got: {batch_format}")
         udf = Udf(AddColumn(col, fn, batch_format))
         how = requested(None, compute, concurrency, ray_remote_args)
         return self._with(logical.MapBatches((self._plan,), udf, None, "pyarrow", True, True, how))
@@ -67,8 +66,13 @@ class Columns(DatasetBase):
         **ray_remote_args: Any,
     ) -> Dataset:
         """All columns but some. Raises ValueError for names given twice, KeyError for unknown ones."""
-        dropped = _unique("drop_columns", cols)
-        self._check(dropped)
+        dropped = _unique("drop_columns expects unique column names, got", cols)
+        present = known_names(self._plan)
+        missing = [name for name in dropped if name not in (dropped if present is None else present)]
+        if missing:
+            raise names.UnknownColumn(
+                f"drop_columns: column(s) not found in dataset schema: {missing}. Available columns: {present}"
+            )
         if not dropped:
             return self._with(self._plan)
         return self._projected(compute, concurrency, ray_remote_args, keep=True, drop=dropped)
@@ -82,7 +86,7 @@ class Columns(DatasetBase):
         **ray_remote_args: Any,
     ) -> Dataset:
         """Some columns, in the order given. Raises ValueError for names given twice, KeyError for unknown ones."""
-        chosen = _unique("select_columns", cols)
+        chosen = _unique("select_columns expected unique column names, got duplicate column names", cols)
         self._check(chosen)
         return self._projected(
             compute, concurrency, ray_remote_args, columns=tuple((name, ColumnExpr(name)) for name in chosen)
@@ -101,14 +105,24 @@ class Columns(DatasetBase):
             pairs = [(old, new) for old, new in self._all_renamed(names)]
         else:
             raise TypeError(
-                f"rename_columns takes a dict of old to new names or a list of new ones, not {names!r}"
+                f"rename_columns expected names to be either List[str] or Dict[str, str], got {type(names)}: {names!r:.80}"
             )
         if not pairs:
-            raise ValueError("rename_columns was given no names; say which columns are renamed, and to what")
+            if isinstance(names, Mapping):
+                raise ValueError(
+                    "rename_columns received 'names' with no entries: a dict of old to new names"
+                )
+            raise ValueError(
+                "rename_columns requires 'names' with at least one column name: one for each column"
+            )
         for each in (name for pair in pairs for name in pair):
             if not isinstance(each, str):
-                raise ValueError(f"the names of columns are strings, not {each!r}")
-        _unique("rename_columns", [new for _, new in pairs])
+                raise ValueError(
+                    f"rename_columns requires both keys and values in the 'names' to be strings, not {each!r}"
+                )
+        new_names = [new for _, new in pairs]
+        if len(set(new_names)) < len(new_names):
+            raise ValueError(f"rename_columns received duplicate values in the 'names': {names}")
         self._check([old for old, _ in pairs])
         old_names = {old for old, _ in pairs}
         taken = [new for _, new in pairs if new in (known_names(self._plan) or ()) and new not in old_names]
@@ -128,8 +142,8 @@ class Columns(DatasetBase):
             present = everything.columns() or []
         if len(present) != len(new):
             raise ValueError(
-                f"rename_columns was given {len(new)} names, but there are {len(present)} columns: {', '.join(present)}; give as "
-                f"many, or a dict of those to rename"
+                f"rename_columns requires 'names': {list(new)} length match current schema names: {list(present)}; a dict "
+                f"renames some of them"
             )
         return list(zip(present, new, strict=True))
 
@@ -179,7 +193,10 @@ class Columns(DatasetBase):
                 names.known(present, name)
 
     def _projected(self, compute: Any, concurrency: Any, remote_args: dict[str, Any], **what: Any) -> Dataset:
-        how = requested(None, compute, concurrency, remote_args)
+        fn = None
+        if isinstance(compute, ActorPoolStrategy):
+            fn = next(filter(None, (_class_of(each) for _, each in what.get("columns", ()))), Expr)
+        how = requested(fn, compute, concurrency, remote_args)
         return self._with(logical.Project((self._plan,), compute=how, **what))
 
 
@@ -216,20 +233,30 @@ class AddColumn:
         return columns.from_values([made] * rows)
 
 
+def _class_of(expression: Expr) -> type | None:
+    """The class of the user's that an expression calls, if there is one: it can be had in actors."""
+    for each in expression.walk():
+        if isinstance(each, UDFExpr) and each.udf.is_class:
+            kind: type = each.udf.kind
+            return kind
+    return None
+
+
 def _unique(word: str, given: str | Sequence[str]) -> tuple[str, ...]:
     if isinstance(given, str):
         given = [given]
     if isinstance(given, (bytes, Mapping)) or not hasattr(given, "__iter__"):
-        raise TypeError(f"{word} takes the name of a column or a list of names, not {given!r}")
+        raise TypeError(
+            f"{word.split()[0]} requires 'cols' to be a string or a list of strings, not {given!r}"
+        )
     found = tuple(given)
     for name in found:
         if not isinstance(name, str):
             raise ValueError(
-                f"{word} takes names of columns, not {name!r}; expressions are for with_column()"
+                f"{word.split()[0]} requires all elements of 'cols' to be strings, not {name!r}; see with_column()"
             )
-    twice = {name for name in found if found.count(name) > 1}
-    if twice:
-        raise ValueError(f"{word} was given {', '.join(map(repr, sorted(twice)))} more than once")
+    if len(set(found)) < len(found):
+        raise ValueError(f"{word}: {list(found)}")
     return found
 
 

@@ -36,7 +36,7 @@ class Consuming(FrameworkBatches, DatasetBase):
         rows = self.take(limit + 1)
         if len(rows) > limit:
             raise ValueError(
-                f"the dataset has more than the {limit} rows that take_all was allowed; use take({limit})"
+                f"The dataset has more than the given limit of {limit} records; use take({limit}) for the first ones"
             )
         return rows
 
@@ -44,7 +44,7 @@ class Consuming(FrameworkBatches, DatasetBase):
         """The first `batch_size` rows as one batch. Raises ValueError if there are none."""
         table = blocks.concat(self._first(batch_size))
         if not table.num_rows:
-            raise ValueError("the dataset has no rows, so no batch can be taken")
+            raise ValueError("The dataset is empty, so no batch can be taken.")
         return blocks.to_batch(table, batch_format)
 
     def show(self, limit: int = 20) -> None:
@@ -200,17 +200,21 @@ class Consuming(FrameworkBatches, DatasetBase):
     # -- what looks like a collection and is none
 
     def __len__(self) -> int:
-        raise AttributeError("a dataset has no length before it runs; ds.count() runs it and counts the rows")
+        raise AttributeError(
+            "Use `ds.count()` to compute the length of a distributed Dataset: it runs the dataset and counts the rows"
+        )
 
     def __bool__(self) -> bool:
         return True
 
     def __iter__(self) -> Iterator[Any]:
-        raise TypeError("a dataset is not iterated over itself; use ds.iter_rows() or ds.iter_batches()")
+        raise TypeError(
+            "`Dataset` objects aren't iterable. To iterate records, call `ds.iter_rows()` or `ds.iter_batches()`."
+        )
 
     def __getitem__(self, key: Any) -> Any:
         hint = f"ds.select_columns([{key!r}])" if isinstance(key, str) else "ds.take(n) or ds.iter_rows()"
-        raise TypeError(f"a dataset has no items, so ds[{key!r}] cannot be had; use {hint}")
+        raise TypeError(f"'Dataset' object is not subscriptable, so ds[{key!r}] cannot be had; use {hint}")
 
 
 def _as_batch(table: Any, batch_format: str, column: str | None) -> Any:

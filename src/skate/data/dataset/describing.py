@@ -14,6 +14,7 @@ from skate.data.execution.stats_summary import DatasetStatsSummary, summary_of
 from skate.data.plan import explaining
 from skate.data.plan import operators as logical
 from skate.data.plan.rules import optimized
+from skate.data.source.ranges import ItemsDatasource
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -69,14 +70,15 @@ class Describing(DatasetBase):
     # -- plans as bytes
 
     def has_serializable_lineage(self) -> bool:
-        """True if the plan can be sent elsewhere: nothing in it is a block of this session."""
-        return not any(isinstance(each, logical.FromBlocks) for each in self._plan.walk())
+        """True if the plan can be sent elsewhere: nothing in it is a block or a value of this session."""
+        return not any(_is_here(each) for each in self._plan.walk())
 
     def serialize_lineage(self) -> bytes:
         """The plan as bytes, for `deserialize_lineage` in any session. Raises ValueError if it holds blocks of this session."""
         if not self.has_serializable_lineage():
             raise ValueError(
-                "the plan begins with blocks of this session, which no other session has; write the dataset and read it there"
+                "Lineage-based serialization is not supported for a dataset that begins with values or blocks of this session: "
+                "write it with one of the write_*() methods, and read that in the other session"
             )
         blob: bytes = cloudpickle.dumps(copy.copy(self), protocol=5)
         return blob
@@ -89,3 +91,9 @@ class Describing(DatasetBase):
 
     def __repr__(self) -> str:
         return explaining.shown(self._plan, self._name, type(self).__name__)
+
+
+def _is_here(operator: logical.Operator) -> bool:
+    """Whether an operator begins with what only this session has."""
+    values = isinstance(operator, logical.Read) and isinstance(operator.datasource, ItemsDatasource)
+    return values or isinstance(operator, logical.FromBlocks)

@@ -53,16 +53,22 @@ class Shuffling(DatasetBase):
         Raises ValueError unless there is just one of `num_blocks` and `target_num_rows_per_block`.
         """
         if (num_blocks is None) == (target_num_rows_per_block is None):
+            if num_blocks is None:
+                raise ValueError("Either `num_blocks` or `target_num_rows_per_block` must be set")
             raise ValueError(
-                f"repartition wants either num_blocks or target_num_rows_per_block, but has num_blocks={num_blocks} and "
-                f"target_num_rows_per_block={target_num_rows_per_block}"
+                f"Only one of `num_blocks` or `target_num_rows_per_block` must be set, but not both: {num_blocks} and "
+                f"{target_num_rows_per_block}"
             )
         if target_num_rows_per_block is not None:
             if shuffle or keys:
                 asked = "shuffle" if shuffle else "keys"
-                raise ValueError(f"target_num_rows_per_block cannot be had with {asked}; give num_blocks")
+                raise ValueError(
+                    f"`{asked}` must be {None if keys else False} when `target_num_rows_per_block` is set; give num_blocks"
+                )
             if target_num_rows_per_block < 1:
-                raise ValueError(f"target_num_rows_per_block is 1 or more, not {target_num_rows_per_block}")
+                raise ValueError(
+                    f"target_num_rows_per_block must be positive, got {target_num_rows_per_block}"
+                )
             return self._with(logical.Rebatch((self._plan,), target_num_rows_per_block, strict))
         assert num_blocks is not None
         if num_blocks < 0:
@@ -118,7 +124,9 @@ class Shuffling(DatasetBase):
         Raises ValueError for unknown columns, TypeError for columns whose values have no order.
         """
         if key is None or not key:
-            raise ValueError(f"sort wants the name of a column or a list of names, not {key!r}")
+            raise ValueError(
+                f"The 'key' parameter cannot be None for sorting, nor be empty: it names one column or several, not {key!r}"
+            )
         keys = self._known_keys(key, "key")
         if isinstance(descending, bool):
             downs = (descending,) * len(keys)
@@ -126,7 +134,7 @@ class Shuffling(DatasetBase):
             downs = tuple(descending)
         if len(downs) != len(keys):
             raise ValueError(
-                f"descending has {len(downs)} values for {len(keys)} columns ({', '.join(keys)}); give one, or one a column"
+                f"Length of `descending` does not match the length of the key: {len(downs)} values for {', '.join(keys)}"
             )
         if boundaries is None:
             return self._exchanged(SortKernel(Order(keys, downs)))
@@ -180,11 +188,15 @@ class Shuffling(DatasetBase):
         that cannot be equal: now if the schemas are known, else when it runs.
         """
         if join_type not in TYPES:
-            raise ValueError(f"join_type is one of {', '.join(map(repr, TYPES))}, not {join_type!r}")
+            raise ValueError(
+                f"Invalid join type: {join_type!r}. Supported join types are: {', '.join(TYPES)}."
+            )
         names = []
         for what, given in (("on", on), ("right_on", on if right_on is None else right_on)):
             if not isinstance(given, (tuple, list)) or not given:
-                raise ValueError(f"{what} is a tuple or list of column names, not {given!r}")
+                raise ValueError(
+                    f"Expected tuple or list as `{what}` (got {type(given).__name__}): names of columns, not {given!r}"
+                )
             names.append(as_names(given, what))
         if len(names[0]) != len(names[1]):
             raise ValueError(

@@ -28,10 +28,10 @@ class Splitting(DatasetBase):
         (one actor for each part) are taken for compatibility. Raises ValueError for `n` below 1.
         """
         if n < 1:
-            raise ValueError(f"a dataset is split into 1 part or more, not {n}")
+            raise ValueError(f"The number of splits {n} is not positive.")
         if locality_hints is not None and len(locality_hints) != n:
             raise ValueError(
-                f"locality_hints has {len(locality_hints)} entries for {n} parts; give one for each"
+                f"The length of locality_hints {len(locality_hints)} doesn't equal the number of splits {n}; give one for each"
             )
         bundles = list(self._run())
         rows = sum(bundle.rows for bundle in bundles)
@@ -45,11 +45,11 @@ class Splitting(DatasetBase):
         Raises ValueError unless the numbers ascend and none is below 0.
         """
         if not indices:
-            raise ValueError("split_at_indices wants one row number or more")
+            raise ValueError("indices must be at least of length 1: the number of a row to cut before")
         if any(low > high for low, high in pairwise(indices)):
-            raise ValueError(f"the row numbers of split_at_indices ascend, but these do not: {list(indices)}")
+            raise ValueError(f"indices must be sorted, and these are not: {list(indices)}")
         if indices[0] < 0:
-            raise ValueError(f"row numbers are 0 or more, not {indices[0]}")
+            raise ValueError(f"indices must be positive, not {indices[0]}")
         bundles = list(self._run())
         rows = sum(bundle.rows for bundle in bundles)
         return self._cut(bundles, [*(min(rows, index) for index in indices), rows])
@@ -57,16 +57,16 @@ class Splitting(DatasetBase):
     def split_proportionately(self, proportions: Sequence[float]) -> list[MaterializedDataset]:
         """Run the dataset and cut it into parts of these shares of the rows, and one of the rest.
 
-        Raises ValueError unless the shares are above 0 and less than 1 together.
+        Raises ValueError unless the shares are above 0 and less than 1 together, and if there are fewer rows than parts.
         """
         if not proportions:
-            raise ValueError("split_proportionately wants one share or more")
+            raise ValueError("proportions must be at least of length 1")
         if any(share <= 0 for share in proportions):
-            raise ValueError(f"the shares of split_proportionately are above 0, not {list(proportions)}")
+            raise ValueError(f"proportions must be bigger than 0, not {list(proportions)}")
         if sum(proportions) >= 1:
             raise ValueError(
-                f"the shares of split_proportionately are less than 1 in all, but {list(proportions)} make {sum(proportions):g}; "
-                f"the last part is the rest"
+                f"proportions must sum to less than 1, as the last part is the rest, but {list(proportions)} make "
+                f"{sum(proportions):g}"
             )
         held = self.materialize()  # type: ignore[attr-defined]
         rows = sum(bundle.rows for bundle in held._plan.bundles)
@@ -79,6 +79,10 @@ class Splitting(DatasetBase):
         for at in range(len(indices) - 1, -1, -1):
             limit = indices[at + 1] if at + 1 < len(indices) else rows
             indices[at] = max(min(indices[at], limit - 1), 0)
+        if not indices[0] or len(set(indices)) < len(indices):
+            raise ValueError(
+                f"Couldn't create non-empty splits with the given proportions: {len(indices) + 1} parts of {rows} rows"
+            )
         found: list[MaterializedDataset] = held.split_at_indices(indices)
         return found
 
@@ -98,6 +102,10 @@ class Splitting(DatasetBase):
             stratify: a column: each of its values has the same share in both parts.
         """
         whole: Any = self
+        if shuffle and stratify is not None:
+            raise ValueError(
+                "Cannot specify both 'shuffle=True' and 'stratify': a stratified split keeps the order"
+            )
         if shuffle:
             whole = whole.random_shuffle(seed=seed)
         if stratify is not None:
@@ -123,11 +131,15 @@ class Splitting(DatasetBase):
         from skate.data.iterating.dealing import DealStep, fresh_seed  # few split in this way
 
         if not 0 < test_size < 1:
-            raise ValueError(f"test_size of a streaming split is between 0 and 1, not {test_size}")
+            raise ValueError(f"test_size must be between 0 and 1, not {test_size}")
         if split_type not in ("random", "hash"):
-            raise ValueError(f"split_type is 'random' or 'hash', not {split_type!r}")
-        if (split_type == "hash") != (hash_column is not None):
-            raise ValueError("hash_column is for split_type='hash', which needs one")
+            raise ValueError(f"Invalid split type: {split_type!r}; there are 'random' and 'hash'")
+        if split_type == "hash" and seed is not None:
+            raise ValueError("seed is not supported for hash split, which is the same each time")
+        if split_type == "random" and hash_column is not None:
+            raise ValueError("hash_column is not supported for random split; say split_type='hash'")
+        if split_type == "hash" and hash_column is None:
+            raise ValueError("hash_column is required for hash split")
         chosen = fresh_seed() if seed is None else seed
         parts = []
         for part in ("train", "test"):
@@ -147,7 +159,7 @@ class Splitting(DatasetBase):
         Each time all have begun to iterate again the dataset is run again. The iterators can be passed to actors.
         """
         if n < 1:
-            raise ValueError(f"a dataset is split into 1 part or more, not {n}")
+            raise ValueError(f"The number of splits {n} is not positive.")
         whole: Any = self
         return streaming_split(whole, n, equal)
 
@@ -177,16 +189,17 @@ class Splitting(DatasetBase):
 def _test_rows(test_size: Any, rows: int) -> int:
     """How many rows are to test with. Raises ValueError for sizes out of range, TypeError for other types."""
     if isinstance(test_size, bool) or not isinstance(test_size, (int, float)):
-        raise TypeError(f"test_size is a share or a number of rows, not {test_size!r}")
+        raise TypeError(f"`test_size` must be int or float got {type(test_size)}: {test_size!r}")
     if isinstance(test_size, float):
         if not 0 < test_size < 1:
             raise ValueError(
-                f"test_size as a share is between 0 and 1, not {test_size}; for a number of rows give an int"
+                f"If `test_size` is a float, it must be bigger than 0 and smaller than 1. Got {test_size}."
             )
         return rows - int(rows * (1 - test_size))  # as train_test_split rounds
     if not 0 < test_size < rows:
         raise ValueError(
-            f"test_size as a number of rows is above 0 and below the {rows} of the dataset, not {test_size}"
+            f"If `test_size` is an int, it must be bigger than 0 and smaller than the size of the dataset ({rows}). Got "
+            f"{test_size}."
         )
     return int(test_size)
 

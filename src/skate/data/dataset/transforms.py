@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from skate.data.compute import ComputeStrategy, requested
 from skate.data.context import RandomSeedConfig
 from skate.data.dataset.base import DatasetBase
+from skate.data.exchange.seeds import Seeds
 from skate.data.plan import operators as logical
 from skate.data.steps.udf import Udf
 
@@ -119,9 +120,8 @@ class Transforms(DatasetBase):
         """
         given = locals()
         if (fn is None) == (expr is None):
-            raise ValueError(
-                "filter wants either a function or expr=, and got " + ("both" if fn else "neither")
-            )
+            got = "both" if fn is not None else "neither"
+            raise ValueError(f"Exactly one of 'fn' or 'expr' must be provided, and here {got} is")
         if expr is None:
             return self._mapped("filter", given)
         if isinstance(expr, str):
@@ -201,12 +201,14 @@ class Transforms(DatasetBase):
     def random_sample(self, fraction: float, *, seed: int | RandomSeedConfig | None = None) -> Dataset:
         """Each row with probability `fraction`, so about that part of the rows. Raises ValueError unless 0 <= fraction <= 1."""
         if not 0 <= fraction <= 1:
-            raise ValueError(f"fraction is between 0 and 1, not {fraction}")
-        return self._with(logical.Sample((self._plan,), fraction, seed_of(seed)))
+            raise ValueError(f"Fraction must be between 0 and 1, not {fraction}")
+        if _is_bare(self._plan):
+            raise ValueError("Cannot sample from an empty Dataset.")
+        return self._with(logical.Sample((self._plan,), fraction, Seeds(seed)))
 
     def randomize_block_order(self, *, seed: int | RandomSeedConfig | None = None) -> Dataset:
         """The blocks in random order, their rows as they were. Cheaper than `random_shuffle`, and less random."""
-        return self._with(logical.RandomizeBlockOrder((self._plan,), seed_of(seed)))
+        return self._with(logical.RandomizeBlockOrder((self._plan,), Seeds(seed)))
 
     # -- several datasets
 
@@ -245,9 +247,16 @@ class Transforms(DatasetBase):
         return self._with(logical.Mix(plans, numbers, shortest))
 
 
-def seed_of(seed: int | RandomSeedConfig | None) -> int | None:
-    """The number that a seed stands for."""
-    return seed.seed if isinstance(seed, RandomSeedConfig) else seed
+def _is_bare(plan: logical.Operator) -> bool:
+    """Whether a plan is known to begin without any row."""
+    begins = [each for each in plan.walk() if not each.inputs]
+    return all(
+        isinstance(each, logical.Read)
+        and each.datasource.known_rows() == 0
+        or isinstance(each, logical.FromBlocks)
+        and not each.bundles
+        for each in begins
+    )
 
 
 def checked_batch_size(size: Any) -> int | None:
@@ -257,7 +266,7 @@ def checked_batch_size(size: Any) -> int | None:
     if isinstance(size, bool) or not hasattr(size, "__index__"):
         raise TypeError(f"batch_size is a number of rows or None, not {size!r}")
     if size.__index__() < 1:
-        raise ValueError(f"batch_size is 1 or more, or None for whole blocks, not {size}")
+        raise ValueError(f"Batch size can't be negative or 0, but is {size}; None is for whole blocks")
     number: int = size.__index__()
     return number
 
@@ -265,13 +274,16 @@ def checked_batch_size(size: Any) -> int | None:
 def _checked_batches(size: Any, batch_format: Any, num_gpus: float | None) -> int | None:
     """Rows of a batch, None for blocks. Raises ValueError for what no batch can be, and for GPUs that get whole blocks."""
     if batch_format not in _FORMATS:
-        raise ValueError(f"batch_format is one of {', '.join(map(repr, _FORMATS))}, not {batch_format!r}")
+        raise ValueError(
+            f"The given batch format {batch_format} isn't allowed: batch_format must be one of {', '.join(map(repr, _FORMATS))}"
+        )
     if batch_format == "cudf":
         raise ValueError("batch_format='cudf' wants GPU data frames, which are not supported; use 'pyarrow'")
     rows = checked_batch_size(None if size in ("auto", "default") else size)
     if rows is None and num_gpus:
         raise ValueError(
-            f"num_gpus={num_gpus:g} without a batch_size; give as many rows as the GPU's memory has room for"
+            f"You must provide `batch_size` to `map_batches` when requesting GPUs (num_gpus={num_gpus:g}): as many rows as the "
+            f"GPU's memory has room for"
         )
     return rows
 
@@ -292,7 +304,10 @@ def _asked(given: dict[str, Any]) -> tuple[Udf, Any]:
     """The function and how it runs, by the arguments of an operation. Raises as `requested` does."""
     fn = given["fn"]
     if not callable(fn):
-        raise ValueError(f"fn is a function or a class with __call__, not a {type(fn).__name__}: {fn!r:.80}")
+        raise ValueError(
+            f"fn must be a UserDefinedFunction, but got {type(fn).__name__} instead: a function or a class with __call__, not "
+            f"{fn!r:.80}"
+        )
     constructor_args = tuple(given["fn_constructor_args"] or ())
     constructor_kwargs = dict(given["fn_constructor_kwargs"] or {})
     if isinstance(fn, type):
@@ -300,7 +315,8 @@ def _asked(given: dict[str, Any]) -> tuple[Udf, Any]:
             raise ValueError(f"{fn.__name__} has no __call__; define one that takes a row or a batch")
     elif constructor_args or constructor_kwargs:
         raise ValueError(
-            "fn_constructor_args and fn_constructor_kwargs are for classes, but fn is a function; use fn_args and fn_kwargs"
+            f"``fn_constructor_{'args' if constructor_args else 'kwargs'}`` can only be specified if providing a callable class, "
+            f"but fn is the function {fn}; use fn_args and fn_kwargs"
         )
     udf = Udf(fn, tuple(given["fn_args"] or ()), given["fn_kwargs"], constructor_args, constructor_kwargs)
     compute = requested(

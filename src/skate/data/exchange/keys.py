@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,10 +41,13 @@ def as_names(keys: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
     """One name or several as a tuple. Raises ValueError for what are no names, and for a name given twice."""
     if keys is None:
         return ()
-    names = (keys,) if isinstance(keys, str) else tuple(keys)
-    for name in names:
-        if not isinstance(name, str):
-            raise ValueError(f"{what} is the name of a column or a list of names, not {keys!r}")
+    if what != "key" and not keys:
+        raise ValueError(f"At least 1 column to aggregate on has to be provided, but {what} is {keys!r}")
+    names = (keys,) if isinstance(keys, str) else tuple(keys) if isinstance(keys, Iterable) else ()
+    if keys and not names or not all(isinstance(name, str) for name in names):
+        raise ValueError(
+            f"Key must be a string or a list of strings, but got {keys!r}; {what} is the name of a column, or several names"
+        )
     if len(set(names)) < len(names):
         raise ValueError(f"{what} names a column twice: {list(names)}")
     return names

@@ -12,7 +12,7 @@ from skate.data.exchange.sort import Order
 
 
 class RangesKernel(Kernel):
-    """So many blocks of equal length; the first ones have a row more where it does not come out even."""
+    """So many blocks of equal length; some have a row more where it does not come out even."""
 
     keeps_columns = keeps_count = True
     name = "Repartition"
@@ -30,9 +30,9 @@ class RangesKernel(Kernel):
     def reach(self, partition: int, plan: tuple[int, int]) -> tuple[int, int]:
         """The rows of a partition."""
         total, partitions = plan
-        each, more = divmod(total, partitions)
-        first = partition * each + min(partition, more)
-        return first, first + each + (partition < more)
+        if total < partitions:  # the last ones are empty
+            return min(partition, total), min(partition + 1, total)
+        return partition * total // partitions, (partition + 1) * total // partitions
 
     def merge(self, parts: Sequence[Sequence[pa.Table]], partition: int, plan: object) -> Iterator[pa.Table]:
         """The pieces of the partition as one block."""

@@ -26,3 +26,17 @@ class Seeds:
             return (secrets.randbits(64),)
         sign = int(self.seed < 0)
         return (abs(self.seed), sign, run) if self.reseeds else (abs(self.seed), sign)
+
+    def of_tasks(self) -> tuple[int, ...] | None:
+        """What the random numbers of each task of the next run begin with, behind the task's number; None for any."""
+        run, self.runs = self.runs, self.runs + 1
+        if self.seed is None:
+            return None
+        return (run, self.seed) if self.reseeds else (self.seed,)
+
+    def single(self) -> int | None:
+        """One number for the next run, as RandomState and default_rng take it; None for any."""
+        run, self.runs = self.runs, self.runs + 1
+        if self.seed is None or not self.reseeds:
+            return self.seed
+        return hash((self.seed, run)) % (1 << 32)

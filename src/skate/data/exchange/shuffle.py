@@ -36,7 +36,11 @@ class ShuffleKernel(Kernel):
     def prepare(
         self, samples: Sequence[object], partitions: int, rows: Sequence[Sequence[int]]
     ) -> tuple[int, ...]:
-        """The seed of this run."""
+        """The seed of this run; one number and no more if all is one partition."""
+        if partitions == 1 and not self.even and self.seeds.seed is not None:
+            found = self.seeds.single()
+            assert found is not None
+            return (found,)
         return self.seeds.draw()
 
     def split(
@@ -56,9 +60,39 @@ class ShuffleKernel(Kernel):
         self, parts: Sequence[Sequence[pa.Table]], partition: int, plan: tuple[int, ...]
     ) -> Iterator[pa.Table]:
         """The rows of the partition in random order."""
+        if len(plan) == 1 and not self.even and self.seeds.seed is not None:
+            order = dealt_order([part.num_rows for part in parts[0]], plan[0])
+            yield from in_order(joined(parts[0]), order)
+            return
         table = joined(parts[0])
         order = np.random.default_rng((*plan, _MERGING, partition)).permutation(table.num_rows)
         if self.whole:
             yield rows_at(solid(table), order)
         else:
             yield from in_order(table, order)
+
+
+def dealt_order(rows: Sequence[int], seed: int) -> np.ndarray:
+    """The order that Ray gives to the rows of blocks of these sizes for a seed: dealt out to as many blocks, then mixed.
+
+    Each block is shuffled and cut into as many slices as there are blocks, which go to the blocks in random order; the rows
+    that have come together are shuffled again.
+    """
+    count = len(rows)
+    dealt: list[list[np.ndarray]] = [[] for _ in rows]
+    start = 0
+    for number, size in enumerate(rows):
+        mixed = np.arange(start, start + size)
+        np.random.RandomState((seed + number) % (1 << 32)).shuffle(mixed)
+        width = max(1, -(-size // count))
+        places = list(range(count))
+        np.random.RandomState((seed + number) % (1 << 32)).shuffle(places)
+        for place, at in enumerate(places):
+            dealt[place].append(mixed[at * width : (at + 1) * width])
+        start += size
+    made = []
+    for parts in dealt:
+        whole = np.concatenate(parts)
+        np.random.RandomState(seed % (1 << 32)).shuffle(whole)
+        made.append(whole)
+    return np.concatenate(made) if made else np.arange(0)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate.data.context import DataContext
-from skate.data.exceptions import ExecutionTimeoutError
+from skate.data.exceptions import ExecutionTimeoutError, as_user_code
 from skate.data.execution import policy
 from skate.data.execution.bundle import Bundle
 from skate.data.execution.exchanging import ExchangeRunning
@@ -218,7 +218,7 @@ class Executor:
             self.first_error = self.first_error or error
             work.operator.done(work)
             return
-        raise error
+        raise as_user_code(error)
 
 
 def _patience_of(topology: Topology, context: DataContext) -> float:

@@ -26,6 +26,7 @@ class LocalRunner:
 
     def __init__(self) -> None:
         self._active: tuple[Work, Iterator[Any]] | None = None
+        self._watch = place.Watch()
         self.seconds = 0.0
 
     @property
@@ -46,6 +47,7 @@ class LocalRunner:
     def start(self, work: Work) -> None:
         """Begin a piece of work; it goes on in `events`."""
         work.operator.tally.here += 1
+        self._watch = place.Watch()
         self._active = (work, self._run(work))
 
     def events(self) -> list[Event]:
@@ -53,7 +55,8 @@ class LocalRunner:
         assert self._active is not None
         work, flow = self._active
         started = time.perf_counter()
-        place.begin(work.sequence)
+        self._watch.deadline = started + max(0.0, LOCAL_SECONDS - self.seconds)
+        place.begin(work.sequence, self._watch)
         try:
             found = next(flow, None)
         except Exception as error:  # the user's function may raise anything
@@ -73,6 +76,10 @@ class LocalRunner:
         if isinstance(found, Bundle):
             return [("block", work, found)]
         self._active = None
+        if self._watch.left:
+            left = [(step, list(map(Bundle.of, tables))) for step, tables in self._watch.left]
+            operator: Any = work.operator
+            operator.put_back(left)
         return [("done", work, None if found is None else found[0])]
 
     @staticmethod

@@ -188,6 +188,16 @@ class Running:
         return f"<{type(self).__name__} {self.name} running={self.running} ready={len(self.outputs.ready)}>"
 
 
+class Rest:
+    """Blocks that a piece of work in the driver has left, and the steps they still have to go through."""
+
+    __slots__ = ("bundles", "steps")
+
+    def __init__(self, bundles: list[Bundle], steps: Sequence[Any]) -> None:
+        self.bundles = bundles
+        self.steps = steps
+
+
 class ChainRunning(Running):
     """Steps over one block after the other, or over what is read."""
 
@@ -205,7 +215,11 @@ class ChainRunning(Running):
         self.compute = compute or Compute()
         self.rows_at_least = rows_at_least
         self.bytes_at_least = 0
-        self.queue: deque[list[Any]] = deque([source] for source in sources or ())
+        self.queue: deque[Any] = deque([source] for source in sources or ())
+        #: How many pieces little work is cut into, for a pool or where it is slow, in multiples of how many rows.
+        self.spread = 1
+        self.unit = 1
+        self._closed = 0
         self.cpus = float(self.compute.remote_args.get("num_cpus") or 1)
         self._gathered: list[Bundle] = []
         self._gathered_rows = 0
@@ -225,8 +239,12 @@ class ChainRunning(Running):
             self._close()
 
     def _close(self) -> None:
-        self.queue.append(self._gathered)
         self.queued_bytes += sum(bundle.bytes for bundle in self._gathered)
+        # The first blocks of a pool are cut, or the only one there is would keep one actor busy and the others idle.
+        pieces = self.spread - self._closed if self.compute.actors is not None else 1
+        for piece in cut(self._gathered, pieces, self.unit):
+            self.queue.append(piece)
+            self._closed += 1
         self._gathered = []
         self._gathered_rows = 0
 
@@ -234,15 +252,48 @@ class ChainRunning(Running):
         return bool(self.queue) and not self.stopped
 
     def next_work(self) -> Work:
-        work = Work(self, "chain", self._next, self.queue.popleft())
+        found = self.queue.popleft()
+        if isinstance(found, Rest):
+            work = Work(self, "chain", self._next, found.bundles, found.steps)
+        else:
+            work = Work(self, "chain", self._next, found)
         self.queued_bytes -= work.bytes
         self._next += 1
         self.running += 1
         self.tasks += 1
         return work
 
+    def put_back(self, left: Sequence[tuple[Any, Sequence[Bundle]]]) -> None:
+        """Rows that a piece of work has left: what each step has not worked on is next, in pieces, the last steps first."""
+        pieces = []
+        for step, bundles in reversed(left):
+            steps = self.steps[self.steps.index(step) :]
+            pieces += [Rest(piece, steps) for piece in cut(bundles, self.spread, self.unit) if piece]
+        self.queued_bytes += sum(bundle.bytes for piece in pieces for bundle in piece.bundles)
+        self.queue.extendleft(reversed(pieces))
+
     def stop(self) -> None:
         super().stop()
         self.queue.clear()
         self._gathered_rows = 0
         self._gathered.clear()
+
+
+def cut(bundles: Sequence[Bundle], pieces: int, unit: int) -> list[list[Bundle]]:
+    """Blocks in so many pieces of about as many rows, each but the last a multiple of `unit`; all together for one piece."""
+    rows = sum(bundle.rows for bundle in bundles)
+    each = -(-rows // (max(1, pieces) * unit)) * unit
+    if pieces <= 1 or rows <= each:
+        return [list(bundles)]
+    found: list[list[Bundle]] = [[]]
+    room = each
+    for bundle in bundles:
+        while bundle.rows > room:
+            if room:
+                found[-1].append(bundle.slice(0, room))
+            bundle = bundle.slice(room, bundle.rows - room)
+            found.append([])
+            room = each
+        found[-1].append(bundle)
+        room -= bundle.rows
+    return found

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from skate.data.compute import Compute
+from skate.data.compute import UNBOUNDED, Compute
 from skate.data.context import DataContext, available_cpus
 from skate.data.exchange.keyed import GroupStep
 from skate.data.execution.exchanging import ExchangeRunning
 from skate.data.execution.operators import ChainRunning, Running
 from skate.data.execution.several import (
+    ExactRunning,
     FromBlocksRunning,
     LimitRunning,
     MixRunning,
@@ -76,9 +78,10 @@ class Physical:
         if isinstance(node, logical.Mix):
             return MixRunning(node.name, node.weights, node.stop_on_shortest)
         if isinstance(node, logical.RandomizeBlockOrder):
-            return OrderRunning(node.name, node.seed)
+            return OrderRunning(node.name, node.seeds.single())
         if isinstance(node, logical.Rebatch):
-            return ChainRunning(node.name, [RebatchStep(node.rows)], rows_at_least=node.rows)
+            kind = ExactRunning if node.strict else ChainRunning
+            return kind(node.name, [RebatchStep(node.rows)], rows_at_least=node.rows)
         if isinstance(node, logical.Exchange):
             return ExchangeRunning(node.name, node.kernel, node.partitions, context, node.compute)
         raise TypeError(f"no operator runs {node!r}")
@@ -124,10 +127,12 @@ class Physical:
         if isinstance(nodes[0], logical.Read):
             return self.topology.add(self._read(nodes[0], steps, compute, nodes[1:]))
         source = self._operator(nodes[0].inputs[0])
+        unit = _rows_together(nodes)
         name = "->".join(each.name for each in nodes)
         rows, size = _least(nodes[-1])
         made = ChainRunning(name, steps, compute=compute, rows_at_least=max(rows, _batch_rows(nodes)))
         made.bytes_at_least = size
+        self._spread(made, unit)
         return self.topology.add(made, [source])
 
     def _read(
@@ -135,14 +140,33 @@ class Physical:
     ) -> Running:
         steps = steps or [SizeStep(self._block_bytes())]
         name = "->".join([node.name, *(each.name for each in then)])
-        return ChainRunning(name, steps, sources=self._tasks(node), compute=compute)
+        made = ChainRunning(name, steps, sources=self._tasks(node, compute), compute=compute)
+        self._spread(made, _rows_together(then))
+        return made
 
-    def _tasks(self, node: logical.Read) -> Sequence[Any]:
+    def _spread(self, made: ChainRunning, unit: int) -> None:
+        """Say into how many pieces little work is cut: for a pool, or to leave it to workers where a function is slow."""
+        if any(isinstance(step, GroupStep) for step in made.steps):
+            return  # a block has whole groups, which must not be cut
+        made.unit = unit
+        made.spread = _pieces_of(made.compute)
+        if not any(getattr(step, "by_place", False) for step in made.steps):
+            for step in made.steps:
+                if isinstance(step, (RowStep, BatchStep)):
+                    step.may_leave = True
+                if isinstance(step, RowStep):
+                    step.unit = unit
+
+    def _tasks(self, node: logical.Read, compute: Compute | None = None) -> Sequence[Any]:
         found = self._read_tasks.get(id(node))
         if found is None:
             wanted = node.parallelism
             if wanted < 1:
                 wanted = self._blocks_for(node.datasource.bytes_of_work())
+                if (
+                    compute is not None and not compute.plain
+                ):  # what asks for more than CPUs is worth several tasks
+                    wanted = max(wanted, compute.tasks or available_cpus())
             found = self._read_tasks[id(node)] = node.datasource.get_read_tasks(wanted, node.limit)
         return found
 
@@ -185,7 +209,7 @@ class Physical:
         if isinstance(node, logical.Project):
             return ProjectStep(node)
         if isinstance(node, logical.Sample):
-            return SampleStep(node.fraction, node.seed)
+            return SampleStep(node.fraction, node.seeds.of_tasks())
         assert isinstance(node, logical.Write)
         return WriteStep(node.datasink, node.checkpoint)
 
@@ -201,6 +225,19 @@ def _least(node: Any) -> tuple[int, int]:
 def _batch_rows(nodes: Sequence[Any]) -> int:
     """Rows of the largest batch that one of the steps wants; 0 if none wants any number."""
     return max((each.batch_size or 0 for each in nodes if isinstance(each, logical.MapBatches)), default=0)
+
+
+def _rows_together(nodes: Sequence[Any]) -> int:
+    """In multiples of how many rows work can be cut so that all steps see the batches that they would see without."""
+    return math.lcm(*(each.batch_size or 1 for each in nodes if isinstance(each, logical.MapBatches)))
+
+
+def _pieces_of(compute: Compute) -> int:
+    """How many pieces of work there should be at least: two for each actor or task that there may be at once."""
+    if compute.actors is not None:
+        fewest, most, first = compute.actors
+        return 2 * (most if most < UNBOUNDED else max(first, fewest))
+    return 2 * (compute.tasks or available_cpus())
 
 
 def _gives(task: Any, rows: int) -> bool:

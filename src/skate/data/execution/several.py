@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Sequence
 
+import numpy as np
+
 from skate.data.execution.bundle import Bundle
-from skate.data.execution.operators import Running, Work
+from skate.data.execution.operators import ChainRunning, Running, Work
 from skate.data.steps.zipping import ZipStep
 
 
@@ -76,12 +77,22 @@ class UnionRunning(Running):
         self.outputs.end(source)
 
 
+class ExactRunning(ChainRunning):
+    """Steps over so many rows at a time, the last time maybe fewer; blocks are cut where that many end."""
+
+    def take(self, bundle: Bundle, source: int) -> None:
+        while bundle.rows > (room := self.rows_at_least - self._gathered_rows):
+            super().take(bundle.slice(0, room), source)
+            bundle = bundle.slice(room, bundle.rows - room)
+        super().take(bundle, source)
+
+
 class OrderRunning(Running):
     """All blocks, in random order."""
 
     def __init__(self, name: str, seed: int | None) -> None:
         super().__init__(name, 1)
-        self._random = random.Random(seed)
+        self._seed = seed
         self._taken: list[Bundle] = []
 
     def holds(self, source: int) -> int:
@@ -93,8 +104,9 @@ class OrderRunning(Running):
 
     def end(self, source: int) -> None:
         super().end(source)
-        self._random.shuffle(self._taken)
-        for bundle in self._taken:
+        order = list(range(len(self._taken)))
+        np.random.default_rng(self._seed).shuffle(order)
+        for bundle in map(self._taken.__getitem__, order):
             self.count(bundle)
             self.outputs.add(0, bundle)
         self._taken.clear()

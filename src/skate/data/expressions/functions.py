@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +35,8 @@ class UDFExpr(Expr):
         named = len(self.keywords)
         plain, keywords = (values[:-named], values[-named:]) if named else (values, [])
         made = self.udf.load()(*plain, **dict(zip(self.keywords, keywords, strict=True)))
+        if inspect.isawaitable(made):
+            made = _awaited(made)
         found = self._column(made)
         if not isinstance(found, pa.Scalar) and len(found) != table.num_rows:
             raise ValueError(
@@ -64,6 +68,15 @@ class UDFExpr(Expr):
         shown = [repr(each.value if isinstance(each, LiteralExpr) else each) for each in self.children]
         named = [f"{name}={text}" for name, text in zip(self.keywords, shown[first:], strict=True)]
         return f"{self.udf.name}({', '.join([*shown[:first], *named])})"
+
+
+def _awaited(made: Any) -> Any:
+    """What a coroutine gives, on an event loop of its own."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(made)
+    finally:
+        loop.close()
 
 
 def _given(child: Expr, table: pa.Table, place: Place | None) -> Any:

@@ -16,7 +16,7 @@ from skate.data.steps.place import Place
 _ROW_BITS = 33
 
 
-class _Generated(Expr):
+class Generated(Expr):
     """A column that depends on no other."""
 
     def is_idempotent(self) -> bool:
@@ -26,7 +26,7 @@ class _Generated(Expr):
         return self is other
 
 
-class RandomExpr(_Generated):
+class RandomExpr(Generated):
     """Random numbers from 0 up to, not including, 1."""
 
     data_type = DataType(pa.float64())
@@ -37,14 +37,14 @@ class RandomExpr(_Generated):
 
     def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
         at = place or Place()
-        source = np.random.default_rng(None if self.seed is None else [self.seed, at.number, at.rows])
+        source = np.random.default_rng(None if self.seed is None else [at.rows, at.number, 0, self.seed])
         return pa.array(source.random(table.num_rows))
 
     def __repr__(self) -> str:
         return "random()" if self.seed is None else f"random(seed={self.seed})"
 
 
-class UUIDExpr(_Generated):
+class UUIDExpr(Generated):
     """A random identifier for each row."""
 
     data_type = DataType(pa.string())
@@ -56,7 +56,7 @@ class UUIDExpr(_Generated):
         return "uuid()"
 
 
-class MonotonicallyIncreasingIdExpr(_Generated):
+class MonotonicallyIncreasingIdExpr(Generated):
     """A number for each row, larger than those of the rows before; not without gaps."""
 
     data_type = DataType(pa.int64())

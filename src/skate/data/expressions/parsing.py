@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skate.data.expressions.operations import Operation
-from skate.data.expressions.tree import BinaryExpr, ColumnExpr, Expr, LiteralExpr
+from skate.data.expressions.tree import BinaryExpr, ColumnExpr, DottedExpr, Expr, LiteralExpr
 
 _COMPARED: dict[type, Operation] = {
     ast.Gt: Operation.GT, ast.Lt: Operation.LT, ast.GtE: Operation.GE, ast.LtE: Operation.LE, ast.Eq: Operation.EQ,
@@ -44,7 +44,7 @@ def parse(text: str) -> Expr:
     except SyntaxError as error:
         at = "" if error.offset is None else f", at character {error.offset}"
         raise ValueError(
-            f"the expression {text!r} is not valid Python{at}: {error.msg}; an example is \"id > 3 and name == 'x'\""
+            f"Invalid syntax in the expression: {text}: {error.msg}{at}; an example is \"id > 3 and name == 'x'\""
         ) from None
     except (RecursionError, MemoryError):
         raise ValueError(f"the expression {text[:80]!r}... is nested too deeply") from None
@@ -91,7 +91,9 @@ class _Reader:
     _tuple = _set = _list
 
     def _attribute(self, node: ast.Attribute) -> Expr:
-        return self.read(node.value).struct.field(node.attr)
+        field = self.read(node.value).struct.field(node.attr)
+        names = ast.unparse(node)
+        return DottedExpr(names, field) if all(map(str.isidentifier, names.split("."))) else field
 
     def _unaryop(self, node: ast.UnaryOp) -> Expr:
         operand = self.read(node.operand)
@@ -140,7 +142,7 @@ class _Reader:
     def _call(self, node: ast.Call) -> Expr:
         function = _FUNCTIONS.get(node.func.id) if isinstance(node.func, ast.Name) else None
         if function is None:
-            raise self._unknown(node.func, " (it is no function that there is)")
+            raise self._unknown(node.func, f" (Unsupported function: {ast.unparse(node.func)})")
         if node.keywords:
             raise self._unknown(node, " (arguments have no names here)")
         arguments = [self.read(each) for each in node.args]

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from skate.data.block import columns
 from skate.data.expressions.downloads import DownloadExpr
 from skate.data.expressions.operations import Operation
-from skate.data.expressions.tree import BinaryExpr, ColumnExpr, Expr
+from skate.data.expressions.tree import BinaryExpr, ColumnExpr, DottedExpr, Expr
 from skate.data.steps.place import Place
 
 
@@ -89,7 +89,7 @@ def columns_needed(*expressions: Expr) -> tuple[str, ...] | None:
         for each in expression.walk():
             if isinstance(each, StarExpr):
                 return None
-            if isinstance(each, ColumnExpr):
+            if isinstance(each, (ColumnExpr, DottedExpr)):
                 names[each.name] = None
             elif isinstance(each, DownloadExpr):
                 names[each.uri_column_name] = None

@@ -244,6 +244,28 @@ class ColumnExpr(Expr):
         return f"col({self._name!r})"
 
 
+class DottedExpr(Expr):
+    """A name with dots in an expression that was given as text: the column of that name, or else a field of a struct."""
+
+    _own = ("_name",)
+
+    def __init__(self, name: str, field: Expr) -> None:
+        self._name = name
+        self.children = (field,)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
+        if self._name in table.column_names:
+            return table.column(self._name)
+        return self.children[0].evaluate(table, place)
+
+    def __repr__(self) -> str:
+        return f"col({self._name!r})"
+
+
 class LiteralExpr(Expr):
     """One value for all rows."""
 

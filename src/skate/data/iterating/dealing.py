@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -15,11 +15,13 @@ from skate.data.block import columns
 from skate.data.steps import place
 from skate.data.steps.columns import known
 
-_TURNS = 1 << 32
+_TURNS = 1 << 64
 
 
 class DealStep:
     """Keeps the rows of one part; the same seed gives two parts that share no row and leave none out."""
+
+    by_place = True
 
     def __init__(self, part: str, test_size: float, column: str | None, seed: int) -> None:
         self.part = part
@@ -28,20 +30,22 @@ class DealStep:
         self.seed = seed
 
     def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        draw = np.random.default_rng([self.seed, place.here().number])
+        draw = np.random.default_rng([place.here().number, self.seed])
         for table in given:
             if self.column is None:
                 points = draw.random(table.num_rows)
             else:
-                points = _points(table.column(known(table, self.column)), self.seed)
-            test = points < self.test_size
+                points = _points(table.column(known(table, self.column)))
+            test = points >= 1 - self.test_size
             yield table.filter(pa.array(test if self.part == "test" else ~test))
 
 
-def _points(column: pa.ChunkedArray, seed: int) -> np.ndarray:
-    """A number in [0, 1) for each value, the same wherever it is computed."""
-    values = columns.to_values(column)
-    return np.array([zlib.crc32(repr(value).encode(), seed & 0xFFFFFFFF) / _TURNS for value in values])
+def _points(column: pa.ChunkedArray) -> np.ndarray:
+    """A number in [0, 1) for each value, the same wherever it is computed, and by the same hash that Ray uses."""
+    hashed = (
+        hashlib.blake2b(str(value).encode(), digest_size=8).digest() for value in columns.to_numpy(column)
+    )
+    return np.array([int.from_bytes(each, "big") / _TURNS for each in hashed])
 
 
 def fresh_seed() -> int:

@@ -73,13 +73,17 @@ class DataIterator(FrameworkBatches):
     ) -> Iterable[Any]:
         """As `iter_batches`; `finish` is called with each batch in the background thread, and gives what the consumer sees."""
         if batch_format not in FORMATS:
-            raise ValueError(f"batch_format is one of {', '.join(map(repr, FORMATS))}, not {batch_format!r}")
+            raise ValueError(
+                f"The given batch format {batch_format} isn't allowed (must be one of {list(FORMATS)})"
+            )
         if batch_size is not None and (isinstance(batch_size, bool) or batch_size < 1):
             raise ValueError(f"batch_size is 1 or more, or None for whole blocks, not {batch_size!r}")
         if prefetch_batches < 0:
             raise ValueError(f"prefetch_batches is 0 or more, not {prefetch_batches}")
         if local_shuffle_buffer_size is not None and batch_size is None:
-            raise ValueError("a local shuffle wants a batch_size, as its batches are no whole blocks")
+            raise ValueError(
+                "Must specify a batch_size if using a local shuffle, as its batches are no whole blocks"
+            )
 
         def batched(given: Iterable[pa.Table]) -> Iterator[Any]:
             if local_shuffle_buffer_size is not None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from skate.data.execution.bundle import Bundle
 from skate.data.iterating.iterator import DataIterator, Tables
 
 if TYPE_CHECKING:
-    from skate.data.dataset import Dataset
-    from skate.data.execution.bundle import Bundle
+    from skate.data.dataset import Dataset, MaterializedDataset
 
 #: A consumer that waits for so long for the others to begin says so.
 _NOTE_SECONDS = 30.0
@@ -32,6 +32,7 @@ class Coordinator:
         self._equal = equal
         self._changed = threading.Condition()
         self._arrived: set[int] = set()
+        self._waiting: dict[int, object] = {}
         self._epoch = 0
         self._flow: Iterator[Bundle] = iter(())
         self._queues: list[deque[list[Bundle]]] = []
@@ -43,10 +44,15 @@ class Coordinator:
         """Wait until all consumers want a new epoch; its number."""
         with self._changed:
             before = self._epoch
+            # Of two readers of one consumer the later one counts: the first may have been interrupted while it waited.
+            mine = self._waiting[consumer] = object()
             self._arrived.add(consumer)
             if len(self._arrived) == self._consumers:
                 self._start()
+            self._changed.notify_all()
             while self._epoch == before:
+                if self._waiting[consumer] is not mine:
+                    raise _two_readers(consumer)
                 if not self._changed.wait(_NOTE_SECONDS):
                     missing = sorted(set(range(self._consumers)) - self._arrived)
                     print(
@@ -54,6 +60,8 @@ class Coordinator:
                         f"begin; all {self._consumers} have to, each in a process or thread of its own",
                         flush=True,
                     )
+            if self._waiting[consumer] is not mine:
+                raise _two_readers(consumer)
             return self._epoch
 
     def _start(self) -> None:
@@ -73,7 +81,10 @@ class Coordinator:
         """The next rows of a consumer, as (block, from row, rows); None at the end of its epoch."""
         with self._changed:
             if epoch != self._epoch:
-                return None
+                raise ValueError(
+                    f"Invalid iterator: the dataset has moved on to another epoch, as consumer {consumer} has begun anew; an "
+                    f"iterator of streaming_split has one reader at a time"
+                )
             while True:
                 if self._queues[consumer]:
                     return [bundle.parts() for bundle in self._queues[consumer].popleft()]
@@ -125,6 +136,13 @@ class Coordinator:
         return self._dataset.stats()
 
 
+def _two_readers(consumer: int) -> ValueError:
+    return ValueError(
+        f"Invalid iterator: too many concurrent consumers detected, as consumer {consumer} has two readers; an iterator of "
+        f"streaming_split has one at a time"
+    )
+
+
 class SplitIterator(DataIterator):
     """Iterates over the share of one consumer."""
 
@@ -150,6 +168,10 @@ class SplitIterator(DataIterator):
 
     def _dataset(self) -> Dataset:
         return self._whole
+
+    def materialize(self) -> MaterializedDataset:
+        """Run an epoch together with the other consumers, and hold the rows of this one."""
+        return self._whole._held([Bundle.of(table) for table in self._tables()], "Split")
 
     def stats(self) -> str:
         """What the last run took, as text."""

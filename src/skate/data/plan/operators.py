@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from skate.data.compute import Compute
+from skate.data.exchange.seeds import Seeds
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +144,7 @@ class Sample(Operator):
     """Each row with a probability."""
 
     fraction: float = 1.0
-    seed: int | None = None
+    seeds: Seeds = field(default_factory=lambda: Seeds(None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,4 +255,4 @@ class MapGroups(Operator):
 class RandomizeBlockOrder(Operator):
     """The blocks in random order, their rows as they were."""
 
-    seed: int | None = None
+    seeds: Seeds = field(default_factory=lambda: Seeds(None))

@@ -32,6 +32,15 @@ def files_of(given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def checked_blocks(blocks: int) -> int:
+    """How many blocks are asked for, -1 for any number. Raises ValueError for others below 1."""
+    if blocks != -1 and blocks < 1:
+        raise ValueError(
+            f"`parallelism` must either be -1 or a positive integer, and so must override_num_blocks, not {blocks}"
+        )
+    return blocks
+
+
 def dataset_of(source: Any, given: dict[str, Any]) -> Dataset:
     """A dataset that reads a datasource, as a function's arguments ask for.
 
@@ -40,8 +49,6 @@ def dataset_of(source: Any, given: dict[str, Any]) -> Dataset:
     blocks = given.get("override_num_blocks")
     if blocks is None:
         blocks = given.get("parallelism", -1)
-    elif blocks < 1:
-        raise ValueError(f"override_num_blocks is 1 or more, not {blocks}")
     concurrency = given.get("concurrency")
     if concurrency is not None and concurrency < 1:
         raise ValueError(f"concurrency is 1 or more, not {concurrency}")
@@ -50,7 +57,7 @@ def dataset_of(source: Any, given: dict[str, Any]) -> Dataset:
     return Dataset(
         Read(
             datasource=source,
-            parallelism=-1 if blocks is None else blocks,
+            parallelism=-1 if blocks is None else checked_blocks(blocks),
             compute=Compute(tasks=concurrency, remote_args=remote),
         )
     )

@@ -8,6 +8,7 @@ from typing import Any
 from skate.data.compute import Compute
 from skate.data.dataset import Dataset
 from skate.data.plan.operators import Read
+from skate.data.reading.asked import checked_blocks
 from skate.data.source.ranges import ItemsDatasource, RangeDatasource
 
 
@@ -21,7 +22,11 @@ def range(
     """A dataset of the whole numbers from 0 to `n - 1` in a column "id"."""
     blocks = parallelism if override_num_blocks is None else override_num_blocks
     return Dataset(
-        Read(datasource=RangeDatasource(n), parallelism=blocks, compute=Compute(tasks=concurrency))
+        Read(
+            datasource=RangeDatasource(n),
+            parallelism=checked_blocks(blocks),
+            compute=Compute(tasks=concurrency),
+        )
     )
 
 
@@ -30,4 +35,4 @@ def from_items(
 ) -> Dataset:
     """A dataset of Python values: dicts are rows, anything else becomes {"item": value}."""
     blocks = parallelism if override_num_blocks is None else override_num_blocks
-    return Dataset(Read(datasource=ItemsDatasource(items), parallelism=blocks))
+    return Dataset(Read(datasource=ItemsDatasource(items), parallelism=checked_blocks(blocks)))

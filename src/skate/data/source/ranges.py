@@ -19,7 +19,7 @@ class RangeDatasource(Datasource):
     """The whole numbers below `n`, in a column of that name or as arrays of a shape."""
 
     def __init__(self, n: int, column: str = "id", shape: tuple[int, ...] | None = None) -> None:
-        self.n = n
+        self.n = max(0, n)
         self.column = column
         self.shape = shape
 

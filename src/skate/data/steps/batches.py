@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
@@ -12,8 +13,12 @@ import pyarrow as pa
 
 from skate.data import block as blocks
 from skate.data.block.batching import batches_of
+from skate.data.steps.place import watched
 from skate.data.steps.retries import Retries
 from skate.data.steps.udf import Udf, explain
+
+#: How many batches are taken to be left, where a function proves slow.
+_BATCHES_LEFT = 4
 
 
 class BatchStep:
@@ -32,6 +37,8 @@ class BatchStep:
         self.batch_format = batch_format
         self.zero_copy = zero_copy
         self.retries = retries
+        #: Whether batches may be left to workers where the function proves slow.
+        self.may_leave = False
 
     def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
         call = self.udf.load()
@@ -40,7 +47,13 @@ class BatchStep:
             return
         if self.retries is not None:
             call = _tried_again(call, self.retries)
-        for index, (table, batch) in enumerate(self._batches(given)):
+        watch = watched() if self.may_leave else None
+        started = time.perf_counter()
+        tables = batches_of(given, self.batch_size)
+        for index, (table, batch) in enumerate(self._batches(tables)):
+            if watch is not None and index and watch.is_slow(started, index, index + _BATCHES_LEFT):
+                watch.leave(self, itertools.chain([table], tables))
+                return
             try:
                 made = call(batch)
             except Exception as error:  # the user's function may raise anything; what it was given is added
@@ -49,7 +62,7 @@ class BatchStep:
             yield from self._blocks(made, index, table)
 
     def _batches(self, given: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, Any]]:
-        for table in batches_of(given, self.batch_size):
+        for table in given:
             batch = blocks.to_batch(table, self.batch_format)
             yield table, batch if self.zero_copy else _writable(batch)
 
@@ -85,7 +98,7 @@ class BatchStep:
         """Batches of an async function run side by side, their results come in order."""
         loop = asyncio.new_event_loop()
         try:
-            batches = list(self._batches(given))
+            batches = list(self._batches(batches_of(given, self.batch_size)))
             results = loop.run_until_complete(_gather(call, [batch for _, batch in batches], self.retries))
         finally:
             loop.close()

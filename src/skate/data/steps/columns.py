@@ -12,6 +12,7 @@ import pyarrow as pa
 from skate.data.block import names
 from skate.data.expressions.downloads import DownloadExpr
 from skate.data.expressions.functions import UDFExpr
+from skate.data.expressions.generated import Generated
 from skate.data.expressions.projection import StarExpr, UnnestExpr, column_of, mask_of
 from skate.data.steps.place import Place, here
 
@@ -37,6 +38,8 @@ class ProjectStep:
         self.keep = node.keep
         self.drop = node.drop
         self.renames = node.renames
+        #: Whether what it makes depends on how the work is cut.
+        self.by_place = any(isinstance(each, Generated) for _, tree in node.columns for each in tree.walk())
 
     def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
         place = here()
@@ -102,13 +105,14 @@ class ProjectStep:
 class SampleStep:
     """Each row with a probability."""
 
-    def __init__(self, fraction: float, seed: int | None) -> None:
+    by_place = True
+
+    def __init__(self, fraction: float, seed: tuple[int, ...] | None) -> None:
         self.fraction = fraction
         self.seed = seed
 
     def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        number = here().number
-        random = np.random.default_rng(None if self.seed is None else [self.seed, number])
+        random = np.random.default_rng(None if self.seed is None else (here().number, *self.seed))
         for table in given:
             yield table.filter(pa.array(random.random(table.num_rows) < self.fraction))
 

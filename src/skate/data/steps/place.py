@@ -6,6 +6,9 @@ Columns of numbers, random values and the like are made from it, so that a piece
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Iterable
+from typing import Any
 
 
 class Place:
@@ -18,14 +21,48 @@ class Place:
         self.rows = rows
 
 
+#: Rows are left to workers if they would take so many seconds more where they are.
+_WORTH_SECONDS = 0.3
+
+
+class Watch:
+    """What steps look at in the driver, so that a function that proves slow is left to workers.
+
+    Attributes: deadline (on the clock of `time.perf_counter`; before it nothing is slow), left (steps with the blocks that each
+    has not worked on, the first steps first).
+    """
+
+    __slots__ = ("deadline", "left")
+
+    def __init__(self) -> None:
+        self.deadline = 0.0
+        self.left: list[tuple[Any, Iterable[Any]]] = []
+
+    def is_slow(self, started: float, done: int, rows: int) -> bool:
+        """Whether what is left of some rows, of which `done` were worked on since `started`, is for workers."""
+        now = time.perf_counter()
+        return now >= self.deadline and (now - started) / done * (rows - done) > _WORTH_SECONDS
+
+    def leave(self, step: Any, blocks: Iterable[Any]) -> None:
+        """A step ends before it has worked on these."""
+        self.left.append((step, blocks))
+
+
 _here = threading.local()
 
 
-def begin(number: int) -> None:
-    """A piece of work begins in this thread."""
+def begin(number: int, watch: Watch | None = None) -> None:
+    """A piece of work begins in this thread, or goes on there."""
     _here.number = number
+    _here.watch = watch
 
 
 def here() -> Place:
     """The place at which a step of the work in this thread begins."""
     return Place(getattr(_here, "number", 0))
+
+
+def watched() -> Watch | None:
+    """What the work in this thread is watched by: None in workers, where it is at the right place."""
+    found: Watch | None = getattr(_here, "watch", None)
+    return found

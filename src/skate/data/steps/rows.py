@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from skate.data import block as blocks
+from skate.data.steps.place import Watch, watched
 from skate.data.steps.retries import Retries
 from skate.data.steps.udf import Udf, explain
 
@@ -22,6 +25,9 @@ class RowStep:
         self.kind = kind
         self.udf = udf
         self.retries = retries
+        #: Whether rows may be left to workers where the function proves slow, and in what multiples.
+        self.may_leave = False
+        self.unit = 1
 
     def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
         call = self.udf.load()
@@ -30,16 +36,22 @@ class RowStep:
         if self.kind == "flat_map":
             call = _listed(call)
         work = {"map": self._map, "flat_map": self._flat_map, "filter": self._filter}[self.kind]
-        for block in given:
+        watch = watched() if self.may_leave else None
+        source = iter(given)
+        for block in source:
             if not block.num_rows:
                 if self.kind == "filter":
                     yield block
                 continue
-            yield from work(call, block)
+            rows = _Rows(block, watch, self.unit)
+            yield from work(call, block, rows)
+            if watch is not None and rows.left is not None:
+                watch.leave(self, itertools.chain([block.slice(rows.left)], source))
+                return
 
-    def _map(self, call: Callable[[Any], Any], block: pa.Table) -> Iterator[pa.Table]:
+    def _map(self, call: Callable[[Any], Any], block: pa.Table, rows: _Rows) -> Iterator[pa.Table]:
         made: list[Mapping[str, Any]] = []
-        for index, row in enumerate(blocks.rows_of(block)):
+        for index, row in rows:
             value = self._call(call, row, index, block)
             if not isinstance(value, Mapping):
                 raise ValueError(
@@ -49,9 +61,9 @@ class RowStep:
             made.append(value)
         yield blocks.from_rows(made)
 
-    def _flat_map(self, call: Callable[[Any], Any], block: pa.Table) -> Iterator[pa.Table]:
+    def _flat_map(self, call: Callable[[Any], Any], block: pa.Table, rows: _Rows) -> Iterator[pa.Table]:
         made: list[Mapping[str, Any]] = []
-        for index, row in enumerate(blocks.rows_of(block)):
+        for index, row in rows:
             values = self._call(call, row, index, block)
             if isinstance(values, (Mapping, str, bytes)) or not isinstance(values, Iterable):
                 raise ValueError(
@@ -68,9 +80,10 @@ class RowStep:
         if made:
             yield blocks.from_rows(made)
 
-    def _filter(self, call: Callable[[Any], Any], block: pa.Table) -> Iterator[pa.Table]:
-        kept = [bool(self._call(call, row, index, block)) for index, row in enumerate(blocks.rows_of(block))]
-        yield block if all(kept) else block.filter(pa.array(kept, pa.bool_()))
+    def _filter(self, call: Callable[[Any], Any], block: pa.Table, rows: _Rows) -> Iterator[pa.Table]:
+        kept = [bool(self._call(call, row, index, block)) for index, row in rows]
+        seen = block if len(kept) == block.num_rows else block.slice(0, len(kept))
+        yield seen if all(kept) else seen.filter(pa.array(kept, pa.bool_()))
 
     def _call(self, call: Callable[[Any], Any], row: dict[str, Any], index: int, block: pa.Table) -> Any:
         tried = 0
@@ -84,6 +97,28 @@ class RowStep:
                 what = f"raised by {self.udf.name} for row {index} of a block of {block.num_rows}"
                 explain(error, what, block.schema)
                 raise
+
+
+class _Rows:
+    """The rows of a block with their numbers, up to those that are left to workers: `left` is the number of the first."""
+
+    def __init__(self, block: pa.Table, watch: Watch | None, unit: int) -> None:
+        self.block = block
+        self.watch = watch
+        self.unit = unit
+        self.left: int | None = None
+
+    def __iter__(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        rows = enumerate(blocks.rows_of(self.block))
+        if self.watch is None:
+            yield from rows
+            return
+        started = time.perf_counter()
+        for index, row in rows:
+            if index and not index % self.unit and self.watch.is_slow(started, index, self.block.num_rows):
+                self.left = index
+                return
+            yield index, row
 
 
 def _listed(call: Callable[[Any], Any]) -> Callable[[Any], Any]:

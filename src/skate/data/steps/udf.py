@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -81,6 +82,11 @@ class Udf:
                     raise
                 tried += 1
 
+    @property
+    def kind(self) -> Any:
+        """The function or the class."""
+        return cloudpickle.loads(self.pickled())[0]
+
     def __repr__(self) -> str:
         return f"<Udf {self.name}>"
 
@@ -105,6 +111,8 @@ def _is_async(fn: Any) -> bool:
 
 def explain(error: BaseException, what: str, schema: pa.Schema | None) -> None:
     """Add to an error what the function was given when it raised; tracebacks print it where Python can (3.11 on)."""
+    with contextlib.suppress(AttributeError):
+        error.of_users_code = True  # type: ignore[attr-defined]
     if not hasattr(error, "add_note"):
         return
     text = what

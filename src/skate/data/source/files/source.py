@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
 
@@ -58,7 +59,9 @@ class FileShuffleConfig:
         """The seed of the run with this number, or None for any order."""
         if self.seed is None:
             return None
-        return self.seed + execution_idx if self.reseed_after_execution else self.seed
+        if self.reseed_after_execution:
+            return hash((self.seed, execution_idx)) % (1 << 32)
+        return self.seed
 
 
 class FileBasedDatasource(Datasource):
@@ -218,9 +221,8 @@ class FileBasedDatasource(Datasource):
             return self._files
         seed = None if self._shuffle == "files" else self._shuffle.get_seed(self._executions)
         self._executions += 1
-        files = list(self._files)
-        random.Random(seed).shuffle(files)
-        return files
+        files = list(self._files) if seed is None else sorted(self._files, key=lambda each: each.path)
+        return [files[at] for at in np.random.default_rng(seed).permutation(len(files))]
 
     def _pieces(self, files: Sequence[Listed], parallelism: int) -> list[Piece]:
         """Whole files, or parts of large ones if there are fewer files than tasks are wanted."""
