@@ -143,7 +143,7 @@ class Machine:
         self._note("start", trial)
         if paused:
             on_unpause = getattr(getattr(self.search_alg, "searcher", None), "on_unpause", None)
-            if on_unpause is not None:
+            if on_unpause is not None and not self.scheduler_alg.tells_pauses:
                 on_unpause(trial.trial_id)
         self._commands.append(Start(trial, source))
         if source is not None:
@@ -407,7 +407,7 @@ class Machine:
         trial.status = Trial.PAUSED
         self._note("pause", trial)
         searcher = getattr(self.search_alg, "searcher", None)
-        if searcher is not None and hasattr(searcher, "on_pause"):
+        if hasattr(searcher, "on_pause") and not self.scheduler_alg.tells_pauses:
             searcher.on_pause(trial.trial_id)
         self._commands.append(Stop(trial, unwind=True))
 

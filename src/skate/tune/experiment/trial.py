@@ -39,12 +39,20 @@ class Trial:
         *,
         config: dict[str, Any] | None = None,
         trial_id: str | None = None,
+        storage: Any = None,
         evaluated_params: dict[str, Any] | None = None,
         experiment_tag: str = "",
         placement_group_factory: PlacementGroupFactory | None = None,
         stopping_criterion: Mapping[str, float] | None = None,
         checkpoint_config: CheckpointConfig | None = None,
+        export_formats: list[str] | None = None,
+        restore_path: str | None = None,
+        trial_name_creator: Callable[[Any], str] | None = None,
+        trial_dirname_creator: Callable[[Any], str] | None = None,
+        log_to_file: Any = None,
         max_failures: int = 0,
+        stub: bool = False,
+        _setup_default_resource: bool = True,
         experiment: Any = None,
     ) -> None:
         self.trainable_name = trainable_name
@@ -57,8 +65,13 @@ class Trial:
         self.checkpoint_config = checkpoint_config or CheckpointConfig()
         self.max_failures = max_failures
         self.experiment = experiment
+        self.stub = stub
+        self.log_to_file, self.restore_path, self.export_formats = log_to_file, restore_path, export_formats
         self.status = Trial.PENDING
         self.custom_trial_name: str | None = None
+        if trial_name_creator is not None:
+            self.custom_trial_name = str(trial_name_creator(self))
+        self._dirname_creator = trial_dirname_creator
         self.relative_logdir = ""
         self.experiment_folder: RunFolder | None = None
         #: A passing folder for what loggers write while the trial runs, where the search is not on this machine.
