@@ -153,7 +153,7 @@ def test_hyperband_s_brackets_are_the_paper_s() -> None:
     # Li et al. 2018, table 1: R=81, eta=3; (trials, first step) of each bracket, the last first here.
     bench = Bench(HyperBandScheduler(max_t=81), 143)
     bench.fill()
-    found = [(bracket.size, bracket.target) for bracket in bench.scheduler._brackets]
+    found = [(bracket._n, bracket._cumul_r) for bracket in bench.scheduler._hyperbands[0]]
     assert found == [(5, 81), (8, 27), (15, 9), (34, 3), (81, 1)]
 
 
@@ -161,12 +161,12 @@ def test_a_bracket_of_hyperband_is_halved_as_in_the_paper() -> None:
     # Table 1, s=4: 81 trials to 1, 27 to 3, 9 to 9, 3 to 27, 1 to 81; the best are kept.
     bench = Bench(HyperBandScheduler(max_t=81), 143)
     bench.fill()
-    bracket = bench.scheduler._brackets[4]
-    members = list(bracket.trials.values())
+    bracket = bench.scheduler._hyperbands[0][4]
+    members = bracket.current_trials()
     seen = []
-    while bracket.trials:
+    while bracket.current_trials():
         alive = [trial for trial in members if not trial.is_finished()]
-        target = bracket.target
+        target = bracket._cumul_r
         seen.append((len(alive), target))
         for trial in alive:
             trial.status = Trial.RUNNING
@@ -400,7 +400,7 @@ def test_hyperband_for_bohb_halves_as_hyperband_does() -> None:
     # R=9, eta=3: brackets of 3 trials to 9, 5 (its ceiling) to 3 and 9 to 1 (Li et al. 2018, n = ceil((s_max+1)/(s+1) * eta^s)).
     bench = Bench(HyperBandForBOHB(max_t=9), 17)
     bench.fill()
-    assert [(each.size, each.target) for each in bench.scheduler._brackets] == [(3, 9), (5, 3), (9, 1)]
+    assert [(each._n, each._cumul_r) for each in bench.scheduler._hyperbands[0]] == [(9, 1), (5, 3), (3, 9)]
 
 
 def test_pb2_without_results_is_the_same_for_a_seed_of_random() -> None:
@@ -451,7 +451,6 @@ def test_pb2_stays_within_its_bounds() -> None:
         lambda: MedianStoppingRule(mode="x"),
         lambda: PopulationBasedTraining(hyperparam_mutations={"a": [1]}, quantile_fraction=0.7),
         lambda: PopulationBasedTraining(hyperparam_mutations={"a": [1]}, perturbation_interval=0),
-        lambda: PopulationBasedTraining(hyperparam_mutations={"a": []}),
         lambda: PB2(hyperparam_bounds={"a": [2, 1]}),
     ],
 )

@@ -178,10 +178,10 @@ class CheckpointConfig:
         _refuse_deprecated(self, tuple(instead), instead)
         if self.num_to_keep is not None and (not _is_count(self.num_to_keep) or self.num_to_keep < 1):
             raise ValueError(
-                f"num_to_keep is a number of checkpoints, at least 1, or None for all, not {self.num_to_keep!r}"
+                f"Received invalid num_to_keep: {self.num_to_keep!r}. Must be None or an integer >= 1: a number of checkpoints, None for all"
             )
         if self.checkpoint_score_order not in ("max", "min"):
-            raise ValueError(f'checkpoint_score_order is "max" or "min", not {self.checkpoint_score_order!r}')
+            raise ValueError(f'checkpoint_score_order must be either "max" or "min", not {self.checkpoint_score_order!r}')
 
 
 @dataclass

@@ -68,6 +68,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _PARTS = frozenset(
     [
         "analysis",
+        "listing",
         "callback",
         "context",
         "error",

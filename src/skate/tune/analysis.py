@@ -9,11 +9,12 @@ from skate.train.checkpoint import Checkpoint
 from skate.train.storage.keeping import score
 from skate.train.storage.run_folder import RunFolder
 from skate.tune.configs import checked_mode
+from skate.tune.error import NoBestTrial
 from skate.tune.experiment.trial import Trial
 from skate.tune.journal.journal import newest
 from skate.tune.journal.replay import Replay
 from skate.tune.metrics import SCOPES, flat, users
-from skate.tune.result import rows_of
+from skate.tune.result import DEFAULT_METRIC, rows_of
 
 
 class ExperimentAnalysis:
@@ -40,6 +41,8 @@ class ExperimentAnalysis:
     ) -> None:
         self.default_metric = default_metric
         self.default_mode = checked_mode(default_mode)
+        if self.default_mode and not self.default_metric:
+            self.default_metric = DEFAULT_METRIC  # of trainables that return one number
         if self.default_metric and not self.default_mode:
             self.default_mode = "max"
         given = os.fspath(experiment_checkpoint_path).rstrip("/")
@@ -63,11 +66,11 @@ class ExperimentAnalysis:
         mode = checked_mode(mode or self.default_mode)
         if not metric:
             raise ValueError(
-                "no metric was given, and the search has none; give metric=..., one of: "
+                "No metric is provided, and the search has none. To get the best result or trial, give metric=..., one of: "
                 f"{', '.join(self._reported()) or 'none reported'}"
             )
         if not mode:
-            raise ValueError(f'give mode="min" or mode="max": which end of {metric!r} is best')
+            raise ValueError(f'No mode is provided: give mode="min" or mode="max", which end of {metric!r} is best')
         return metric, mode
 
     def _reported(self) -> list[str]:
@@ -105,8 +108,8 @@ class ExperimentAnalysis:
                 continue
             found.append((value, trial))
         if not any_has and any(trial.results for trial in self.trials):
-            raise ValueError(
-                f"no trial reports a number for {metric!r}; reported are: {', '.join(self._reported()) or 'none'}"
+            raise NoBestTrial(
+                f"No best trial found for the given metric: {metric}. No trial reports a number for it; reported are: {', '.join(self._reported()) or 'none'}"
             )
         if not found:
             return None
@@ -145,6 +148,11 @@ class ExperimentAnalysis:
         return None if found is None else found.checkpoint
 
     def _best(self) -> Trial:
+        if not self.default_metric:
+            raise ValueError(
+                "To fetch the `best_config` and the like, pass a `metric` and `mode` parameter to `tune.run()`, or use "
+                "get_best_config(metric, mode)"
+            )
         found = self.get_best_trial()
         if found is None:
             raise ValueError(f"no trial has reported a finite number for {self.default_metric!r}")

@@ -26,7 +26,7 @@ def checked_mode(mode: Any, several: bool = False) -> Any:
             str(mode).lower()
         )
         raise ValueError(
-            f'mode is "min" or "max", not {mode!r}' + (f'; did you mean "{hint}"?' if hint else "")
+            f"The `mode` parameter must be one of ['min', 'max'], not {mode!r}" + (f'; did you mean "{hint}"?' if hint else "")
         )
     return mode
 
@@ -116,7 +116,7 @@ class CheckpointConfig(train_configs.CheckpointConfig):
             self.checkpoint_at_end = None
         if not isinstance(self.checkpoint_frequency, int) or self.checkpoint_frequency < 0:
             raise ValueError(
-                f"checkpoint_frequency is 0 or more iterations, not {self.checkpoint_frequency!r}"
+                f"checkpoint_frequency must be >=0, got {self.checkpoint_frequency!r}"
             )
         plain = (self.num_to_keep, self.checkpoint_score_attribute, self.checkpoint_score_order)
         train_configs.CheckpointConfig(*plain)
@@ -144,12 +144,11 @@ class FailureConfig:
                 f"max_failures is a number of failures, or -1 for any number, not {self.max_failures!r}"
             )
         if not (isinstance(self.fail_fast, bool) or self.fail_fast == "raise"):
-            raise ValueError(f'fail_fast is True, False or "raise", not {self.fail_fast!r}')
+            raise ValueError(f"fail_fast must be one of {{bool, 'raise'}}. Got {self.fail_fast!r}")
         if self.fail_fast and self.max_failures:
             raise ValueError(
-                f"fail_fast={self.fail_fast!r} ends the search at the first failure, max_failures={self.max_failures} "
-                "starts again "
-                "after one: leave one of them out"
+                f"max_failures must be 0 if fail_fast={self.fail_fast}. That ends the search at the first failure, "
+                f"max_failures={self.max_failures} starts again after one: leave one of them out"
             )
 
 
@@ -196,12 +195,12 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         if self.local_dir is not None:
-            raise DeprecationWarning("RunConfig(local_dir=...) is no longer there; use storage_path")
+            raise DeprecationWarning("The `RunConfig(local_dir)` argument is deprecated and no longer there. You should set the `RunConfig(storage_path)` instead")
         self.failure_config = self.failure_config or FailureConfig()
         self.checkpoint_config = _checkpoint_config(self.checkpoint_config)
         if self.storage_path is not None:
             self.storage_path = str(self.storage_path)
-        if self.name is not None and (not self.name or "/" in self.name or self.name in (".", "..")):
+        if self.name is not None and not all(part.strip(".") for part in self.name.split("/")):
             raise ValueError(f"a search's name is the name of a folder, not {self.name!r}")
         log = self.log_to_file
         pair = isinstance(log, (tuple, list)) and len(log) == 2 and all(isinstance(each, str) for each in log)

@@ -7,8 +7,16 @@ class TuneError(Exception):
     """A search could not be run, or its trials failed."""
 
 
+class BadExperiment(TuneError, ValueError):
+    """An experiment is not said in a way that is known."""
+
+
 class UnknownMetricError(TuneError, ValueError):
     """A metric was asked for that no trial reports."""
+
+
+class NoBestTrial(UnknownMetricError, RuntimeError):
+    """No trial reports the metric by which the best was asked for."""
 
 
 class TrialEnded(BaseException):

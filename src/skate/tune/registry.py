@@ -22,6 +22,7 @@ def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
 
     Raises:
         TypeError: it is neither.
+        ValueError: the function cannot be called with a configuration alone.
     """
     from skate.tune.trainable.trainable import Trainable  # it asks this module for names
 
@@ -30,9 +31,13 @@ def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
         raise TypeError(f"a trainable is registered by a name, not {type(name).__name__}: {name!r:.80}")
     if not callable(trainable) or (is_class and not issubclass(trainable, Trainable)):
         raise TypeError(
-            "a trainable is a function of the configuration or a class that inherits from ray.tune.Trainable, "
-            f"not {trainable!r:.80}"
+            "Second argument must be convertable to Trainable: a function of the configuration or a class that inherits from "
+            f"ray.tune.Trainable, not {trainable!r:.80}"
         )
+    if not is_class:
+        from skate.tune.trainable.function import takes_config  # it asks this module for names
+
+        takes_config(trainable)
     _TRAINABLES[name] = trainable
 
 
@@ -45,7 +50,7 @@ def get_trainable(name: str) -> Any:
     if name not in _TRAINABLES:
         known = ", ".join(sorted(_TRAINABLES)) or "none"
         raise TuneError(
-            f"no trainable is registered as {name!r}; registered are: {known}. Use tune.register_trainable"
+            f"Unknown trainable: {name}. Registered are: {known}. Use tune.register_trainable"
         )
     return _TRAINABLES[name]
 
@@ -91,7 +96,7 @@ def register_env(name: str, env_creator: Callable[..., Any]) -> None:
     """
     if not callable(env_creator):
         raise TypeError(
-            f"an environment is registered with a function that makes it, not {env_creator!r:.80}"
+            f"Second argument must be callable: a function that makes the environment, not {env_creator!r:.80}"
         )
     _ENVIRONMENTS[name] = env_creator
 

@@ -39,6 +39,23 @@ EXPR_PARAM_FILE = "params.json"
 EXPR_PARAM_PICKLE_FILE = "params.pkl"
 EXPR_PROGRESS_FILE = "progress.csv"
 EXPR_RESULT_FILE = "result.json"
+EXPR_META_FILE = "trial_status.json"
+JOB_META_FILE = "job_status.json"
+DEFAULT_EXPERIMENT_NAME = "default"
+RESULT_DUPLICATE = "__duplicate__"
+STDOUT_FILE, STDERR_FILE = "__stdout_file__", "__stderr_file__"
+TRIAL_INFO = "__trial_info__"
+DEFAULT_EXPERIMENT_INFO_KEYS = ("trainable_name", EXPERIMENT_TAG, TRIAL_ID)
+DEFAULT_RESULT_KEYS = (TRAINING_ITERATION, TIME_TOTAL_S, MEAN_ACCURACY, MEAN_LOSS)
+#: What is added to each result and shown in tables.
+AUTO_RESULT_KEYS = (
+    TRAINING_ITERATION, TIME_TOTAL_S, EPISODES_TOTAL, TIMESTEPS_TOTAL, NODE_IP, HOSTNAME, PID, TIME_TOTAL_S,
+    "time_since_restore", "timesteps_since_restore", "iterations_since_restore", "config", "date", "timestamp",
+)  # fmt: skip
+DEBUG_METRICS = (
+    TRIAL_ID, "experiment_id", "date", TIMESTAMP, PID, HOSTNAME, NODE_IP, "config", "time_since_restore",
+    "iterations_since_restore",
+)  # fmt: skip
 
 
 @dataclass

@@ -39,7 +39,7 @@ class ResultGrid:
         """The result of the trial whose metric is the largest ("max") or smallest ("min").
 
         Args:
-            metric, mode: those of TuneConfig by default.
+            metric, mode: those of TuneConfig by default; a search of one trial needs none.
             scope: "last", "avg", "last-5-avg", "last-10-avg", or "all" for the best that a trial has ever reported.
             filter_nan_and_inf: leave out trials whose value is no finite number.
 
@@ -47,12 +47,15 @@ class ResultGrid:
             ValueError: no trial reports the metric; those that are reported are named.
             RuntimeError: no trial has a finite number for it.
         """
+        analysis = self._experiment_analysis
+        if len(self) == 1 and not (metric or analysis.default_metric):
+            return self[0]  # whatever it has reported, there is no better one
         best = self._experiment_analysis.get_best_trial(metric, mode, scope, filter_nan_and_inf)
         if best is None:
             asked = metric or self._experiment_analysis.default_metric
             failed = f"; {self.num_errors} of {len(self)} trials failed" if self.num_errors else ""
             raise RuntimeError(
-                f"no trial has reported a finite number for {asked!r}{failed}. See ResultGrid.errors"
+                f"No best trial found for the given metric: {asked}. No trial has reported a finite number for it{failed}. See ResultGrid.errors"
             )
         return self._result(best)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from typing import Any
 
 from skate.tune.analysis import ExperimentAnalysis
-from skate.tune.configs import FailureConfig, ResumeConfig, ResumeType, RunConfig, TuneConfig
+from skate.tune.configs import CheckpointConfig, FailureConfig, ResumeConfig, ResumeType, RunConfig, TuneConfig
 from skate.tune.error import TuneError
 from skate.tune.execution.launch import Launch, new_name
 from skate.tune.experiment.experiment import Experiment, experiments_of
@@ -63,6 +65,8 @@ def run(
         run_or_experiment: a trainable, or an `Experiment`.
         config: the space.
         resources_per_trial: such as {"cpu": 2, "gpu": 0.5}.
+        keep_checkpoints_num, checkpoint_score_attr, checkpoint_freq, checkpoint_at_end: deprecated; those of `CheckpointConfig`.
+            A score attribute that is best small begins with "min-".
         resume: True, or "AUTO" if there may be nothing to resume, to go on with the search of that name.
         restore: a checkpoint that all trials start from.
         raise_on_failed_trial: whether trials that have failed raise.
@@ -75,8 +79,8 @@ def run(
 
 def _run(given: dict[str, Any]) -> ExperimentAnalysis:
     if given["local_dir"] is not None:
-        raise DeprecationWarning("local_dir is no longer there; use storage_path")
-    _refuse_old(given)
+        raise DeprecationWarning("The `local_dir` argument is deprecated and no longer there. You should set the `storage_path` instead")
+    given["checkpoint_config"] = _checkpoint_config(given)
     of_tune = (
         "metric",
         "mode",
@@ -120,16 +124,34 @@ def _run(given: dict[str, Any]) -> ExperimentAnalysis:
     return analysis
 
 
-def _refuse_old(given: dict[str, Any]) -> None:
-    old = {
-        "keep_checkpoints_num": (None, "checkpoint_config=CheckpointConfig(num_to_keep=...)"),
-        "checkpoint_score_attr": (None, "checkpoint_config=CheckpointConfig(checkpoint_score_attribute=...)"),
-        "checkpoint_freq": (0, "checkpoint_config=CheckpointConfig(checkpoint_frequency=...)"),
-        "checkpoint_at_end": (False, "checkpoint_config=CheckpointConfig(checkpoint_at_end=...)"),
-    }
-    for name, (default, instead) in old.items():
-        if given[name] != default:
-            raise DeprecationWarning(f"tune.run({name}=...) is no longer there; use {instead}")
+def _checkpoint_config(given: dict[str, Any]) -> Any:
+    """The checkpoint config, with what was said of it by arguments of old."""
+    number, score = given["keep_checkpoints_num"], given["checkpoint_score_attr"]
+    old: dict[str, Any] = {}
+    if number is not None:
+        old["num_to_keep"] = number
+        _warn_of("keep_checkpoints_num", "num_to_keep")
+    if score is not None:
+        old["checkpoint_score_attribute"] = str(score).removeprefix("min-")
+        old["checkpoint_score_order"] = "min" if str(score).startswith("min-") else "max"
+        _warn_of("checkpoint_score_attr", "checkpoint_score_attribute")
+    if given["checkpoint_freq"]:
+        old["checkpoint_frequency"] = given["checkpoint_freq"]
+        _warn_of("checkpoint_freq", "checkpoint_frequency")
+    if given["checkpoint_at_end"]:
+        old["checkpoint_at_end"] = True
+        _warn_of("checkpoint_at_end", "checkpoint_at_end")
+    config = given["checkpoint_config"]
+    if not old:
+        return config
+    config = config if config is not None else CheckpointConfig()
+    return replace(config, **old)
+
+
+def _warn_of(name: str, field: str) -> None:
+    warnings.warn(
+        f"{name} is deprecated and will be removed. use checkpoint_config.{field} instead.", DeprecationWarning, stacklevel=5
+    )
 
 
 def _experiment(
@@ -216,7 +238,7 @@ def _complain(trials: list[Trial], raising: bool) -> None:
         first = failed[0]
         text = (first.error_text or "").strip().splitlines()
         raise TuneError(
-            f"{len(failed)} of {len(trials)} trials have failed: {', '.join(map(str, failed[:10]))}. The first: "
+            f"Trials did not complete: {len(failed)} of {len(trials)} have failed: {', '.join(map(str, failed[:10]))}. The first: "
             f"{text[-1] if text else 'unknown'}; see {first.error_file}"
         ) from first.pickled_error
 

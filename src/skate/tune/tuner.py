@@ -51,11 +51,14 @@ class Tuner:
     ) -> None:
         if trainable is None:
             raise TuneError(
-                "Tuner needs a trainable: a function of the configuration, a class that inherits from "
+                "You need to provide a trainable to tune: a function of the configuration, a class that inherits from "
                 "ray.tune.Trainable, or a trainer"
             )
         if param_space is not None and not isinstance(param_space, Mapping):
-            raise TypeError(f"param_space is a dict, not {type(param_space).__name__}: {param_space!r:.80}")
+            raise ValueError(
+                f"The `param_space` passed to the `Tuner` must be a dict. Got {type(param_space).__name__} instead: "
+                f"{param_space!r:.80}"
+            )
         if tune_config is not None and not isinstance(tune_config, TuneConfig):
             raise TypeError(
                 f"tune_config is a ray.tune.TuneConfig, not {type(tune_config).__name__}: {tune_config!r:.80}"
@@ -69,6 +72,7 @@ class Tuner:
         self._resume: ResumeConfig | None = None
         self._folder: RunFolder | None = None
         self._results: ResultGrid | None = None
+        self.restore: Any = _restore_of_an_instance
 
     # -- run
 
@@ -107,7 +111,8 @@ class Tuner:
             return self._results
         if self._folder is None:
             raise RuntimeError(
-                "this search has not run; call fit() first, or restore one that has with Tuner.restore"
+                "Can't return results as experiment has not been run, yet. Call `Tuner.fit()` to run the experiment first, or "
+                "restore one that has run with Tuner.restore"
             )
         config = self._tune_config
         metric = config.metric if isinstance(config.metric, str) else None
@@ -223,6 +228,12 @@ class Tuner:
     def __repr__(self) -> str:
         trainable = self._trainable
         return f"<Tuner of {trainable if isinstance(trainable, str) else name_of(trainable)}>"
+
+
+def _restore_of_an_instance(*_: Any, **__: Any) -> None:
+    raise AttributeError(
+        "`Tuner.restore()` is a classmethod and cannot be called on an instance. Use `tuner = Tuner.restore(...)` instead"
+    )
 
 
 def _saved_at(path: str, filesystem: Any) -> tuple[RunFolder, dict[str, Any]]:

@@ -76,6 +76,10 @@ class TorchBackend(Backend):
         worker_group.execute(_leave)
 
 
+#: The name that it has in Ray.
+_TorchBackend = TorchBackend
+
+
 def _join(backend: str, init_method: str, timeout_s: int) -> None:
     import torch  # in workers, which have loaded it or will
     from torch import distributed

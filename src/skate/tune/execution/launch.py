@@ -48,7 +48,9 @@ _MANY = 10
 
 
 def new_name(trainable: str) -> str:
-    """A name for a search that was given none."""
+    """A name for a search that was given none; `TUNE_DISABLE_DATED_SUBDIR=1` leaves out what tells two of them apart."""
+    if os.environ.get("TUNE_DISABLE_DATED_SUBDIR") == "1":
+        return trainable
     return f"{trainable}_{time.strftime('%Y-%m-%d_%H-%M-%S')}_{uuid.uuid4().hex[:5]}"
 
 

@@ -49,6 +49,21 @@ class Settings:
     can_save: Callable[[Trial], bool] = field(default=lambda trial: False)
 
 
+class Cluster:
+    """What the cluster has, by the questions that allocation functions of schedulers ask."""
+
+    def __init__(self, resources: dict[str, float]) -> None:
+        self._resources = resources
+
+    def get_num_cpus(self) -> int:
+        """CPUs in all."""
+        return int(self._resources.get("CPU", 0))
+
+    def get_num_gpus(self) -> int:
+        """GPUs in all."""
+        return int(self._resources.get("GPU", 0))
+
+
 class Machine:
     """The state of a search.
 
@@ -143,7 +158,7 @@ class Machine:
         self._note("start", trial)
         if paused:
             on_unpause = getattr(getattr(self.search_alg, "searcher", None), "on_unpause", None)
-            if on_unpause is not None:
+            if on_unpause is not None and not self.scheduler_alg.tells_pauses:
                 on_unpause(trial.trial_id)
         self._commands.append(Start(trial, source))
         if source is not None:
@@ -407,7 +422,7 @@ class Machine:
         trial.status = Trial.PAUSED
         self._note("pause", trial)
         searcher = getattr(self.search_alg, "searcher", None)
-        if searcher is not None and hasattr(searcher, "on_pause"):
+        if hasattr(searcher, "on_pause") and not self.scheduler_alg.tells_pauses:
             searcher.on_pause(trial.trial_id)
         self._commands.append(Stop(trial, unwind=True))
 
@@ -442,6 +457,10 @@ class Machine:
         self._set_source(trial, source_of(donor, donor.latest))
         self._note("exploit", trial, donor=donor.trial_id)
         return True
+
+    @property
+    def _resource_updater(self) -> Cluster:
+        return Cluster(self.resources)
 
     def total_resources(self) -> dict[str, float]:
         """What the cluster has in all."""

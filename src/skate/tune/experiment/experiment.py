@@ -8,7 +8,7 @@ from typing import Any
 
 from skate.train.storage.run_folder import RunFolder
 from skate.tune.configs import CheckpointConfig
-from skate.tune.error import TuneError
+from skate.tune.error import BadExperiment, TuneError
 from skate.tune.experiment.trial import Trial
 from skate.tune.placement import request_of
 from skate.tune.registry import get_trainable, register_trainable
@@ -67,11 +67,11 @@ class Experiment:
         local_dir: str | None = None,
     ) -> None:
         if local_dir is not None:
-            raise DeprecationWarning("local_dir is no longer there; use storage_path")
+            raise DeprecationWarning("The `local_dir` argument is deprecated and no longer there. You should set the `storage_path` instead")
         if isinstance(checkpoint_config, Mapping):
             checkpoint_config = CheckpointConfig(**checkpoint_config)
         if config is not None and not isinstance(config, Mapping):
-            raise ValueError(f"the search space is a dict, not {type(config).__name__}: {config!r:.80}")
+            raise ValueError(f"The `config` (the search space) must be a dict. Got {type(config).__name__} instead: {config!r:.80}")
         self.name = name
         self.trainable = self._checked(run)
         self.trainable_name = run if isinstance(run, str) else name_of(run)
@@ -97,7 +97,7 @@ class Experiment:
         is_class = inspect.isclass(run)
         if not callable(run) or (is_class and not issubclass(run, Trainable)):
             raise TuneError(
-                "a trainable is a function of the configuration, a class that inherits from ray.tune.Trainable, or a trainer of "
+                "Improper 'run' - not string nor trainable. A trainable is a function of the configuration, a class that inherits from ray.tune.Trainable, or a trainer of "
                 f"ray.train; not {type(run).__name__}: {run!r:.80}"
             )
         if not is_class:
@@ -110,9 +110,10 @@ class Experiment:
             return
         asked = [name for name in ("checkpoint_frequency", "checkpoint_at_end") if getattr(config, name)]
         if asked:
+            verb = "be set for" if asked[0] == "checkpoint_frequency" else "be used with"
             raise ValueError(
-                f"{asked[0]} is for class trainables; {self.trainable_name} is a function, which saves when it reports: "
-                "tune.report(metrics, checkpoint=...)"
+                f"'{asked[0]}' cannot {verb} a function trainable. {self.trainable_name} is a function, which saves when it "
+                "reports: tune.report(metrics, checkpoint=...)"
             )
 
     @property
@@ -185,14 +186,19 @@ class Experiment:
         """From a dict such as `run_experiments` takes: {"run": ..., "config": {...}, ...}.
 
         Raises:
-            ValueError: there is no "run".
+            TuneError: there is no "run", or an argument that is not known.
         """
         given = dict(spec)
         if "run" not in given:
-            raise ValueError(
-                f"experiment {name!r} has no 'run': the trainable, or the name of a registered one"
+            raise BadExperiment(
+                f"No trainable specified! Experiment {name!r} has no 'run': the trainable, or the name of a registered one"
             )
-        return cls(name, given.pop("run"), **given)
+        try:
+            return cls(name, given.pop("run"), **given)
+        except TypeError as error:
+            raise BadExperiment(
+                f"Failed to load the following Tune experiment specification: {name!r}: {spec!r:.300}. {error}"
+            ) from error
 
     @classmethod
     def get_trainable_name(cls, run_object: Any) -> str:
@@ -212,7 +218,7 @@ def experiments_of(given: Any) -> list[Experiment]:
     """A list of experiments for one, a list, or a dict of them.
 
     Raises:
-        ValueError: it is none of these.
+        TuneError: it is none of these.
     """
     if isinstance(given, Experiment):
         return [given]
@@ -223,4 +229,4 @@ def experiments_of(given: Any) -> list[Experiment]:
         ]
     if isinstance(given, (list, tuple)) and all(isinstance(each, Experiment) for each in given):
         return list(given)
-    raise ValueError(f"experiments are an Experiment, a list of them, or a dict by name; not {given!r:.80}")
+    raise BadExperiment(f"Invalid argument: {given!r:.80}. Experiments are an Experiment, a list of them, or a dict by name")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
 from collections.abc import Callable, Mapping
@@ -15,6 +16,8 @@ from skate.tune.error import TuneError
 from skate.tune.experiment.trial_folder import TrialFolder
 from skate.tune.metrics import Histories, flat
 from skate.tune.placement import PlacementGroupFactory, request_of
+
+_log = logging.getLogger("skate.tune")
 
 
 class Trial:
@@ -39,12 +42,20 @@ class Trial:
         *,
         config: dict[str, Any] | None = None,
         trial_id: str | None = None,
+        storage: Any = None,
         evaluated_params: dict[str, Any] | None = None,
         experiment_tag: str = "",
         placement_group_factory: PlacementGroupFactory | None = None,
         stopping_criterion: Mapping[str, float] | None = None,
         checkpoint_config: CheckpointConfig | None = None,
+        export_formats: list[str] | None = None,
+        restore_path: str | None = None,
+        trial_name_creator: Callable[[Any], str] | None = None,
+        trial_dirname_creator: Callable[[Any], str] | None = None,
+        log_to_file: Any = None,
         max_failures: int = 0,
+        stub: bool = False,
+        _setup_default_resource: bool = True,
         experiment: Any = None,
     ) -> None:
         self.trainable_name = trainable_name
@@ -53,12 +64,18 @@ class Trial:
         self.evaluated_params = evaluated_params or {}
         self.experiment_tag = experiment_tag
         self.placement_group_factory = placement_group_factory or PlacementGroupFactory([{"CPU": 1}])
-        self.stopping_criterion = dict(stopping_criterion or {})
+        self.stopping_criterion: dict[str, Any] = flat(dict(stopping_criterion or {}))
+        self._said: set[str] = set()
         self.checkpoint_config = checkpoint_config or CheckpointConfig()
         self.max_failures = max_failures
         self.experiment = experiment
+        self.stub = stub
+        self.log_to_file, self.restore_path, self.export_formats = log_to_file, restore_path, export_formats
         self.status = Trial.PENDING
         self.custom_trial_name: str | None = None
+        if trial_name_creator is not None:
+            self.custom_trial_name = str(trial_name_creator(self))
+        self._dirname_creator = trial_dirname_creator
         self.relative_logdir = ""
         self.experiment_folder: RunFolder | None = None
         #: A passing folder for what loggers write while the trial runs, where the search is not on this machine.
@@ -217,24 +234,23 @@ class Trial:
         self.placement_group_factory = request_of(resources, self.config)
 
     def should_stop(self, result: Mapping[str, Any]) -> bool:
-        """Whether a flat result meets what ends the trial.
-
-        Raises:
-            TuneError: the result has no such metric; those that it has are named.
-        """
+        """Whether a flat result meets what ends the trial; a metric that it lacks ends nothing, as it may come with a later one."""
         if result.get("done"):
             return True
         for name, bound in self.stopping_criterion.items():
             if name not in result:
-                known = ", ".join(
-                    sorted(each for each in result if each != "config" and not each.startswith("config/"))
-                )
-                raise TuneError(
-                    f"stop={{{name!r}: {bound}}} asks for a metric that {self} does not report; it reports: {known}"
-                )
-            if result[name] >= bound:
+                self._say_missing(name, result)
+            elif result[name] >= bound:
                 return True
         return False
+
+    def _say_missing(self, name: str, result: Mapping[str, Any]) -> None:
+        """Log, once, that a result lacks what ends the trial."""
+        if name in self._said:
+            return
+        self._said.add(name)
+        known = ", ".join(sorted(each for each in result if each != "config" and not each.startswith("config/")))
+        _log.warning("stop asks for the metric %r, which a result of %s lacks; it has: %s", name, self, known)
 
     def update_last_result(self, result: dict[str, Any]) -> None:
         """Take in a result."""

@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 from skate.tune.experiment.trial import Trial
-from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
+from skate.tune.schedulers.trial_scheduler import FIFOScheduler, SchedulerArgumentError, TrialScheduler
 
 
 class AsyncHyperBandScheduler(FIFOScheduler):
@@ -24,7 +24,7 @@ class AsyncHyperBandScheduler(FIFOScheduler):
         stop_last_trials: whether trials end at `max_t`.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError, AssertionError: an argument is out of range.
     """
 
     def __init__(
@@ -40,13 +40,17 @@ class AsyncHyperBandScheduler(FIFOScheduler):
     ) -> None:
         self._check_mode(mode)
         if not max_t > 0:
-            raise ValueError(f"max_t is more than 0, not {max_t!r}")
+            raise SchedulerArgumentError(f"Max (time_attr) not valid! max_t is more than 0, not {max_t!r}")
         if not 0 < grace_period <= max_t:
-            raise ValueError(f"grace_period is more than 0 and at most max_t={max_t}, not {grace_period!r}")
+            raise SchedulerArgumentError(
+                f"grace_period must be positive and must be <= max_t! It is more than 0 and at most max_t={max_t}, not {grace_period!r}"
+            )
         if not reduction_factor > 1:
-            raise ValueError(f"reduction_factor is more than 1, not {reduction_factor!r}")
+            raise SchedulerArgumentError(
+                f"Reduction Factor not valid! reduction_factor is more than 1, not {reduction_factor!r}"
+            )
         if isinstance(brackets, bool) or not isinstance(brackets, int) or brackets < 1:
-            raise ValueError(f"brackets is at least 1, not {brackets!r}")
+            raise SchedulerArgumentError(f"brackets must be positive! It is at least 1, not {brackets!r}")
         self._metric, self._mode = metric, mode
         self._time_attr, self._max_t = time_attr, max_t
         self._reduction_factor = reduction_factor
@@ -88,7 +92,7 @@ class AsyncHyperBandScheduler(FIFOScheduler):
 
     def debug_string(self) -> str:
         """How many trials were ended, and what the rungs ask for."""
-        lines = [f"Using {type(self).__name__}: {self._num_stopped} trials ended"]
+        lines = [f"Using AsyncHyperBand: num_stopped={self._num_stopped}"]
         return "\n".join([*lines, *(bracket.debug_string() for bracket in self._brackets)])
 
 
@@ -104,9 +108,8 @@ class Bracket:
 
     def cutoff(self, recorded: dict[str, float]) -> float | None:
         """What a trial has to have at a rung; None while nobody was there."""
-        if not recorded:
-            return None
-        return _percentile(sorted(recorded.values()), 1 - 1 / self.factor)
+        known = sorted(value for value in recorded.values() if value == value)
+        return _percentile(known, 1 - 1 / self.factor) if known else None
 
     def passes(self, trial_id: str, at: float, value: float) -> bool:
         """Whether a trial goes on from where it is; it is recorded at the highest rung that it has come to."""
@@ -115,22 +118,23 @@ class Bracket:
                 continue
             cutoff = self.cutoff(recorded)
             recorded[trial_id] = value
-            return cutoff is None or value >= cutoff
+            return cutoff is None or not value < cutoff  # a NaN is no reason to end a trial
         return True
 
     def debug_string(self) -> str:
         """What each rung asks for."""
         return "Bracket: " + " | ".join(
-            f"iteration {at:g}: {self.cutoff(recorded)}" for at, recorded in self.rungs
+            f"Iter {at:.3f}: {self.cutoff(recorded)}" for at, recorded in self.rungs
         )
 
 
 def _percentile(values: list[float], fraction: float) -> float:
-    """Linear between neighbours."""
+    """Linear between neighbours; NaN, which ends no trial, where that would be infinity less infinity."""
     at = fraction * (len(values) - 1)
     low = math.floor(at)
     high = min(low + 1, len(values) - 1)
-    return values[low] + (values[high] - values[low]) * (at - low)
+    part, apart = at - low, values[high] - values[low]
+    return values[high] - apart * (1 - part) if part >= 0.5 else values[low] + apart * part
 
 
 ASHAScheduler = AsyncHyperBandScheduler

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from skate.tune.space.domain import Domain
+from skate.tune.space.domain import Domain, Function
 
 
 def drawn(distribution: Any) -> Any:
@@ -73,19 +73,21 @@ def check_mutations(mutations: Mapping[str, Any]) -> None:
     """Whether all can be drawn from.
 
     Raises:
-        TypeError: one cannot.
+        TypeError: one is nothing to draw from.
+        ValueError: one is a `sample_from`, which would need the rest of the configuration.
     """
     for name, distribution in mutations.items():
         if isinstance(distribution, Mapping):
             check_mutations(distribution)
+        elif isinstance(distribution, Function):
+            raise ValueError(
+                f"hyperparam_mutations[{name!r}]: arbitrary tune.sample_from objects are not supported; use tune.uniform, "
+                "tune.choice and the like, or a function without arguments"
+            )
         elif isinstance(distribution, str) or not (
             isinstance(distribution, (Domain, Sequence)) or callable(distribution)
         ):
             raise TypeError(
-                f"hyperparam_mutations[{name!r}] is a list, a nested dict, a domain such as tune.uniform(0, 1) or a function "
+                f"hyperparam_mutations[{name!r}] is either a List, Tuple, Dict, a tune search space object, or a callable "
                 f"without arguments, not {distribution!r:.80}"
-            )
-        elif isinstance(distribution, Sequence) and not distribution:
-            raise ValueError(
-                f"hyperparam_mutations[{name!r}] is an empty list; there is nothing to choose from"
             )

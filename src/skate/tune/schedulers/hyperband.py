@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from skate.tune.experiment.trial import Trial
-from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
+from skate.tune.schedulers.bracket import Bracket
+from skate.tune.schedulers.trial_scheduler import FIFOScheduler, SchedulerArgumentError, TrialScheduler
 
 
 class HyperBandScheduler(FIFOScheduler):
@@ -20,10 +21,11 @@ class HyperBandScheduler(FIFOScheduler):
         stop_last_trials: whether trials end at `max_t`.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError, AssertionError: an argument is out of range.
     """
 
     replays = False  # which trials of a bracket wait for each other is not in the journal
+    _supports_buffered_results = False
 
     def __init__(
         self,
@@ -36,35 +38,65 @@ class HyperBandScheduler(FIFOScheduler):
     ) -> None:
         self._check_mode(mode)
         if not max_t > 0:
-            raise ValueError(f"max_t is more than 0, not {max_t!r}")
+            raise SchedulerArgumentError(f"Max (time_attr) not valid! max_t is more than 0, not {max_t!r}")
         if not reduction_factor > 1:
-            raise ValueError(f"reduction_factor is more than 1, not {reduction_factor!r}")
+            raise SchedulerArgumentError(f"reduction_factor is more than 1, not {reduction_factor!r}")
         self._metric, self._mode, self._time_attr = metric, mode, time_attr
-        self._max_t, self._eta = max_t, reduction_factor
+        self._max_t_attr, self._eta = max_t, reduction_factor
         self._stop_last_trials = stop_last_trials
         #: How many brackets make a band; the first has few trials that run long, the last many that are halved often.
-        self._in_band = round(math.log(max_t) / math.log(reduction_factor)) + 1
-        self._brackets: list[Bracket] = []
-        self._bracket_of: dict[str, Bracket] = {}
+        self._s_max_1 = round(math.log(max_t) / math.log(reduction_factor)) + 1
+        #: Bands of brackets; None stands for a bracket that would have no time.
+        self._hyperbands: list[list[Bracket | None]] = [[]]
+        self._trial_info: dict[Trial, tuple[Bracket, int]] = {}
+        self._state: dict[str, Any] = {"bracket": None, "band_idx": 0}
         self._num_stopped = 0
+
+    def _get_n0(self, s: int) -> int:
+        return math.ceil(self._s_max_1 / (s + 1) * self._eta**s)
+
+    def _get_r0(self, s: int) -> int:
+        return int(self._max_t_attr * self._eta**-s)
 
     # -- trials come
 
-    def _new_bracket(self) -> Bracket:
-        halvings = len(self._brackets) % self._in_band
-        size = math.ceil(self._in_band / (halvings + 1) * self._eta**halvings)
-        first = max(1, int(self._max_t * self._eta**-halvings))
-        found = Bracket(halvings, size, first, self._max_t, self._eta)
-        self._brackets.append(found)
-        return found
+    def _cur_band_filled(self) -> bool:
+        return len(self._hyperbands[self._state["band_idx"]]) == self._s_max_1
+
+    def _next_halvings(self, band: list[Bracket | None]) -> int:
+        """How often the trials of a band's next bracket are halved."""
+        return len(band)
+
+    def _create_bracket(self, s: int) -> Bracket:
+        return Bracket(
+            self._time_attr,
+            self._get_n0(s),
+            self._get_r0(s),
+            self._max_t_attr,
+            self._eta,
+            s,
+            self._stop_last_trials,
+        )
+
+    def _open_bracket(self) -> None:
+        made = None
+        while made is None:
+            if self._cur_band_filled():
+                self._hyperbands.append([])
+                self._state["band_idx"] += 1
+            band = self._hyperbands[self._state["band_idx"]]
+            s = self._next_halvings(band)
+            made = self._create_bracket(s) if self._get_r0(s) else None
+            band.append(made)
+        self._state["bracket"] = made
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
         """Put a trial into the bracket that is being filled, or into a new one."""
-        bracket = (
-            self._brackets[-1] if self._brackets and not self._brackets[-1].filled else self._new_bracket()
-        )
-        bracket.add(trial)
-        self._bracket_of[trial.trial_id] = bracket
+        bracket = self._state["bracket"]
+        if bracket is None or bracket.filled():
+            self._open_bracket()
+        self._state["bracket"].add_trial(trial)
+        self._trial_info[trial] = (self._state["bracket"], self._state["band_idx"])
 
     # -- results
 
@@ -72,59 +104,68 @@ class HyperBandScheduler(FIFOScheduler):
         """Have a trial wait where its bracket is halved; the last to come there has it halved."""
         if self._time_attr not in result or (self._metric or "_metric") not in result:
             return TrialScheduler.CONTINUE
-        bracket = self._bracket_of.get(trial.trial_id)
-        if bracket is None:
+        bracket, _ = self._trial_info[trial]
+        bracket.update_trial_stats(trial, result)
+        if bracket.continue_trial(trial):
             return TrialScheduler.CONTINUE
-        bracket.come(trial, float(result[self._time_attr]), self._goodness(result))
-        if trial.trial_id not in bracket.waiting:
-            return TrialScheduler.CONTINUE
-        return self._process(tune_controller, bracket, trial)
+        return self._process_bracket(tune_controller, bracket)
 
-    def _process(self, controller: Any, bracket: Bracket, current: Trial | None) -> str:
-        """Halve a bracket once all its trials have come there; what the one that came last does."""
-        if not bracket.complete(self._is_full(controller, bracket)):
+    def _may_grow(self, controller: Any, bracket: Bracket) -> bool:
+        """Whether more trials are to come into a bracket before it is halved the first time."""
+        if bracket is not self._state["bracket"] or bracket.filled() or bracket.halved:
+            return False
+        search = getattr(controller, "search_alg", None)
+        return search is not None and not search.is_finished()
+
+    def _process_bracket(self, controller: Any, bracket: Bracket, grows: bool | None = None) -> str:
+        """Halve a bracket once all its trials have come there; what the one that runs, which came last, does."""
+        if self._may_grow(controller, bracket) if grows is None else grows:
             return TrialScheduler.PAUSE
-        if bracket.halvings == 0:
-            return self._finish(controller, bracket, current)
+        if not bracket.cur_iter_done():
+            return TrialScheduler.PAUSE
+        if bracket.finished():
+            self._finish(controller, bracket)
+            return TrialScheduler.STOP
+        bracket.is_being_processed = True
+        good, bad = bracket.successive_halving(
+            self._metric or "_metric", -1.0 if self._mode == "min" else 1.0
+        )
+        self._num_stopped += len(bad)
         action = TrialScheduler.PAUSE
-        good, bad = bracket.halve()
         for trial in bad:
-            self._num_stopped += 1
-            if trial is current:
+            if self._drop(controller, bracket, trial):
                 action = TrialScheduler.STOP
-            else:
-                controller.stop_trial(trial)
         for trial in good:
-            if trial is current:
-                action = TrialScheduler.CONTINUE
-            else:
-                trial.status = Trial.PENDING if trial.status == Trial.PAUSED else trial.status
+            if bracket.continue_trial(trial):
+                if trial.status == Trial.PAUSED:
+                    bracket.trials_to_unpause.add(trial)
+                elif trial.status == Trial.RUNNING:
+                    action = TrialScheduler.CONTINUE
+            elif bracket.finished() and self._stop_last_trials and self._drop(controller, bracket, trial):
+                action = TrialScheduler.STOP
+        bracket.is_being_processed = False
         return action
 
-    def _is_full(self, controller: Any, bracket: Bracket) -> bool:
-        return bracket.filled or bracket is not self._brackets[-1] or controller.search_alg.is_finished()
+    def _drop(self, controller: Any, bracket: Bracket, trial: Trial) -> bool:
+        """End a trial; True if it is the one that runs, which the answer to its result ends."""
+        if trial.status == Trial.RUNNING:
+            bracket.cleanup_trial(trial)
+            return True
+        controller.stop_trial(trial)
+        bracket.cleanup_trial(trial)
+        return False
 
-    def _finish(self, controller: Any, bracket: Bracket, current: Trial | None) -> str:
-        found = bracket.waiting_trials()
-        bracket.waiting.clear()
-        bracket.target = math.inf
-        if not self._stop_last_trials:
-            for trial in found:
-                trial.status = Trial.PENDING if trial.status == Trial.PAUSED else trial.status
-            return TrialScheduler.CONTINUE
-        for trial in found:
-            self._num_stopped += 1
-            if trial is not current:
+    def _finish(self, controller: Any, bracket: Bracket) -> None:
+        for trial in bracket.current_trials():
+            if trial.status == Trial.PAUSED:
                 controller.stop_trial(trial)
-        return TrialScheduler.STOP
 
     def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
         """A trial is gone; its bracket no longer waits for it."""
-        bracket = self._bracket_of.pop(trial.trial_id, None)
-        if bracket is not None:
-            bracket.remove(trial)
-            if bracket.trials:
-                self._process(tune_controller, bracket, None)
+        bracket, _ = self._trial_info[trial]
+        bracket.cleanup_trial(trial)
+        if not bracket.finished() and not bracket.is_being_processed:
+            self._process_bracket(tune_controller, bracket)
 
     def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
         """A trial has ended by itself."""
@@ -136,87 +177,41 @@ class HyperBandScheduler(FIFOScheduler):
 
     # -- which starts
 
+    def _brackets(self, by_progress: bool) -> list[Bracket]:
+        """All brackets, band by band, those with the least of their work done first if that is asked for."""
+        found: list[Bracket] = []
+        for band in self._hyperbands:
+            there = [bracket for bracket in band if bracket is not None]
+            found += sorted(there, key=Bracket.completion_percentage) if by_progress else there
+        return found
+
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """A trial of the first bracket that has one: those that are further on first."""
-        for bracket in sorted(self._brackets, key=lambda each: each.halvings):
-            for trial in bracket.trials.values():
-                if trial.status == Trial.PENDING and tune_controller.has_resources_for_trial(trial):
+        """A trial of the bracket that has come least far, band by band."""
+        for bracket in self._brackets(by_progress=True):
+            for trial in bracket.current_trials():
+                ready = trial.status == Trial.PENDING or (
+                    trial.status == Trial.PAUSED and trial in bracket.trials_to_unpause
+                )
+                if ready and tune_controller.has_resources_for_trial(trial):
                     return trial
         return None
 
     def unblock(self, tune_controller: Any) -> None:
         """Nothing runs, no more trials come: brackets that were not filled are halved as they are."""
-        for bracket in self._brackets:
-            if bracket.waiting and all(each in bracket.waiting for each in bracket.trials):
-                bracket.size = len(bracket.trials)
-                self._process(tune_controller, bracket, None)
+        for bracket in self._brackets(by_progress=False):
+            waiting = bracket.current_trials()
+            if waiting and all(trial.status == Trial.PAUSED for trial in waiting):
+                self._process_bracket(tune_controller, bracket, grows=False)
 
     def state(self) -> dict[str, int]:
         """How many brackets there are, and how many trials were ended."""
-        return {"num_brackets": len(self._brackets), "num_stopped": self._num_stopped}
+        return {"num_brackets": sum(map(len, self._hyperbands)), "num_stopped": self._num_stopped}
 
     def debug_string(self) -> str:
         """How many brackets there are, and how each stands."""
-        lines = [
-            f"Using {type(self).__name__}: {self._num_stopped} trials ended, {len(self._brackets)} brackets"
-        ]
-        return "\n".join([*lines, *map(str, self._brackets)])
-
-
-class Bracket:
-    """Trials that are halved together."""
-
-    def __init__(self, halvings: int, size: int, first: int, last: int, eta: float) -> None:
-        self.halvings, self.size, self.eta, self.last = halvings, size, eta, last
-        self.kept = size
-        #: How far trials come before they wait for the others.
-        self.target: float = first
-        self.trials: dict[str, Trial] = {}
-        self.values: dict[str, float] = {}
-        self.waiting: set[str] = set()
-        self.taken = 0
-
-    @property
-    def filled(self) -> bool:
-        """Whether it takes no more trials."""
-        return self.taken >= self.size
-
-    def add(self, trial: Trial) -> None:
-        """One more trial."""
-        self.trials[trial.trial_id] = trial
-        self.taken += 1
-
-    def remove(self, trial: Trial) -> None:
-        """One trial less."""
-        self.trials.pop(trial.trial_id, None)
-        self.waiting.discard(trial.trial_id)
-        self.values.pop(trial.trial_id, None)
-
-    def come(self, trial: Trial, at: float, value: float) -> None:
-        """A trial has come so far."""
-        self.values[trial.trial_id] = value
-        if at >= self.target:
-            self.waiting.add(trial.trial_id)
-
-    def complete(self, filled: bool) -> bool:
-        """Whether all have come to where they wait."""
-        return filled and bool(self.trials) and self.waiting >= set(self.trials)
-
-    def waiting_trials(self) -> list[Trial]:
-        """Those that wait."""
-        return [trial for trial in self.trials.values() if trial.trial_id in self.waiting]
-
-    def halve(self) -> tuple[list[Trial], list[Trial]]:
-        """Those that go on, and those that do not."""
-        self.halvings -= 1
-        self.kept = math.ceil(self.kept / self.eta)
-        self.target = min(self.target * self.eta, self.last)
-        ranked = sorted(self.trials.values(), key=lambda trial: self.values[trial.trial_id])
-        good, bad = ranked[-self.kept :], ranked[: -self.kept]
-        self.waiting.clear()
-        for trial in bad:
-            self.remove(trial)
-        return good, bad
-
-    def __str__(self) -> str:
-        return f"Bracket: {len(self.trials)} of {self.size} trials, to {self.target:g}, {self.halvings} halvings to come"
+        total = sum(map(len, self._hyperbands))
+        lines = [f"Using HyperBand: num_stopped={self._num_stopped} total_brackets={total}"]
+        for number, band in enumerate(self._hyperbands):
+            lines.append(f"Round #{number}:")
+            lines += [f"  {bracket} " for bracket in band if bracket is not None]
+        return "\n".join(lines)

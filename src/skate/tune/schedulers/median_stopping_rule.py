@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from typing import Any
 
@@ -17,11 +18,11 @@ class MedianStoppingRule(FIFOScheduler):
         metric, mode: by which trials are compared; those of TuneConfig by default.
         grace_period: before this a trial goes on in any case, and no average is taken of it.
         min_samples_required: so many other trials there must be.
-        min_time_slice: a trial is looked at again once it has come so much further.
+        min_time_slice: while there are too few others, a trial makes room for those that wait once it has come so much further.
         hard_stop: end a trial; else pause it.
 
     Raises:
-        ValueError: the mode is neither "min" nor "max".
+        ValueError, AssertionError: the mode is neither "min" nor "max".
     """
 
     def __init__(
@@ -40,8 +41,7 @@ class MedianStoppingRule(FIFOScheduler):
         self._min_time_slice, self._hard_stop = min_time_slice, hard_stop
         self._results: dict[str, list[tuple[float, float]]] = {}
         self._stopped: set[str] = set()
-        self._completed: set[str] = set()
-        self._looked: dict[str, float] = {}
+        self._paused: dict[str, float] = {}
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """End a trial that is worse than the median."""
@@ -50,39 +50,44 @@ class MedianStoppingRule(FIFOScheduler):
         if trial.trial_id in self._stopped:
             # It was paused, and runs again because there was room.
             return TrialScheduler.CONTINUE
-        time, value = float(result[self._time_attr]), self._goodness(result)
+        time, value = float(result[self._time_attr]), float(result[self._metric or "_metric"])
         self._results.setdefault(trial.trial_id, []).append((time, value))
-        if (
-            time < self._grace_period
-            or time - self._looked.get(trial.trial_id, float("-inf")) < self._min_time_slice
-        ):
+        if time < self._grace_period:
             return TrialScheduler.CONTINUE
-        self._looked[trial.trial_id] = time
-        means = [
-            mean
-            for other in self._results
-            if other != trial.trial_id and (mean := self._mean(other, time)) is not None
+        others = [
+            name for name, told in self._results.items() if name != trial.trial_id and told[-1][0] >= time
         ]
+        means = [mean for name in others if math.isfinite(mean := self._mean(name, time))]
         if len(means) < self._min_samples:
-            return TrialScheduler.CONTINUE
-        best = max(value for _, value in self._results[trial.trial_id])
-        if best >= statistics.median(means):
+            return self._too_few(tune_controller, trial, time)
+        median = statistics.median(means)
+        values = [value for _, value in self._results[trial.trial_id] if value == value]
+        # A trial that has nothing but NaN is not better than anything.
+        if values and (min(values) <= median if self._mode == "min" else max(values) >= median):
             return TrialScheduler.CONTINUE
         self._stopped.add(trial.trial_id)
         return TrialScheduler.STOP if self._hard_stop else TrialScheduler.PAUSE
 
-    def _mean(self, trial_id: str, until: float) -> float | None:
-        """The average of a trial's values from the end of the grace period up to a time; None if it has not come so far."""
-        found = self._results[trial_id]
-        if found[-1][0] < self._grace_period:
-            return None
-        values = [value for time, value in found if self._grace_period <= time <= until]
-        return sum(values) / len(values) if values else None
+    def _too_few(self, controller: Any, trial: Trial, time: float) -> str:
+        """Nothing to compare with yet: a trial that ran for a while makes room for others that wait."""
+        if not time - self._paused.get(trial.trial_id, float("-inf")) > self._min_time_slice:
+            return TrialScheduler.CONTINUE
+        if not any(each.status in (Trial.PENDING, Trial.PAUSED) for each in controller.get_live_trials()):
+            return TrialScheduler.CONTINUE
+        self._paused[trial.trial_id] = time
+        return TrialScheduler.PAUSE
+
+    def _mean(self, trial_id: str, until: float) -> float:
+        """The average of a trial's values from the end of the grace period up to a time."""
+        values = [value for time, value in self._results[trial_id] if self._grace_period <= time <= until]
+        return sum(values) / len(values) if values else math.nan
 
     def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
-        """A trial has ended; its values still count."""
-        self._completed.add(trial.trial_id)
+        """A trial has ended; its values still count, the last one too."""
+        if self._time_attr in result and (self._metric or "_metric") in result:
+            last = (float(result[self._time_attr]), float(result[self._metric or "_metric"]))
+            self._results.setdefault(trial.trial_id, []).append(last)
 
     def debug_string(self) -> str:
         """How many trials were ended."""
-        return f"Using MedianStoppingRule: {len(self._stopped)} trials ended"
+        return f"Using MedianStoppingRule: num_stopped={len(self._stopped)}."

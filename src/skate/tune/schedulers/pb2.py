@@ -7,12 +7,13 @@ confidence bound of the improvement it expects, largest among random candidates.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from skate.tune.error import TuneError
 from skate.tune.experiment.trial import Trial
 from skate.tune.schedulers.pbt import PopulationBasedTraining, State
+from skate.tune.space.variants import assigned, at, copied
 
 _CANDIDATES = 1000
 _REMEMBERED = 200
@@ -22,13 +23,13 @@ class PB2(PopulationBasedTraining):
     """Population based training for numbers within bounds.
 
     Args:
-        hyperparam_bounds: {"lr": [1e-4, 1e-1], ...}: what is changed, and between what.
+        hyperparam_bounds: {"lr": [1e-4, 1e-1], ...}, nested or not: what is changed, and between what.
         time_attr, metric, mode, perturbation_interval, quantile_fraction, log_config, require_attrs, synch, custom_explore_fn:
             as in `PopulationBasedTraining`.
 
     Raises:
         TuneError: there are no bounds.
-        ValueError: a bound is no pair of numbers, the smaller first.
+        TypeError, ValueError: a bound is no pair of numbers, the smaller first.
     """
 
     def __init__(
@@ -44,25 +45,19 @@ class PB2(PopulationBasedTraining):
         synch: bool = False,
         custom_explore_fn: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> None:
-        bounds = hyperparam_bounds or {}
-        if not bounds:
-            raise TuneError("PB2 needs hyperparam_bounds: what it is to change, and between what")
-        for name, pair in bounds.items():
-            numbers = (
-                isinstance(pair, (list, tuple))
-                and len(pair) == 2
-                and all(isinstance(each, (int, float)) for each in pair)
+        if not hyperparam_bounds:
+            raise TuneError(
+                "`hyperparam_bounds` must be specified to use PB2 scheduler: what it is to change, and between what"
             )
-            if not numbers or not pair[0] < pair[1]:
-                raise ValueError(
-                    f"hyperparam_bounds[{name!r}] is a pair of numbers, the smaller first, not {pair!r}"
-                )
+        bounds = _paths(hyperparam_bounds)
+        for path, pair in bounds.items():
+            _check_bounds("/".join(path), pair)
         super().__init__(
             time_attr=time_attr,
             metric=metric,
             mode=mode,
             perturbation_interval=perturbation_interval,
-            hyperparam_mutations={name: _Between(*pair) for name, pair in bounds.items()},
+            hyperparam_mutations=_drawers(hyperparam_bounds),
             quantile_fraction=quantile_fraction,
             resample_probability=0,
             custom_explore_fn=custom_explore_fn,
@@ -70,13 +65,16 @@ class PB2(PopulationBasedTraining):
             require_attrs=require_attrs,
             synch=synch,
         )
-        self._bounds = {name: (float(pair[0]), float(pair[1])) for name, pair in bounds.items()}
+        self._bounds = {path: (float(pair[0]), float(pair[1])) for path, pair in bounds.items()}
         #: What was seen: time, configuration scaled to the unit cube, score before, improvement.
         self._seen: list[tuple[float, list[float], float, float]] = []
         self._before: dict[str, float] = {}
 
     def _scaled(self, config: dict[str, Any]) -> list[float]:
-        return [(float(config[name]) - low) / (high - low) for name, (low, high) in self._bounds.items()]
+        return [
+            (float(at(config, path)) - low) / max(high - low, 1e-12)
+            for path, (low, high) in self._bounds.items()
+        ]
 
     def _note_score(self, trial: Trial, state: State, result: dict[str, Any]) -> None:
         assert state.score is not None
@@ -87,17 +85,47 @@ class PB2(PopulationBasedTraining):
         self._before[trial.trial_id] = state.score
 
     def _explored(self, donor: Trial, trial: Trial) -> dict[str, Any]:
-        found = dict(donor.config)
+        found = copied(donor.config)
         self._before[trial.trial_id] = self._states[donor.trial_id].score or 0.0
         if len(self._seen) < 3:
             point = [random.random() for _ in self._bounds]
         else:
-            at, score = self._states[donor.trial_id].trained_until, self._states[donor.trial_id].score or 0.0
-            point = propose(self._seen, at, score, random.getrandbits(32))
-        for (name, (low, high)), value in zip(self._bounds.items(), point, strict=True):
+            state = self._states[donor.trial_id]
+            point = propose(self._seen, state.trained_until, state.score or 0.0, random.getrandbits(32))
+        for (path, (low, high)), value in zip(self._bounds.items(), point, strict=True):
             moved = low + value * (high - low)
-            found[name] = round(moved) if isinstance(donor.config[name], int) else moved
+            assigned(found, path, round(moved) if isinstance(at(found, path), int) else moved)
         return self._custom_explore_fn(found) if self._custom_explore_fn else found
+
+
+def _paths(bounds: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """What is bounded, by its way through nested dicts."""
+    found: dict[tuple[str, ...], Any] = {}
+    for name, each in bounds.items():
+        found.update(_paths(each, (*path, name)) if isinstance(each, Mapping) else {(*path, name): each})
+    return found
+
+
+def _check_bounds(name: str, pair: Any) -> None:
+    if not isinstance(pair, (list, tuple)):
+        raise TypeError(f"`hyperparam_bounds` has a pair of numbers for {name!r}, not {pair!r:.80}")
+    if len(pair) != 2 or not all(isinstance(each, (int, float)) for each in pair):
+        raise ValueError(
+            f"`hyperparam_bounds` values must either be a list or tuple of size 2, of numbers, but got {pair!r} instead for "
+            f"the param {name!r}"
+        )
+    if pair[0] > pair[1]:
+        raise ValueError(
+            f"`hyperparam_bounds` values must be of the form [low, high] where low <= high, but got {pair!r} instead for "
+            f"param {name!r}"
+        )
+
+
+def _drawers(bounds: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _drawers(each) if isinstance(each, Mapping) else _Between(*each)
+        for name, each in bounds.items()
+    }
 
 
 class _Between:

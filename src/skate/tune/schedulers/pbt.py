@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import random
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from skate.tune.error import TuneError
 from skate.tune.experiment.trial import Trial
 from skate.tune.schedulers.exploring import check_mutations, explored, filled
 from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
+
+_log = logging.getLogger("skate.tune")
 
 
 @dataclass
@@ -72,15 +75,17 @@ class PopulationBasedTraining(FIFOScheduler):
         mutations = hyperparam_mutations or {}
         if not mutations and custom_explore_fn is None:
             raise TuneError(
-                "population based training needs hyperparam_mutations or custom_explore_fn: what it is to change"
+                "You must specify at least one of `hyperparam_mutations` or `custom_explore_fn` to use PBT: what it is to change"
             )
         check_mutations(mutations)
         if not 0 <= quantile_fraction <= 0.5:
-            raise ValueError(f"quantile_fraction is between 0 and 0.5, not {quantile_fraction!r}")
+            raise ValueError(
+                f"You must set `quantile_fraction` to a value between 0 and 0.5, not {quantile_fraction!r}"
+            )
         if not perturbation_interval > 0:
-            raise ValueError(f"perturbation_interval is more than 0, not {perturbation_interval!r}")
-        if not 0 <= resample_probability <= 1:
-            raise ValueError(f"resample_probability is between 0 and 1, not {resample_probability!r}")
+            raise ValueError(
+                f"perturbation_interval must be a positive number greater than 0, not {perturbation_interval!r}"
+            )
         self._metric, self._mode, self._time_attr = metric, mode, time_attr
         self._interval, self._burn_in = perturbation_interval, burn_in_period
         self._hyperparam_mutations = mutations
@@ -112,6 +117,7 @@ class PopulationBasedTraining(FIFOScheduler):
                     raise RuntimeError(
                         f"{type(self).__name__} needs {name!r} in every result of {trial}; there is: {known}"
                     )
+                _log.warning("%s goes by %r, which a result of %s lacks", type(self).__name__, name, trial)
                 return TrialScheduler.CONTINUE
         time = float(result[self._time_attr])
         state = self._states[trial.trial_id]
@@ -162,16 +168,16 @@ class PopulationBasedTraining(FIFOScheduler):
                 controller.save_trial(trial)
             self._num_checkpoints += 1
         if trial in lower:
-            self._change(controller, trial, random.choice(upper))
+            self._exploit(controller, trial, random.choice(upper))
 
-    def _change(self, controller: Any, trial: Trial, donor: Trial) -> None:
+    def _exploit(self, controller: Any, trial: Trial, donor: Trial) -> None:
         """Have a trial go on from another's checkpoint, with a configuration like the other's."""
         config = self._explored(donor, trial)
         state, theirs = self._states[trial.trial_id], self._states[donor.trial_id]
         before = dict(trial.config)
         changed = ",".join(f"{name}={_short(config.get(name))}" for name in self._hyperparam_mutations)
         tag = f"{state.tag}@perturbed[{changed}]"
-        if not controller.exploit(trial, donor, config, tag):
+        if not _handed_over(controller, trial, donor, config, tag):
             return  # the other has no checkpoint yet
         state.changes += 1
         self._num_perturbations += 1
@@ -196,8 +202,10 @@ class PopulationBasedTraining(FIFOScheduler):
         theirs = donor.last_result.get("training_iteration", 0)
         mine, others = self._states[trial.trial_id].tag, self._states[donor.trial_id].tag
         line = json.dumps([mine, others, step, theirs, dict(donor.config), after], default=plain)
-        controller.write_line("pbt_global.txt", line)
-        controller.write_line(f"pbt_policy_{trial.trial_id}.txt", line)
+        write = getattr(controller, "write_line", None)
+        if write is not None:
+            write("pbt_global.txt", line)
+            write(f"pbt_policy_{trial.trial_id}.txt", line)
 
     # -- all together
 
@@ -214,7 +222,7 @@ class PopulationBasedTraining(FIFOScheduler):
             if each.status == Trial.RUNNING:
                 controller.save_trial(each)
         for each in lower:
-            self._change(controller, each, random.choice(upper))
+            self._exploit(controller, each, random.choice(upper))
         latest = max(self._states[each.trial_id].trained_until for each in live)
         for each in live:
             self._states[each.trial_id].perturbed_at = time
@@ -272,7 +280,18 @@ class PopulationBasedTraining(FIFOScheduler):
 
     def debug_string(self) -> str:
         """How often anything was saved and changed."""
-        return f"Using {type(self).__name__}: {self._num_checkpoints} checkpoints, {self._num_perturbations} changes"
+        return f"PopulationBasedTraining: {self._num_checkpoints} checkpoints, {self._num_perturbations} perturbs"
+
+
+def _handed_over(controller: Any, trial: Trial, donor: Trial, config: dict[str, Any], tag: str) -> bool:
+    """Have a trial go on from another's newest checkpoint; False if there is none."""
+    exploit = getattr(controller, "exploit", None)
+    if exploit is not None:
+        return bool(exploit(trial, donor, config, tag))
+    controller.pause_trial(trial, should_checkpoint=False)  # a search that somebody else has written
+    trial.config = config
+    trial.experiment_tag = tag
+    return True
 
 
 def _short(value: Any) -> str:

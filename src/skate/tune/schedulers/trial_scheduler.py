@@ -9,6 +9,10 @@ from skate.tune.configs import checked_mode
 from skate.tune.experiment.trial import Trial
 
 
+class SchedulerArgumentError(ValueError, AssertionError):
+    """An argument of a scheduler is out of range."""
+
+
 class TrialScheduler:
     """Decides after each result what its trial does, and which trial starts next."""
 
@@ -19,6 +23,9 @@ class TrialScheduler:
 
     _metric: str | None = None
     _mode: str | None = None
+    _supports_buffered_results = True
+    #: Whether it tells the searcher itself of trials that pause and go on.
+    tells_pauses = False
     #: Whether feeding it the results of a journal brings it to where it was.
     replays = False
 
@@ -30,7 +37,7 @@ class TrialScheduler:
     @property
     def supports_buffered_results(self) -> bool:
         """Whether results may come several at a time."""
-        return True
+        return self._supports_buffered_results
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
         """Take metric and mode from the search; False if it has its own and another is given."""
@@ -43,7 +50,10 @@ class TrialScheduler:
         return True
 
     def _check_mode(self, mode: Any) -> None:
-        checked_mode(mode)
+        try:
+            checked_mode(mode)
+        except ValueError as error:
+            raise SchedulerArgumentError(f"`mode` must be 'min' or 'max'; {error}") from None
 
     def _goodness(self, result: dict[str, Any]) -> float:
         """The metric of a result, larger is better."""
@@ -89,6 +99,10 @@ class FIFOScheduler(TrialScheduler):
     """Runs every trial to its end, in the order in which they come."""
 
     replays = True
+
+    def debug_string(self) -> str:
+        """Its name."""
+        return "Using FIFO scheduling algorithm."
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """The first that has not started, else the first that was paused."""

@@ -26,11 +26,26 @@ UNDEFINED_METRIC_MODE = (
     "give it, or TuneConfig, a metric and a mode"
 )
 
+_PARTS = frozenset(
+    [
+        "basic_variant",
+        "concurrency_limiter",
+        "repeater",
+        "sample",
+        "search_algorithm",
+        "search_generator",
+        "searcher",
+        "variant_generator",
+    ]
+)
+
 __all__ = sorted([*_HOMES, "UNDEFINED_METRIC_MODE", "UNDEFINED_SEARCH_SPACE", "UNRESOLVED_SEARCH_SPACE"])
 __all__.remove("create_searcher")
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PARTS:
+        return importlib.import_module(f"skate.tune.search.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'skate.tune.search' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from skate.tune.space.domain import Categorical, Domain, Float, Function, Integer
 from skate.tune.space.functions import (
     choice,
@@ -17,7 +19,35 @@ from skate.tune.space.functions import (
     sample_from,
     uniform,
 )
-from skate.tune.space.sampler import BaseSampler, Grid, LogUniform, Normal, Quantized, Sampler, Uniform
+from skate.tune.space.sampler import BaseSampler, Grid, LogUniform, Normal, Quantized, Sampler, Uniform, generator
+
+
+
+class _BackwardsCompatibleNumpyRng:
+    """A generator of numpy, old or new, by the names of the new one.
+
+    Args:
+        generator_or_seed: a generator, a seed, or None for numpy's global one.
+    """
+
+    def __init__(self, generator_or_seed: Any = None) -> None:
+        self._rng = generator(generator_or_seed)
+
+    @property
+    def legacy_rng(self) -> bool:
+        """Whether the generator is an old one, of integers by `randint`."""
+        return not hasattr(self._rng, "integers")
+
+    @property
+    def rng(self) -> Any:
+        """The generator itself."""
+        return self._rng
+
+    def __getattr__(self, name: str) -> Any:
+        if self.legacy_rng and name in ("integers", "random"):
+            name = {"integers": "randint", "random": "rand"}[name]
+        return getattr(self._rng, name)
+
 
 __all__ = [
     "BaseSampler", "Categorical", "Domain", "Float", "Function", "Grid", "Integer", "LogUniform", "Normal", "Quantized",

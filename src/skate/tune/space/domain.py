@@ -1,7 +1,5 @@
 """What a value may be: a range of numbers, one of several things, or what a function gives."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 from collections.abc import Callable, Sequence
@@ -11,6 +9,7 @@ from skate.tune.space import sampler as samplers
 from skate.tune.space.sampler import LOG_BASE, Sampler
 
 
+# Tools read the types of these methods, so the annotations are the types themselves.
 class Domain:
     """A set of values with a way to draw from it."""
 
@@ -88,31 +87,31 @@ class Float(Domain):
             if bound in (float("-inf"), float("inf")):
                 raise ValueError(f"{what} needs a {name} bound that is a number, not {bound}")
 
-    def uniform(self) -> Float:
+    def uniform(self) -> "Float":
         """Every value alike."""
         self._check_bounds("a uniform distribution")
         found: Float = self._with(samplers.Uniform())
         return found
 
-    def loguniform(self, base: Any = LOG_BASE) -> Float:
+    def loguniform(self, base: Any = LOG_BASE) -> "Float":
         """Every order of magnitude alike.
 
         Raises:
             ValueError: a bound is not more than 0, so it has no logarithm.
         """
         if not self.lower > 0:
-            raise ValueError(f"loguniform needs a lower bound of more than 0, not {self.lower}")
+            raise ValueError(f"LogUniform requires a lower bound greater than 0. Got: {self.lower}")
         if not 0 < self.upper < float("inf"):
-            raise ValueError(f"loguniform needs an upper bound that is a number above 0, not {self.upper}")
+            raise ValueError(f"LogUniform requires an upper bound that is a number greater than 0. Got: {self.upper}")
         found: Float = self._with(samplers.LogUniform(base))
         return found
 
-    def normal(self, mean: float = 0.0, sd: float = 1.0) -> Float:
+    def normal(self, mean: float = 0.0, sd: float = 1.0) -> "Float":
         """Around a mean."""
         found: Float = self._with(samplers.Normal(mean, sd))
         return found
 
-    def quantized(self, q: float) -> Float:
+    def quantized(self, q: float) -> "Float":
         """Rounded to multiples of `q`.
 
         Raises:
@@ -121,13 +120,13 @@ class Float(Domain):
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if bound not in (float("-inf"), float("inf")) and not _divides(q, bound):
                 raise ValueError(
-                    f"the {name} bound {bound} is no multiple of the step q={q}; choose one that is"
+                    f"Your {name} variable bound {bound} is not divisible by quantization factor {q}; choose one that is a multiple of it"
                 )
         new = copy.copy(self)
         new.set_sampler(samplers.Quantized(new.get_sampler(), q), allow_override=True)
         return new
 
-    def is_valid(self, value: Any) -> bool:
+    def is_valid(self, value: float) -> bool:
         """Whether a number is within the bounds."""
         return bool(self.lower <= value <= self.upper)
 
@@ -150,31 +149,31 @@ class Integer(Domain):
         """As an int."""
         return int(value)
 
-    def quantized(self, q: int) -> Integer:
+    def quantized(self, q: int) -> "Integer":
         """Rounded to multiples of `q`; the upper bound then belongs to the domain."""
         new = copy.copy(self)
         new.set_sampler(samplers.Quantized(new.get_sampler(), q), allow_override=True)
         return new
 
-    def uniform(self) -> Integer:
+    def uniform(self) -> "Integer":
         """Every value alike."""
         found: Integer = self._with(samplers.Uniform())
         return found
 
-    def loguniform(self, base: Any = LOG_BASE) -> Integer:
+    def loguniform(self, base: Any = LOG_BASE) -> "Integer":
         """Every order of magnitude alike.
 
         Raises:
             ValueError: a bound is not more than 0, so it has no logarithm.
         """
         if not self.lower > 0:
-            raise ValueError(f"lograndint needs a lower bound of more than 0, not {self.lower}")
+            raise ValueError(f"LogUniform requires a lower bound greater than 0. Got: {self.lower}")
         if not 0 < self.upper < float("inf"):
-            raise ValueError(f"lograndint needs an upper bound that is a number above 0, not {self.upper}")
+            raise ValueError(f"LogUniform requires an upper bound that is a number greater than 0. Got: {self.upper}")
         found: Integer = self._with(samplers.LogUniform(base))
         return found
 
-    def is_valid(self, value: Any) -> bool:
+    def is_valid(self, value: int) -> bool:
         """Whether a number is within the bounds."""
         return bool(self.lower <= value <= self.upper)
 
@@ -192,12 +191,12 @@ class Categorical(Domain):
     def __init__(self, categories: Sequence[Any]) -> None:
         self.categories = list(categories)
 
-    def uniform(self) -> Categorical:
+    def uniform(self) -> "Categorical":
         """Every category alike."""
         found: Categorical = self._with(samplers.Uniform())
         return found
 
-    def grid(self) -> Categorical:
+    def grid(self) -> "Categorical":
         """All categories, one after the other."""
         found: Categorical = self._with(samplers.Grid())
         return found

@@ -4,11 +4,13 @@ what they ask for is there."""
 from __future__ import annotations
 
 import itertools
+import math
+import random
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from skate.tune.space.domain import Domain
+from skate.tune.space.domain import Domain, Function
 
 Path = tuple[Any, ...]
 
@@ -38,10 +40,28 @@ def is_grid(value: Any) -> bool:
     return True
 
 
+def is_text(value: Any) -> bool:
+    """Whether a value is an expression as text, such as `{"eval": "spec.config.a * 2"}`."""
+    return isinstance(value, Mapping) and len(value) == 1 and isinstance(value.get("eval"), str)
+
+
+def _of_text(text: str) -> Function:
+    """A function of the configuration for an expression that its author wrote as text."""
+
+    def value(spec: Any) -> Any:
+        import numpy as np  # such texts may use it, and few spaces have any
+
+        return eval(text, {"math": math, "np": np, "random": random}, {"spec": spec})
+
+    return Function(value)
+
+
 def open_leaves(space: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """What is still to be decided in a nested space, with the way there, in the order in which it stands."""
     if isinstance(space, Domain) or is_grid(space):
         yield path, space
+    elif is_text(space):
+        yield path, _of_text(space["eval"])
     elif isinstance(space, Mapping):
         for name, value in space.items():
             yield from open_leaves(value, (*path, name))

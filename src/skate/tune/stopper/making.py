@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from skate.tune.error import BadExperiment
+from skate.tune.metrics import flat, number
 from skate.tune.stopper.function_stopper import FunctionStopper
 from skate.tune.stopper.stopper import CombinedStopper, NoopStopper, Stopper
 
@@ -13,24 +15,30 @@ def stopper_of(stop: Any) -> tuple[dict[str, float], Stopper]:
     """The bounds and the stopper that `stop=` stands for.
 
     Raises:
-        ValueError: it is nothing of that, or a bound is no number.
+        TuneError, ValueError: it is nothing of that, or a bound is no number.
     """
     if stop is None:
         return {}, NoopStopper()
     if isinstance(stop, Stopper):
         return {}, stop
     if isinstance(stop, Mapping):
-        for name, bound in stop.items():
-            if isinstance(bound, bool) or not isinstance(bound, (int, float)):
-                raise ValueError(
-                    f"stop={{{name!r}: ...}} is a number that the metric is to reach, not {bound!r}"
+        bounds: dict[str, float] = flat(dict(stop))
+        for name, bound in bounds.items():
+            if number(bound) is None and not isinstance(bound, bool):
+                raise BadExperiment(
+                    f"Invalid stop criteria: stop={{{name!r}: ...}} is a number that the metric is to reach, not {bound!r}"
                 )
-        return dict(stop), NoopStopper()
+        return bounds, NoopStopper()
     if isinstance(stop, (list, tuple)) and stop and all(isinstance(each, Stopper) for each in stop):
         return {}, CombinedStopper(*stop)
+    if isinstance(stop, (list, tuple)) and stop:
+        others = [type(each).__name__ for each in stop if not isinstance(each, Stopper)]
+        raise BadExperiment(
+            f"Invalid stop criteria: each element of the list must be an instance of `ray.tune.Stopper`. Got {', '.join(others)}"
+        )
     if FunctionStopper.is_valid_function(stop):
         return {}, FunctionStopper(stop)
-    raise ValueError(
-        "stop is a dict such as {'training_iteration': 10}, a function of trial id and result, or a Stopper; not "
+    raise BadExperiment(
+        "Invalid stop criteria: Provided stop object must be either a dict such as {'training_iteration': 10}, a function of trial id and result, or a Stopper. Got "
         f"{type(stop).__name__}: {stop!r:.80}"
     )

@@ -35,9 +35,12 @@ class Parameter:
     """A value in the object store; read once a process."""
 
     def __init__(self, value: Any) -> None:
-        self._ref: Any = None
-        self._value = value
-        self._here = True
+        import skate  # as in `store`
+
+        is_ref = isinstance(value, skate.ObjectRef)  # what the user has put there is not put there again
+        self._ref: Any = value if is_ref else None
+        self._value = None if is_ref else value
+        self._here = not is_ref
 
     def store(self) -> None:
         """Put the value into the object store, if a session runs and it is not there yet."""
@@ -86,7 +89,7 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
         return Inner
     if not callable(trainable) or inspect.isclass(trainable):
         raise ValueError(
-            "with_parameters takes a function of the configuration or a class that inherits from ray.tune.Trainable, not "
+            "`tune.with_parameters() only works with function trainables or classes that inherit from `tune.Trainable()`. Got type: "
             f"{type(trainable).__name__}: {trainable!r:.80}"
         )
     before = trainable if isinstance(trainable, Bound) else None
@@ -131,7 +134,7 @@ def with_resources(trainable: Any, resources: Any) -> Any:
         return Asking
     if not callable(trainable) or inspect.isclass(trainable):
         raise ValueError(
-            "with_resources takes a function of the configuration or a class that inherits from ray.tune.Trainable, not "
+            "`tune.with_resources() only works with function trainables or classes that inherit from `tune.Trainable()`. Got type: "
             f"{type(trainable).__name__}: {trainable!r:.80}"
         )
     if isinstance(trainable, Bound):

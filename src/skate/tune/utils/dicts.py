@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import numbers
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -43,6 +44,41 @@ def _opened(value: Any) -> Any:
     if isinstance(value, list):
         return {str(place): _opened(each) for place, each in enumerate(value)}
     return value
+
+
+def unflatten_dict(dt: dict[str, Any], delimiter: str = "/") -> dict[str, Any]:
+    """A flat dict as nested dicts: `{"a/b": 1}` becomes `{"a": {"b": 1}}`."""
+    found: dict[str, Any] = {}
+    for name, value in dt.items():
+        *way, last = name.split(delimiter)
+        inner = found
+        for part in way:
+            inner = inner.setdefault(part, {})
+        inner[last] = value
+    return found
+
+
+def unflatten_list_dict(dt: dict[str, Any], delimiter: str = "/") -> Any:
+    """A flat dict as nested dicts and lists: places are made lists again, `{"a/0": 1}` becomes `{"a": [1]}`."""
+    return _listed(unflatten_dict(dt, delimiter))
+
+
+def _listed(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    found = {name: _listed(each) for name, each in value.items()}
+    places = [str(place) for place in range(len(found))]
+    return [found[place] for place in places] if found and set(found) == set(places) else found
+
+
+def is_nan(value: Any) -> bool:
+    """Whether a value is NaN."""
+    return isinstance(value, numbers.Real) and value != value
+
+
+def is_nan_or_inf(value: Any) -> bool:
+    """Whether a value is NaN or infinite."""
+    return is_nan(value) or (isinstance(value, numbers.Real) and abs(value) == float("inf"))
 
 
 def unflattened_lookup(

@@ -1,0 +1,12 @@
+"""The session of a worker, or None, as programs for older versions of Ray ask for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.train.worker import session
+
+
+def get_session() -> Any:
+    """What this process knows as a worker of a run; None if it is none."""
+    return session.current("get_session()") if session.active() else None
