@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skate.serve import fingerprint, pickler
+from skate.serve.config.actors import actor_options
 from skate.serve.config.deployment import DeploymentConfig
-from skate.serve.deployment import Application, Deployment, actor_options, configured
+from skate.serve.deployment import Application, Deployment, configured
 from skate.serve.exceptions import RayServeException
 from skate.serve.handle.handle import DeploymentHandle
 
@@ -199,14 +200,13 @@ def checked_prefix(prefix: str | None) -> str | None:
     """A route prefix as it is matched. Raises ValueError for one that cannot be."""
     if prefix is None:
         return None
+    said = f"Invalid route_prefix '{prefix}', "
     if not isinstance(prefix, str) or not prefix.startswith("/"):
-        raise ValueError(
-            f"a route_prefix begins with '/': {prefix!r} does not; write '/{str(prefix).lstrip('/')}'"
-        )
-    if "{" in prefix or "}" in prefix:
-        raise ValueError(f"a route_prefix has no wildcards: {prefix!r}; put them in the routes of the app")
+        raise ValueError(f"{said}must start with a forward slash ('/'). Write '/{str(prefix).lstrip('/')}'")
     if prefix != "/" and prefix.endswith("/"):
-        raise ValueError(f"a route_prefix does not end with '/': {prefix!r}; write {prefix.rstrip('/')!r}")
+        raise ValueError(f"{said}may not end with a trailing '/'. Write {prefix.rstrip('/')!r}")
+    if "{" in prefix or "}" in prefix:
+        raise ValueError(f"{said}may not contain wildcards. Put them in the routes of the app")
     return prefix
 
 
@@ -214,12 +214,17 @@ def build(app: Any, name: str, route_prefix: str | None) -> Built:
     """What the controller is told of an application. Raises TypeError for what is no application."""
     if isinstance(app, Deployment):
         raise TypeError(
-            f"serve.run takes an application, and {app.name!r} is a deployment: call serve.run({app.name}.bind(...))"
+            "`serve.run` expects an `Application` returned by `Deployment.bind()`. This is the deployment "
+            f"{app.name!r}: call serve.run({app.name}.bind(...))"
         )
     if not isinstance(app, Application):
-        raise TypeError(f"serve.run takes what .bind() returns, not a {type(app).__name__}: {app!r:.80}")
+        raise TypeError(
+            f"`serve.run` expects an `Application` returned by `Deployment.bind()`. This is a {type(app).__name__}: {app!r:.80}"
+        )
     if not isinstance(name, str) or not name:
-        raise RayServeException(f"the name of an application is a text that is not empty, not {name!r}")
+        raise RayServeException(
+            f"Application name must a non-empty string. It must be one, too: {name!r} is not"
+        )
     walk = _Walk(name)
     walk.visit(app)
     ingress = walk.names[id(app)]

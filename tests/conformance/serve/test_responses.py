@@ -60,7 +60,7 @@ class Leaf:
         while True:
             yield number
             number += 1
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)  # the work of the stream
 
     async def fail(self) -> None:
         raise ValueError("as asked")
@@ -136,7 +136,7 @@ def test_awaiting_a_cancelled_response(front: Any) -> None:
     async def cancel(self: Any) -> Any:
         response = self.leaf.hold.remote()
         while (await self.leaf.look.remote())[0] == 0:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # in a replica, where there is no wait_for
         response.cancel()
         try:
             await response
@@ -152,7 +152,7 @@ def test_awaiting_a_response_that_was_cancelled_at_once(front: Any) -> None:
         response.cancel()
         try:
             await response
-        except Exception as error:
+        except Exception as error:  # as above
             return isinstance(error, RequestCancelledError), response.request_id in str(error)
 
     assert run(front, cancel) == (True, True)
@@ -166,7 +166,7 @@ def test_the_next_value_of_a_cancelled_stream(front: Any) -> None:
         try:
             while True:
                 await stream.__anext__()
-        except Exception as error:
+        except Exception as error:  # whatever it is, but for CancelledError
             return first, isinstance(error, RequestCancelledError)
 
     assert run(front, cancel) == (0, True)
@@ -180,7 +180,7 @@ def test_cancelling_who_awaits_cancels_with_cancelled_error(front: Any) -> None:
             return await response
 
         task = asyncio.ensure_future(wait())
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # in a replica, until the request is on its way
         task.cancel()
         await asyncio.wait([task])
         return task.cancelled()

@@ -75,7 +75,7 @@ def _check(app: Any, cls: Any) -> None:
 
 
 def _wrapped(cls: type, app: Any) -> type:
-    class Wrapped(cls):  # type: ignore[misc, valid-type]
+    class Wrapped(cls):  # type: ignore[misc]
         pass
 
     for name in _COPIED:
@@ -83,7 +83,7 @@ def _wrapped(cls: type, app: Any) -> type:
     annotations = getattr(cls, "__annotations__", None)
     if annotations:
         Wrapped.__annotations__ = dict(annotations)
-    Wrapped.__wrapped__ = cls  # type: ignore[attr-defined]
+    Wrapped.__wrapped__ = cls
     setattr(Wrapped, MARK, app)
     return Wrapped
 
