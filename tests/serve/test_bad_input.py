@@ -152,13 +152,17 @@ def test_a_stream_with_a_value_that_cannot_be_sent_takes_no_place_for_ever(port:
         (lambda h: h.double.remote().result(), TypeError, "missing 1 required positional argument: 'x'"),
         (lambda h: h.numbers.remote().result(), TypeError, r"options\(stream=True\)"),
         (lambda h: list(h.options(stream=True).double.remote(1)), TypeError, "it is no generator"),
-        (lambda h: h.options(stream=True).numbers.remote().result(), TypeError, "iterate over it"),
+        (lambda h: h.options(stream=True).numbers.remote().result(), TypeError, "Iterate over it"),
         (
             lambda h: h.double.remote(h.options(stream=True).numbers.remote()),
             RuntimeError,
-            "collect its values",
+            "Collect the values",
         ),
-        (lambda h: skate.put(h.double.remote(1)), TypeError, "pass it as an argument of another handle call"),
+        (
+            lambda h: skate.put(h.double.remote(1)),
+            RayServeException,
+            "Pass it as an argument of another handle call",
+        ),
         (lambda h: h.options(stream="yes"), TypeError, "True or False, not 'yes'"),
         (
             lambda h: serve.get_app_handle("plan"),
@@ -172,7 +176,7 @@ def test_a_stream_with_a_value_that_cannot_be_sent_takes_no_place_for_ever(port:
             "'no'; no such application",
         ),
         (lambda h: serve.get_deployment_handle("Plain"), RayServeException, "needs app_name"),
-        (lambda h: serve.run(None), TypeError, "takes what .bind"),
+        (lambda h: serve.run(None), TypeError, "expects an `Application` returned by"),
         (lambda h: serve.run(Plain), TypeError, r"call serve.run\(Plain.bind"),
         (lambda h: serve.start(http_option={}), TypeError, "no argument 'http_option'"),
         (lambda h: serve.start(http_options={"prt": 1}), ValueError, "no field 'prt'; did you mean 'port'"),
@@ -192,7 +196,7 @@ def test_results_in_a_loop_of_async_code(plain: Any) -> None:
         return list(plain.options(stream=True).numbers.remote())
 
     for each in (wrong, wrong_too):
-        with pytest.raises(RuntimeError, match="would block the event loop: use `await response`"):
+        with pytest.raises(RuntimeError, match="from within an `asyncio` event loop. Use `await response`"):
             asyncio.run(each())
 
 

@@ -181,7 +181,7 @@ def test_a_size_of_ones_own(weights: list[int], largest: int) -> None:
         if weight <= largest:
             assert answer == weight
         else:
-            assert isinstance(answer, RuntimeError) and f"counts for {weight}" in str(answer)
+            assert isinstance(answer, RuntimeError) and f"it counts {weight} for" in str(answer)
 
 
 def test_a_measure_that_raises_fails_only_its_own_call() -> None:
@@ -285,8 +285,8 @@ def test_a_stream_that_nobody_hears_ends() -> None:
     [
         (None, TypeError, "returned a NoneType; it returns a list"),
         (5, TypeError, "returned a int; it returns a list"),
-        ([1], serve.exceptions.RayServeException, "got a batch of 2 and returned 1 results"),
-        ([1, 2, 3], serve.exceptions.RayServeException, "got a batch of 2 and returned 3 results"),
+        ([1], serve.exceptions.RayServeException, "has length 2 but the returned list has length 1"),
+        ([1, 2, 3], serve.exceptions.RayServeException, "has length 2 but the returned list has length 3"),
     ],
 )
 def test_what_a_batch_may_not_return(returned: Any, kind: type[Exception], complaint: str) -> None:

@@ -56,8 +56,11 @@ def free_port() -> int:
         ),
         ({"applications": [{"name": "x"}]}, "needs import_path"),
         ({}, "needs applications"),
-        ({"applications": [{"import_path": "app"}]}, "names no object"),
-        ({"applications": [{"import_path": "p:app", "route_prefix": "api"}]}, "begins with '/'"),
+        ({"applications": [{"import_path": "app"}]}, "must contain at least on dot or colon"),
+        (
+            {"applications": [{"import_path": "p:app", "route_prefix": "api"}]},
+            "must start with a forward slash",
+        ),
         (
             {"applications": [{"import_path": "p:a"}, {"import_path": "p:b"}]},
             "given more than once: 'default', by number 1 and 2 of the applications",

@@ -255,7 +255,7 @@ def test_no_more_than_max_ongoing_requests_work_at_once(port: int) -> None:
             await asyncio.sleep(0)
             await asyncio.sleep(0)
         await asyncio.gather(*(each._wait() for each in calls))
-        return object_of.most, "3 requests wait" in refused
+        return object_of.most, "num_queued_requests=3" in refused
 
     assert run(outer, check) == (2, True)
     serve.delete("limited")
@@ -343,7 +343,7 @@ def test_cancelling_an_answer_cancels_the_work(outer: Any) -> None:
         call.cancel()
         try:
             await call
-        except asyncio.CancelledError:
+        except serve.exceptions.RequestCancelledError:
             pass
         else:
             return "not cancelled"

@@ -177,7 +177,7 @@ def run_many(
 ) -> list[DeploymentHandle]:
     """Serve several applications at once; handles to their ingresses, in the same order."""
     if not targets:
-        raise ValueError("run_many was given no applications")
+        raise ValueError("No applications provided. run_many takes a list of RunTargets")
     if _local_testing_mode:
         from skate.serve.local_testing import run_locally  # as above
 

@@ -18,10 +18,11 @@ from skate.serve.exceptions import RayServeException
 class _Waiting:
     """One call that waits to be part of a batch."""
 
-    __slots__ = ("value", "future", "queue", "around", "came")
+    __slots__ = ("values", "future", "queue", "around", "came")
 
-    def __init__(self, value: Any, streams: bool, loop: Any) -> None:
-        self.value = value
+    def __init__(self, values: tuple[Any, ...], streams: bool, loop: Any) -> None:
+        #: One for each parameter of the function.
+        self.values = values
         self.future: asyncio.Future[Any] = loop.create_future()
         self.queue: asyncio.Queue[Any] | None = asyncio.Queue() if streams else None
         self.around = context.request.get()
@@ -46,35 +47,49 @@ class _Batcher:
         self.owner = None if owner is None else weakref.ref(owner)
         self.settings = settings
         self.loop = loop
-        self.waiting: deque[_Waiting] = deque()
+        #: By the model that they ask for, since a batch is worked off by one; lines are never empty.
+        self.lines: dict[str, deque[_Waiting]] = {}
         self.active = 0
         self.streams = inspect.isasyncgenfunction(function)
         self._timer: Any = None
         self._due = 0.0
         self._tasks: set[Any] = set()
 
-    def add(self, value: Any) -> _Waiting:
+    def add(self, values: tuple[Any, ...]) -> _Waiting:
         """A call comes in."""
-        one = _Waiting(value, self.streams, self.loop)
-        self.waiting.append(one)
+        one = _Waiting(values, self.streams, self.loop)
+        model = one.around.multiplexed_model_id
+        line = self.lines.get(model)
+        if line is None:
+            line = self.lines[model] = deque()
+        line.append(one)
         self.look()
         return one
 
     def look(self, clock: bool = False) -> None:
         """Begin what is full, and, where the `clock` may have moved, what has waited for as long as it may."""
-        settings = self.settings
-        while self.waiting and self.active < settings.concurrent:
-            if not clock and settings.size_of is None and len(self.waiting) < settings.largest:
-                self._wake_at(self.waiting[0].came + settings.wait_s)
+        for model in list(self.lines):
+            if self.active >= self.settings.concurrent:
                 return
-            count, full = self._fitting()
+            line = self.lines.pop(model)
+            self._look_at(line, clock)
+            if line:  # behind the others from now on
+                self.lines[model] = line
+
+    def _look_at(self, line: deque[_Waiting], clock: bool) -> None:
+        settings = self.settings
+        while line and self.active < settings.concurrent:
+            if not clock and settings.size_of is None and len(line) < settings.largest:
+                self._wake_at(line[0].came + settings.wait_s)
+                return
+            count, full = self._fitting(line)
             if not count:
                 return
-            due = self.waiting[0].came + settings.wait_s
+            due = line[0].came + settings.wait_s
             if not full and not (clock and self.loop.time() >= due):
                 self._wake_at(due)
                 return
-            self._begin(count)
+            self._begin([line.popleft() for _ in range(count)])
 
     def _wake_at(self, due: float) -> None:
         if self._timer is not None:
@@ -88,40 +103,41 @@ class _Batcher:
         self._timer = None
         self.look(clock=True)
 
-    def _fitting(self) -> tuple[int, bool]:
-        """How many waiting calls make the next batch, and whether no more would fit; callers that have gone are left out."""
-        waiting = self.waiting
-        if any(each.future.cancelled() for each in waiting):
-            self.waiting = waiting = deque(each for each in waiting if not each.future.cancelled())
+    def _fitting(self, line: deque[_Waiting]) -> tuple[int, bool]:
+        """How many of a line make the next batch, and whether no more would fit; callers that have gone are left out."""
+        if any(each.future.cancelled() for each in line):
+            staying = [each for each in line if not each.future.cancelled()]
+            line.clear()
+            line.extend(staying)
         largest = self.settings.largest
         measure = self.settings.size_of
         if measure is None:
-            return min(len(waiting), largest), len(waiting) >= largest
+            return min(len(line), largest), len(line) >= largest
         count = 0
         values: list[Any] = []
-        while count < len(waiting):
-            one = waiting[count]
+        while count < len(line):
+            one = line[count]
             try:
-                size = measure([*values, one.value])
+                size = measure([*values, one.values[0]])
                 if size > largest and not count:
                     raise RuntimeError(
-                        f"this value alone counts for {size} by batch_size_fn, and max_batch_size={largest}; raise the limit, or "
-                        "look at what the function returns"
+                        "Size of item is greater than max_batch_size. Please increase the max_batch_size or check the "
+                        f"implementation of the batch_size_fn: it counts {size} for this value alone, and "
+                        f"max_batch_size={largest}"
                     )
             except Exception as error:  # the user's function may raise anything; its call is answered so
-                del waiting[count]
+                del line[count]
                 one.fail(error)
                 continue
             if size > largest:
                 return count, True
-            values.append(one.value)
+            values.append(one.values[0])
             count += 1
             if size == largest:
                 return count, True
         return count, False
 
-    def _begin(self, count: int) -> None:
-        batch = [self.waiting.popleft() for _ in range(count)]
+    def _begin(self, batch: list[_Waiting]) -> None:
         self.active += 1
         around = contextvars.copy_context()
         task = around.run(self.loop.create_task, self._run(batch))
@@ -134,7 +150,9 @@ class _Batcher:
             if not batch:
                 return
             context.request.set(batch[0].around)
-            arguments: tuple[Any, ...] = ([each.value for each in batch],)
+            arguments: tuple[Any, ...] = tuple(
+                list(column) for column in zip(*(each.values for each in batch), strict=True)
+            )
             if self.owner is not None:
                 arguments = (self.owner(), *arguments)
             if self.streams:
@@ -144,10 +162,7 @@ class _Batcher:
                 _check_length(results, len(batch), self.function)
                 for each, result in zip(batch, results, strict=True):
                     if not each.future.done():
-                        if isinstance(result, BaseException):
-                            each.future.set_exception(result)
-                        else:
-                            each.future.set_result(result)
+                        each.future.set_result(result)
         except BaseException as error:  # whatever a batch ends in, each of its callers gets it
             for each in batch:
                 each.fail(error)
@@ -185,7 +200,8 @@ def _check_length(values: Any, count: int, function: Any) -> None:
         )
     if len(values) != count:
         raise RayServeException(
-            f"{function.__name__} got a batch of {count} and returned {len(values)} results; it returns one for each"
+            f"Batched function doesn't preserve batch size. The input list has length {count} but the returned list has length "
+            f"{len(values)}. {function.__name__} has to return one result for each value"
         )
 
 
@@ -198,26 +214,26 @@ class _Settings:
         self.size_of = size_of
         self.set_largest(largest)
         self.set_wait(wait_s)
-        if isinstance(concurrent, bool) or not isinstance(concurrent, int):
-            raise TypeError(f"max_concurrent_batches is a whole number, not {concurrent!r}")
-        if concurrent < 1:
-            raise ValueError(f"max_concurrent_batches must be at least 1, not {concurrent}")
+        if isinstance(concurrent, bool) or not isinstance(concurrent, int) or concurrent < 1:
+            raise TypeError(f"max_concurrent_batches must be an integer >= 1, got {concurrent!r}")
+        if size_of is not None and not callable(size_of):
+            raise TypeError(f"batch_size_fn must be a callable or None, got {type(size_of)}")
         self.concurrent = concurrent
 
     def set_largest(self, value: Any) -> None:
         """Another size."""
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
-            raise TypeError(f"max_batch_size is a whole number, not {value!r}")
+            raise TypeError(f"max_batch_size must be integer >= 1, got {value!r}")
         if value < 1:
-            raise ValueError(f"max_batch_size must be at least 1, not {value}")
+            raise ValueError(f"max_batch_size must be an integer >= 1, got {value}")
         self.largest = int(value)
 
     def set_wait(self, value: Any) -> None:
         """Another time."""
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise TypeError(f"batch_wait_timeout_s is a number of seconds, not {value!r}")
+            raise TypeError(f"batch_wait_timeout_s must be a float >= 0, got {value!r}")
         if value < 0:
-            raise ValueError(f"batch_wait_timeout_s must not be negative, not {value}")
+            raise ValueError(f"batch_wait_timeout_s must be a float >= 0, got {value}")
         self.wait_s = float(value)
 
 
@@ -237,19 +253,37 @@ def batch(
     Raises TypeError for a function that is not async, TypeError or ValueError for numbers that cannot be.
     """
     if _func is not None and not callable(_func):
-        raise TypeError("@serve.batch stands above a function, or takes its settings by name")
+        raise TypeError(
+            "@serve.batch can only be used to decorate functions or methods. Its settings are given by name"
+        )
     settings = _Settings(max_batch_size, batch_wait_timeout_s, max_concurrent_batches, batch_size_fn)
 
     def decorate(function: Any) -> Any:
         if not (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
             raise TypeError(
-                f"@serve.batch needs an async function; {getattr(function, '__name__', function)!r} is not async"
+                f"Functions decorated with @serve.batch must be 'async def'; {getattr(function, '__name__', function)!r} is not"
             )
         return _wrapped(
             function, _Settings(settings.largest, settings.wait_s, settings.concurrent, batch_size_fn)
         )
 
     return decorate if _func is None else decorate(_func)
+
+
+def _in_order(
+    function: Any, wanted: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
+    """Values in the order of the parameters. Raises TypeError for those that do not fit them."""
+    known = inspect.signature(function).parameters
+    signature = inspect.Signature([known[name] for name in wanted])
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(
+            f"{function.__name__}{signature} is batched and called with single values: {error}"
+        ) from None
+    bound.apply_defaults()
+    return tuple(bound.arguments[name] for name in wanted)
 
 
 def _wrapped(function: Any, settings: _Settings) -> Any:
@@ -266,17 +300,18 @@ def _wrapped(function: Any, settings: _Settings) -> Any:
             holder.__dict__[place] = found
         return found
 
+    wanted = parameters[1:] if is_method else parameters
+    kinds = [each.kind for each in inspect.signature(function).parameters.values()]
+    any_number = inspect.Parameter.VAR_POSITIONAL in kinds
+
     def take(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Waiting:
         owner = None
         if is_method:
             owner, *rest = args
             args = tuple(rest)
-        values = [*args, *kwargs.values()]
-        if len(values) != 1:
-            raise TypeError(
-                f"{function.__name__} is called with one value, which becomes one of a batch, not {len(values)}"
-            )
-        return find(owner).add(values[0])
+        if kwargs or (len(args) != len(wanted) and not any_number):
+            args = _in_order(function, wanted, args, kwargs)
+        return find(owner).add(args)
 
     if inspect.isasyncgenfunction(function):
 

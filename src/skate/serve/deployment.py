@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
+from skate.serve.config.actors import ACTOR_OPTIONS, actor_options
 from skate.serve.config.autoscaling import AutoscalingConfig
 from skate.serve.config.deployment import BackpressureConfig, DeploymentConfig, LoggingConfig
 from skate.serve.identity import DEFAULT
@@ -15,14 +17,6 @@ CONFIG_OPTIONS = (
     "autoscaling_config", "graceful_shutdown_wait_loop_s", "graceful_shutdown_timeout_s", "health_check_period_s",
     "health_check_timeout_s", "logging_config", "request_router_config", "max_constructor_retry_count",
     "gang_scheduling_config", "deployment_actors", "rolling_update_percentage", "max_surge_percent", "in_process",
-)  # fmt: skip
-#: And those that say what its actors are.
-ACTOR_OPTIONS = (
-    "ray_actor_options", "placement_group_bundles", "placement_group_strategy", "placement_group_bundle_label_selector",
-    "max_replicas_per_node",
-)  # fmt: skip
-_ACTOR_OPTION_NAMES = (
-    "runtime_env", "num_cpus", "num_gpus", "memory", "resources", "accelerator_type", "label_selector", "fallback_strategy",
 )  # fmt: skip
 #: What `num_replicas="auto"` overrides.
 AUTO = "auto"
@@ -42,8 +36,8 @@ class Application:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(
-            "an application cannot be called; run it with serve.run(app) and call the handle that returns"
+        raise TypeError(
+            "'Application' object is not callable. Run it with serve.run(app) and call the handle that this returns"
         )
 
     def __repr__(self) -> str:
@@ -63,7 +57,7 @@ class Deployment:
     ) -> None:
         if not _internal:
             raise RuntimeError(
-                "a deployment is made with the decorator @serve.deployment, not by calling Deployment"
+                "The Deployment constructor should not be called directly. Use `@serve.deployment` instead."
             )
         self._name = name
         self._config = deployment_config
@@ -190,13 +184,13 @@ class Deployment:
         name = self._name if name is DEFAULT.VALUE else name
         version = self._version if version is DEFAULT.VALUE else version
         replica = self._replica.replaced(func_or_class, _init_args, _init_kwargs, given)
-        return Deployment(
-            checked_name(name), configured(self._config, given), replica, version, _internal=True
-        )
+        config = configured(self._config, given)
+        together(config, replica.actor_options)
+        return Deployment(checked_name(name), config, replica, version, _internal=True)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
-            f"the deployment {self._name!r} cannot be called; make an application with {self._name}.bind(...) and give that to "
+            f"Deployments cannot be constructed directly. Make an application with {self._name}.bind(...) and give that to "
             "serve.run"
         )
 
@@ -232,10 +226,21 @@ class ReplicaConfig:
         self, func_or_class: Callable[..., Any] | None, args: Any, kwargs: Any, given: dict[str, Any]
     ) -> ReplicaConfig:
         """The same with what was given in its place."""
+        if func_or_class is not None and not callable(func_or_class):
+            raise TypeError(
+                f"@serve.deployment must be called on a class or function. This is a {type(func_or_class).__name__}"
+            )
         if args is not DEFAULT.VALUE and not isinstance(args, (tuple, list)):
-            raise TypeError(f"_init_args is a tuple of arguments, not a {type(args).__name__}")
+            raise TypeError(f"init_args must be a tuple. It is a {type(args).__name__}")
         if kwargs is not DEFAULT.VALUE and not isinstance(kwargs, dict):
-            raise TypeError(f"_init_kwargs is a dict of arguments, not a {type(kwargs).__name__}")
+            raise TypeError(f"init_kwargs must be a dict. It is a {type(kwargs).__name__}")
+        if inspect.isfunction(func_or_class or self.func_or_class):
+            for name, value in (("init_args", args), ("init_kwargs", kwargs)):
+                if value is not DEFAULT.VALUE and value:
+                    raise ValueError(
+                        f"{name} not supported for function deployments. A function is called with requests and bound without "
+                        "arguments; make it a class to bind some"
+                    )
         return ReplicaConfig(
             func_or_class or self.func_or_class,
             self.args if args is DEFAULT.VALUE else tuple(args),
@@ -254,11 +259,13 @@ class ReplicaConfig:
 
 
 def checked_name(name: Any) -> str:
-    """A name of a deployment; raises TypeError for anything but a text."""
-    if not isinstance(name, str) or not name:
-        raise TypeError(f"the name of a deployment is a text that is not empty, not {name!r}")
+    """A name of a deployment; raises TypeError for anything but a text, ValueError for one that cannot be."""
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string. The name of a deployment is {name!r}")
+    if not name:
+        raise ValueError("the name of a deployment must be a non-empty string, got ''")
     if "#" in name:
-        raise ValueError(f"the name of a deployment has no '#': {name!r}")
+        raise ValueError(f"Deployment names must not contain the '#' character. Current name: {name}.")
     return name
 
 
@@ -269,69 +276,55 @@ def configured(base: DeploymentConfig, given: dict[str, Any]) -> DeploymentConfi
     scaling = wanted.get("autoscaling_config")
     if number == AUTO:
         wanted["num_replicas"] = None
-        defaults = AutoscalingConfig.default()
-        said = (
-            scaling.model_dump(exclude_unset=True)
-            if isinstance(scaling, AutoscalingConfig)
-            else scaling or {}
-        )
-        wanted["autoscaling_config"] = AutoscalingConfig.model_validate(
-            {"max_replicas": defaults.max_replicas, **said}
-        )
+        wanted["autoscaling_config"] = _followed(scaling)
     elif number is not DEFAULT.VALUE and number is not None:
-        if isinstance(number, bool) or not isinstance(number, int):
-            raise ValueError(f"num_replicas is a whole number or 'auto', not {number!r}")
-        if number == 0:
+        if number in (0, "0") and number is not False:
             raise ValueError(
-                "num_replicas is 0, which is no deployment; give at least 1, or delete the application"
+                "num_replicas is expected to larger than 0. With 0 it is no deployment; give at least 1, or delete the "
+                "application"
             )
-        if number < 0:
-            raise ValueError(f"num_replicas must be above 0, not {number}")
         if scaling is not None:
             raise ValueError(
-                "num_replicas and autoscaling_config are given together; give one: a number, or bounds for a number that "
-                "follows the load"
+                "Manually setting num_replicas is not allowed when autoscaling_config is provided. Give one: a number, or bounds "
+                "for a number that follows the load"
             )
+        if isinstance(number, str) and not number.lstrip("-").isdecimal():
+            raise ValueError(f"num_replicas is a whole number or 'auto', not {number!r}")
         wanted.setdefault("autoscaling_config", None)
     elif scaling is not None:
         wanted["num_replicas"] = None
     elif number is None:
         wanted["num_replicas"] = 1
     if wanted.get("max_ongoing_requests", 0) is None:
-        raise ValueError("max_ongoing_requests is a number of requests, not None")
+        raise ValueError("`max_ongoing_requests` must be non-null, got None. It is a number of requests")
+    for name in ("deployment_actors", "backpressure_config", "request_router_config"):
+        if name in wanted and wanted[name] is None:
+            wanted[name] = getattr(DeploymentConfig(), name)
     merged = {field: getattr(base, field) for field in base.__dataclass_fields__} | wanted
     return DeploymentConfig.model_validate(merged)
 
 
-def actor_options(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """What replicas' actors are, with the options that were given in their places."""
-    merged = {**base, **{key: value for key, value in given.items() if key in ACTOR_OPTIONS}}
-    options = merged.get("ray_actor_options")
-    if options is None:
-        options = {}
-    if not isinstance(options, dict):
-        raise TypeError(f"ray_actor_options is a dict, such as {{'num_cpus': 2}}, not {options!r}")
-    for key in options:
-        if key not in _ACTOR_OPTION_NAMES:
-            from skate.serve.config.checked import nearest  # only errors need it
+def _followed(scaling: Any) -> AutoscalingConfig:
+    """What `num_replicas="auto"` means, with what was said beside it."""
+    defaults = AutoscalingConfig.default()
+    said = scaling.model_dump(exclude_unset=True) if isinstance(scaling, AutoscalingConfig) else scaling or {}
+    return AutoscalingConfig.model_validate({"max_replicas": defaults.max_replicas, **said})
 
-            raise ValueError(
-                f"ray_actor_options has no {key!r}{nearest(key, _ACTOR_OPTION_NAMES)} It has: {', '.join(_ACTOR_OPTION_NAMES)}"
-            )
-    bundles = merged.get("placement_group_bundles")
-    limit = merged.get("max_replicas_per_node")
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= 100):
-        raise ValueError(f"max_replicas_per_node is a whole number from 1 to 100, not {limit!r}")
-    if merged.get("placement_group_strategy") is not None and bundles is None:
+
+def together(config: DeploymentConfig, actor: dict[str, Any]) -> None:
+    """Raise ValueError for options of gangs that do not go with others."""
+    gang = config.gang_scheduling_config
+    if gang is None:
+        return
+    if actor.get("max_replicas_per_node") is not None:
         raise ValueError(
-            "placement_group_strategy was given without placement_group_bundles; say what the group is made of"
+            "Setting max_replicas_per_node is not allowed when gang_scheduling_config is provided. Leave one of them out"
         )
-    if bundles is not None and merged.get("max_replicas_per_node") is not None:
+    if actor.get("placement_group_strategy") is not None:
         raise ValueError(
-            "max_replicas_per_node and placement_group_bundles cannot be given together; leave one out"
+            "Setting placement_group_strategy is not allowed when gang_scheduling_config is provided. Use "
+            "gang_scheduling_config.gang_placement_strategy instead."
         )
-    merged["ray_actor_options"] = {"num_cpus": 1, **options}
-    return merged
 
 
 def make(func_or_class: Any, name: Any, version: Any, given: dict[str, Any]) -> Deployment:
@@ -340,15 +333,16 @@ def make(func_or_class: Any, name: Any, version: Any, given: dict[str, Any]) -> 
         raise TypeError(f"{func_or_class!r} is a deployment already; change its options with .options(...)")
     if not callable(func_or_class):
         raise TypeError(
-            f"@serve.deployment stands above a class or a function, not above a {type(func_or_class).__name__}"
+            "@serve.deployment must be called on a class or function. This is a "
+            f"{type(func_or_class).__name__}: {func_or_class!r:.60}"
         )
     if name is DEFAULT.VALUE:
         name = getattr(func_or_class, "__name__", type(func_or_class).__name__)
     replica = ReplicaConfig(func_or_class, (), {}, actor_options({}, given))
     version = None if version is DEFAULT.VALUE else version
-    return Deployment(
-        checked_name(name), configured(DeploymentConfig(), given), replica, version, _internal=True
-    )
+    config = configured(DeploymentConfig(), given)
+    together(config, replica.actor_options)
+    return Deployment(checked_name(name), config, replica, version, _internal=True)
 
 
 def deployment(
@@ -388,8 +382,8 @@ def deployment(
         for key, value in locals().items()
         if key in (*CONFIG_OPTIONS, *ACTOR_OPTIONS) and value is not DEFAULT.VALUE
     }
-    if _func_or_class is not None:
+    if callable(_func_or_class) or isinstance(_func_or_class, Application):
         return make(_func_or_class, name, version, given)
-    configured(DeploymentConfig(), given)  # what cannot be is told at the decorator's own line
-    actor_options({}, given)
+    # What cannot be is told at the decorator's own line. Anything else in the place of the class is passed over, as by Ray.
+    together(configured(DeploymentConfig(), given), actor_options({}, given))
     return lambda func_or_class: make(func_or_class, name, version, given)

@@ -27,8 +27,8 @@ class BackPressureError(RayServeException):
         self.status_code = status_code
         self.retry_after_s = retry_after_s
         self._message = (
-            f"{num_queued_requests} requests wait already and max_queued_requests={max_queued_requests}; try again later, "
-            "or raise the limit or the number of replicas"
+            f"Request dropped due to backpressure (num_queued_requests={num_queued_requests}, "
+            f"max_queued_requests={max_queued_requests}). Try again later, or raise the limit or the number of replicas"
         )
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class DeploymentUnavailableError(RayServeException):
     @property
     def message(self) -> str:
         """The error as a sentence."""
-        return f"{self._deployment_id} takes no requests: it could not be deployed, or was deleted; serve.status() tells more"
+        return f"{self._deployment_id} is unavailable because it failed to deploy. Or it was deleted; serve.status() tells more"
 
     def __str__(self) -> str:
         return self.message
@@ -66,7 +66,7 @@ class ReplicaUnavailableError(RayServeException):
     @property
     def message(self) -> str:
         """The error as a sentence."""
-        return f"the replica {self.replica_id} takes no requests any more; choose another"
+        return f"Replica {self.replica_id} is no longer available. Choose another one"
 
     def __str__(self) -> str:
         return self.message
@@ -80,7 +80,7 @@ class RequestCancelledError(RayServeException, TaskCancelledError):
         self._request_id = request_id or ""
 
     def __str__(self) -> str:
-        return f"the request {self._request_id} was cancelled".replace("  ", " ")
+        return f"Request {self._request_id} was cancelled." if self._request_id else "Request was cancelled."
 
 
 class gRPCStatusError(RayServeException):
@@ -105,4 +105,4 @@ class gRPCStatusError(RayServeException):
         return self.details
 
     def __str__(self) -> str:
-        return self.details or str(self.original_exception)
+        return str(self.original_exception)

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
+from skate.serve import pickler
+
 #: Values that are packed in more bytes than this are taken as they were packed.
 _LARGE_BYTES = 1 << 20
 _SIMPLE = (str, bytes, int, float, complex, bool, type(None))
@@ -20,13 +22,12 @@ def of(value: Any, packed: bytes) -> str:
     """A digest of a value that cloudpickle has packed, the same in every process for equal code."""
     if len(packed) > _LARGE_BYTES:
         return _digest(packed)
-    import cloudpickle  # 15 ms, and only those who deploy need it
-    from cloudpickle import cloudpickle as inner
+    from cloudpickle import cloudpickle as inner  # 15 ms, and only those who deploy need it
 
     tracked = inner._DYNAMIC_CLASS_TRACKER_BY_CLASS
     known: dict[str, int] = {}
 
-    class Even(cloudpickle.Pickler):  # type: ignore[misc]
+    class Even(pickler.pickler()):  # type: ignore[misc]
         """Leaves out what differs from process to process: numbers of classes, and the order of sets."""
 
         def persistent_id(self, one: Any) -> Any:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import copyreg
 import hashlib
 import os
+import pickle
 import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-from skate.serve import fingerprint
+from skate.serve import fingerprint, pickler
+from skate.serve.config.actors import actor_options
 from skate.serve.config.deployment import DeploymentConfig
-from skate.serve.deployment import Application, Deployment, actor_options, configured
+from skate.serve.deployment import Application, Deployment, configured
 from skate.serve.exceptions import RayServeException
 from skate.serve.handle.handle import DeploymentHandle
 
@@ -107,10 +108,9 @@ class _Walk:
             known = self.names[id(app)] = self.name(bound)
             at = len(self.parts)
             host = _Host()
-            args = self.replace(bound.init_args, host)
-            kwargs = self.replace(bound.init_kwargs, host)
+            arguments = self.arguments(known, bound, host)
             inside = tuple(host.inside.values())
-            made = part(known, bound, (args, kwargs), tuple(host.outbound), inside)
+            made = self.part(known, bound, arguments, tuple(host.outbound), inside)
             self.parts.insert(at if self.parts else 0, made)
         return DeploymentHandle(known, self.app_name)
 
@@ -121,9 +121,7 @@ class _Walk:
         if known is None:
             known = self.names[id(app)] = self.name(bound)
         if known not in host.inside:
-            args = self.replace(bound.init_args, host)
-            kwargs = self.replace(bound.init_kwargs, host)
-            host.inside[known] = part(known, bound, (args, kwargs), ())
+            host.inside[known] = self.part(known, bound, self.arguments(known, bound, host), ())
         return DeploymentHandle(known, self.app_name)
 
     def replace(self, value: Any, host: _Host) -> Any:
@@ -145,66 +143,70 @@ class _Walk:
             return {self.replace(key, host): self.replace(each, host) for key, each in value.items()}
         return value
 
+    def arguments(self, name: str, bound: Deployment, host: _Host) -> tuple[Any, bytes]:
+        """The arguments of a deployment with handles for applications, and the same packed.
 
-def part(
-    name: str, bound: Deployment, arguments: Any, outbound: tuple[str, ...], inside: tuple[Part, ...] = ()
-) -> Part:
-    """A deployment packed. Raises TypeError if its code or arguments cannot be sent."""
-    import cloudpickle  # 15 ms, and only those who deploy need it
+        Applications in objects of the user's own are found as those are packed. Raises TypeError for what cannot be packed.
+        """
+        value = (self.replace(bound.init_args, host), self.replace(bound.init_kwargs, host))
+        what = f"the arguments of the deployment {name!r} cannot be sent to a replica"
+        blob, found = pickler.replaced(
+            value, (Application, Deployment), lambda one: self.replace(one, host), what
+        )
+        return (pickle.loads(blob) if found else value), blob
 
-    _teach_pickle()
-    target = bound.func_or_class
-    code = _dumped(cloudpickle, target, f"the code of the deployment {name!r}")
-    args = _dumped(cloudpickle, arguments, f"the arguments of the deployment {name!r}")
-    config, actor = bound._config, bound._replica.actor_options
-    if config.gang_scheduling_config is not None and config.gang_scheduling_config.refused(name):
-        raise ValueError(config.gang_scheduling_config.refused(name))
-    said = bound.version or (fingerprint.of(target, code), fingerprint.of_modules(target))
-    version = repr((said, fingerprint.of(arguments, args)))
-    actors = [each.model_dump() for each in config.deployment_actors]
-    shared = fingerprint.of(actors, cloudpickle.dumps(actors)) if actors else ""
-    heavy = repr((sorted(actor.items(), key=str), shared))
-    version = hashlib.sha1((version + heavy).encode(), usedforsecurity=False).hexdigest()
-    asgi = getattr(target, "__serve_asgi__", None)
-    if inside:
-        settings = [(each.name, each.version, each.config.model_dump()) for each in inside]
-        version = hashlib.sha1(repr((version, settings)).encode(), usedforsecurity=False).hexdigest()
-    whole = cloudpickle.dumps((code, args, [(each.name, each.code, each.config) for each in inside]))
-    docs = getattr(asgi, "docs_url", None) if asgi is not None else None
-    return Part(name, whole, version, config, actor, asgi=asgi is not None, outbound=outbound, docs_path=docs)
-
-
-def _state_of(state: Any) -> Any:
-    return type(state), (dict(state._state),)
-
-
-def _teach_pickle() -> None:
-    """The state of a Starlette application cannot be unpickled as it is: it looks for itself without end."""
-    structures = sys.modules.get("starlette.datastructures")
-    if structures is not None and structures.State not in copyreg.dispatch_table:
-        copyreg.pickle(structures.State, _state_of)
-
-
-def _dumped(cloudpickle: Any, value: Any, what: str) -> bytes:
-    try:
-        blob: bytes = cloudpickle.dumps(value)
-    except Exception as error:  # whatever pickling ends in, the reader wants to know what was packed
-        raise TypeError(f"{what} cannot be sent to a replica: {type(error).__name__}: {error}") from error
-    return blob
+    def part(
+        self,
+        name: str,
+        bound: Deployment,
+        arguments: tuple[Any, bytes],
+        outbound: tuple[str, ...],
+        inside: tuple[Part, ...] = (),
+    ) -> Part:
+        """A deployment packed. Raises TypeError if its code cannot be sent."""
+        target = bound.func_or_class
+        code = pickler.packed(target, f"the code of the deployment {name!r} cannot be sent to a replica")
+        value, args = arguments
+        config, actor = bound._config, bound._replica.actor_options
+        if config.gang_scheduling_config is not None and config.gang_scheduling_config.refused(name):
+            raise ValueError(config.gang_scheduling_config.refused(name))
+        # Whose it is and what it runs are part of it, whatever version the user says: no two deployments share code.
+        version = repr(
+            (self.app_name, name, bound.version, fingerprint.of(target, code), fingerprint.of_modules(target))
+        )
+        version += fingerprint.of(value, args)
+        actors = [each.model_dump() for each in config.deployment_actors]
+        shared = fingerprint.of(actors, pickler.dumps(actors)) if actors else ""
+        heavy = repr((sorted(actor.items(), key=str), shared))
+        if inside:
+            heavy += repr([(each.name, each.version, each.config.model_dump()) for each in inside])
+        version = hashlib.sha1((version + heavy).encode(), usedforsecurity=False).hexdigest()
+        asgi = getattr(target, "__serve_asgi__", None)
+        whole = pickler.dumps((code, args, [(each.name, each.code, each.config) for each in inside]))
+        docs = getattr(asgi, "docs_url", None) if asgi is not None else None
+        return Part(
+            name,
+            whole,
+            version,
+            config,
+            actor,
+            asgi=hasattr(target, "__serve_asgi__"),
+            outbound=outbound,
+            docs_path=docs,
+        )
 
 
 def checked_prefix(prefix: str | None) -> str | None:
     """A route prefix as it is matched. Raises ValueError for one that cannot be."""
     if prefix is None:
         return None
+    said = f"Invalid route_prefix '{prefix}', "
     if not isinstance(prefix, str) or not prefix.startswith("/"):
-        raise ValueError(
-            f"a route_prefix begins with '/': {prefix!r} does not; write '/{str(prefix).lstrip('/')}'"
-        )
-    if "{" in prefix or "}" in prefix:
-        raise ValueError(f"a route_prefix has no wildcards: {prefix!r}; put them in the routes of the app")
+        raise ValueError(f"{said}must start with a forward slash ('/'). Write '/{str(prefix).lstrip('/')}'")
     if prefix != "/" and prefix.endswith("/"):
-        raise ValueError(f"a route_prefix does not end with '/': {prefix!r}; write {prefix.rstrip('/')!r}")
+        raise ValueError(f"{said}may not end with a trailing '/'. Write {prefix.rstrip('/')!r}")
+    if "{" in prefix or "}" in prefix:
+        raise ValueError(f"{said}may not contain wildcards. Put them in the routes of the app")
     return prefix
 
 
@@ -212,12 +214,17 @@ def build(app: Any, name: str, route_prefix: str | None) -> Built:
     """What the controller is told of an application. Raises TypeError for what is no application."""
     if isinstance(app, Deployment):
         raise TypeError(
-            f"serve.run takes an application, and {app.name!r} is a deployment: call serve.run({app.name}.bind(...))"
+            "`serve.run` expects an `Application` returned by `Deployment.bind()`. This is the deployment "
+            f"{app.name!r}: call serve.run({app.name}.bind(...))"
         )
     if not isinstance(app, Application):
-        raise TypeError(f"serve.run takes what .bind() returns, not a {type(app).__name__}: {app!r:.80}")
+        raise TypeError(
+            f"`serve.run` expects an `Application` returned by `Deployment.bind()`. This is a {type(app).__name__}: {app!r:.80}"
+        )
     if not isinstance(name, str) or not name:
-        raise RayServeException(f"the name of an application is a text that is not empty, not {name!r}")
+        raise RayServeException(
+            f"Application name must a non-empty string. It must be one, too: {name!r} is not"
+        )
     walk = _Walk(name)
     walk.visit(app)
     ingress = walk.names[id(app)]

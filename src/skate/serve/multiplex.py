@@ -113,20 +113,25 @@ def multiplexed(func: Callable[..., Any] | None = None, max_num_models_per_repli
     """
     limit = max_num_models_per_replica
     if isinstance(limit, bool) or not isinstance(limit, int):
-        raise TypeError(f"max_num_models_per_replica is a whole number, not {limit!r}")
+        raise TypeError(f"max_num_models_per_replica must be an integer. It is {limit!r}")
     if limit != -1 and limit <= 0:
-        raise ValueError(f"max_num_models_per_replica must be above 0, or -1 for no limit, not {limit}")
+        raise ValueError(f"max_num_models_per_replica must be positive. It is {limit}; -1 means no limit")
     if func is not None and not callable(func):
-        raise TypeError("@serve.multiplexed stands above a function, or takes its settings by name")
+        raise TypeError(
+            "The `multiplexed` decorator must be used with a function or method. Its settings are given by name"
+        )
 
     def decorate(function: Any) -> Any:
         if not inspect.iscoroutinefunction(function):
-            raise TypeError(f"@serve.multiplexed needs an async function; {function!r} is not async")
+            raise TypeError(
+                f"@serve.multiplexed can only be used to decorate async functions or methods. {function!r} is neither"
+            )
         parameters = list(inspect.signature(function).parameters)
         is_method = bool(parameters) and parameters[0] == "self"
         if len(parameters) != 1 + is_method:
             raise TypeError(
-                "@serve.multiplexed needs a function that takes a model's id, and nothing else beside self"
+                "@serve.multiplexed can only be used to decorate functions or methods with at least one 'model_id: str' "
+                "argument, and no other beside self"
             )
         place = f"_serve_shelf_{function.__name__}"
 
@@ -136,13 +141,17 @@ def multiplexed(func: Callable[..., Any] | None = None, max_num_models_per_repli
             owner = given[:1] if is_method else []
             rest = given[len(owner) :]
             if len(rest) != 1:
-                raise TypeError(f"{function.__name__} is called with the id of a model")
+                raise TypeError(
+                    f"Functions decorated with `@serve.multiplexed` must take exactly one argument, the model ID, but "
+                    f"{function.__name__} was called with {len(rest)} arguments"
+                )
             model = rest[0]
             if not isinstance(model, str):
-                raise TypeError(f"the id of a model is a text, not {model!r}")
+                raise TypeError(f"The model ID must be a string. It is {model!r}")
             if not model:
                 raise ValueError(
-                    "the request names no model: say handle.options(multiplexed_model_id=...) or send the header"
+                    "The model ID cannot be empty. The request names none: say handle.options(multiplexed_model_id=...), "
+                    "or send the header"
                 )
             holder = (owner[0] if owner else wrapped).__dict__
             shelf = holder.get(place)

@@ -375,7 +375,7 @@ def test_serve_15_files_that_cannot_be(change: dict[str, Any]) -> None:
 @pytest.mark.chosen_difference("found when the file is read", id="D-serve-files")
 @pytest.mark.parametrize(
     ("change", "complaint"),
-    [({"route_prefix": "b"}, "begins with '/'"), ({"replicas": 3}, "no field 'replicas'")],
+    [({"route_prefix": "b"}, "must start with a forward slash"), ({"replicas": 3}, "no field 'replicas'")],
 )
 def test_serve_15_more_that_is_found_at_once(change: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):

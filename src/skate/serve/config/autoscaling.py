@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from skate.serve.config.checked import Checked, not_negative, positive
+from skate.serve.config.checked import Checked, as_json, not_negative, positive
 
 DEFAULT_POLICY = "ray.serve.autoscaling_policy:default_autoscaling_policy"
 
@@ -27,6 +27,15 @@ class AutoscalingPolicy(Checked):
 
     policy_function: Any = DEFAULT_POLICY
     policy_kwargs: dict[str, Any] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """A function is named or given, with arguments that can be written down."""
+        if not isinstance(self.policy_function, str) and not callable(self.policy_function):
+            raise ValueError(
+                f"AutoscalingPolicy.policy_function is a function or its import path, not {self.policy_function!r}. Input should "
+                "be a valid string"
+            )
+        as_json("policy_kwargs", self.policy_kwargs)
 
     def is_default_policy_function(self) -> bool:
         """True unless a function was named."""
@@ -93,13 +102,17 @@ class AutoscalingConfig(Checked):
         positive(name, downscaling_factor=self.downscaling_factor)
         if self.min_replicas > self.max_replicas:
             raise ValueError(
-                f"min_replicas={self.min_replicas} is more than max_replicas={self.max_replicas}; there is no number between"
+                f"max_replicas ({self.max_replicas}) must be greater than or equal to min_replicas ({self.min_replicas})! There "
+                "is no number between them"
             )
         initial = self.initial_replicas
-        if initial is not None and not self.min_replicas <= initial <= self.max_replicas:
+        if initial is not None and initial < self.min_replicas:
             raise ValueError(
-                f"initial_replicas={initial} is not between min_replicas={self.min_replicas} and "
-                f"max_replicas={self.max_replicas}"
+                f"min_replicas ({self.min_replicas}) must be less than or equal to initial_replicas ({initial})!"
+            )
+        if initial is not None and initial > self.max_replicas:
+            raise ValueError(
+                f"max_replicas ({self.max_replicas}) must be greater than or equal to initial_replicas ({initial})!"
             )
 
     @classmethod

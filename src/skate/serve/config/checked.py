@@ -35,7 +35,34 @@ class WrongField(ValueError):
         return self
 
 
-class Checked:
+class _Made(type):
+    """Has unknown and missing fields refused like all others: by ValueError, which names the nearest field."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if not args:
+            fields = cls.__dict__.get("__dataclass_fields__", {})
+            for name in kwargs:
+                if name not in fields:
+                    raise WrongField(
+                        f"{cls.__name__} has no field {name!r}{nearest(name, fields)} Extra inputs are not permitted. It has: "
+                        f"{', '.join(fields)}",
+                        (name,),
+                    )
+            missing = [
+                each.name
+                for each in fields.values()
+                if each.default is dataclasses.MISSING
+                and each.default_factory is dataclasses.MISSING
+                and each.name not in kwargs
+            ]
+            if missing:
+                raise WrongField(f"{cls.__name__} needs {', '.join(missing)}. Field required")
+        made = super().__call__(*args, **kwargs)
+        made.__dict__["_given"] = frozenset(kwargs)
+        return made
+
+
+class Checked(metaclass=_Made):
     """Base of the records: made by keyword, compared by value, `model_dump()` for plain data.
 
     Subclasses are dataclasses with `kw_only=True`. Raises ValueError, naming the field, for what cannot be.
@@ -72,42 +99,26 @@ class Checked:
             raise WrongField(
                 f"{cls.__name__} is made from a dict, not from a {type(value).__name__}: {value!r:.80}"
             )
-        known = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
-        for name in value:
-            if name not in known:
-                raise WrongField(
-                    f"{cls.__name__} has no field {name!r}{nearest(str(name), known)} It has: {', '.join(known)}",
-                    (name,),
-                )
-        try:
-            return cls(**value)
-        except TypeError as error:  # a field without default that is missing
-            missing = [
-                each.name
-                for each in dataclasses.fields(cls)  # type: ignore[arg-type]
-                if each.default is dataclasses.MISSING
-                and each.default_factory is dataclasses.MISSING
-                and each.name not in value
-            ]
-            raise WrongField(f"{cls.__name__} needs {', '.join(missing) or error}") from None
+        made: R = cls(**value)
+        return made
 
     parse_obj = model_validate
 
+    @property
+    def model_fields_set(self) -> set[str]:
+        """The fields that were given."""
+        return set(self.__dict__.get("_given", ()))
+
     def model_dump(self, *, exclude_unset: bool = False, mode: str = "python", **_: Any) -> dict[str, Any]:
-        """The fields as a dict of plain data; with `exclude_unset` only those that differ from their defaults."""
-        out = {}
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if exclude_unset and _default_of(field) == value and field.default is not dataclasses.MISSING:
-                continue
-            if (
-                exclude_unset
-                and field.default_factory is not dataclasses.MISSING
-                and field.default_factory() == value
-            ):
-                continue
-            out[field.name] = _plain(value, exclude_unset)
-        return out
+        """The fields as a dict of plain data; with `exclude_unset` only those that were given, or differ from their defaults."""
+        given = self.model_fields_set
+        if len(given) == len(dataclasses.fields(self)):  # type: ignore[arg-type]  # merged from others: nothing to be told by that
+            given = set()
+        return {
+            field.name: _plain(getattr(self, field.name), exclude_unset)
+            for field in dataclasses.fields(self)  # type: ignore[arg-type]
+            if not exclude_unset or field.name in given or not _is_default(self, field)
+        }
 
     def model_dump_json(self, **options: Any) -> str:
         """The fields as JSON."""
@@ -119,14 +130,19 @@ class Checked:
 
     def model_copy(self: R, *, update: dict[str, Any] | None = None, **_: Any) -> R:
         """The same with some fields changed."""
-        return dataclasses.replace(self, **(update or {}))  # type: ignore[type-var]
+        made: R = dataclasses.replace(self, **(update or {}))  # type: ignore[type-var]
+        made.__dict__["_given"] = frozenset(self.model_fields_set | set(update or {}))
+        return made
 
     copy = model_copy
     dict = model_dump
 
 
-def _default_of(field: Any) -> Any:
-    return field.default
+def _is_default(record: Any, field: Any) -> bool:
+    value = getattr(record, field.name)
+    if field.default is not dataclasses.MISSING:
+        return bool(field.default == value)
+    return field.default_factory is not dataclasses.MISSING and bool(field.default_factory() == value)
 
 
 def _plain(value: Any, exclude_unset: bool) -> Any:
@@ -170,7 +186,9 @@ def _fitted(value: Any, hint: Any, cls: type, name: str) -> Any:
                 last = error
         assert last is not None
         raise last
-    wrong = WrongField(f"{cls.__name__}.{name} is {_words(hint)}, not {value!r:.80}")
+    wrong = WrongField(
+        f"{cls.__name__}.{name} is {_words(hint)}, not {value!r:.80}. Input should be {_input(hint)}"
+    )
     if origin is typing.Literal:
         if value in get_args(hint):
             return value
@@ -218,15 +236,34 @@ def _fitted_one(value: Any, hint: type, wrong: WrongField) -> Any:
             if value == member.value or value == member.name:
                 return member
         raise wrong
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if hint is int and isinstance(value, float) and value.is_integer():
-        return int(value)
-    if hint is bool and value in (0, 1):
-        return bool(value)
+    if hint in (int, float, bool):
+        try:
+            return _number(value, hint)
+        except (ValueError, TypeError, KeyError, OverflowError):
+            raise wrong from None
     if hint is str and isinstance(value, str):
         return value
     raise wrong
+
+
+def _number(value: Any, kind: type) -> Any:
+    """A number that is written another way, as in YAML: '3' and 3.0 for 3. Raises ValueError for what is none."""
+    if kind is bool:
+        return _BOOLEANS[value.lower() if isinstance(value, str) else value]
+    if not isinstance(value, (int, float, str)):
+        raise TypeError
+    number = float(value)
+    if kind is float:
+        return number
+    if not number.is_integer():
+        raise ValueError
+    return int(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else int(number)
+
+
+_BOOLEANS: dict[Any, bool] = {
+    **dict.fromkeys((1, "1", "true", "t", "yes", "y", "on"), True),
+    **dict.fromkeys((0, "0", "false", "f", "no", "n", "off"), False),
+}
 
 
 def _words(hint: Any) -> str:
@@ -245,15 +282,50 @@ def _words(hint: Any) -> str:
     return names.get(get_origin(hint) or hint, getattr(hint, "__name__", str(hint)))
 
 
+def _input(hint: Any) -> str:
+    """How pydantic says what it wants: programs written for Ray look for these words."""
+    if get_origin(hint) is typing.Literal:
+        return " or ".join(repr(each) for each in get_args(hint))
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        *most, last = [repr(each.value) for each in hint]
+        return f"{', '.join(most)} or {last}" if most else last
+    names = {
+        int: "integer",
+        float: "number",
+        str: "string",
+        bool: "boolean",
+        dict: "dictionary",
+        list: "list",
+    }
+    return "a valid " + names.get(get_origin(hint) or hint, "value")
+
+
+def as_json(what: str, value: Any) -> None:
+    """Raise ValueError for what cannot be written as JSON; bytes pass."""
+    import json  # few programs have such settings
+
+    if isinstance(value, bytes):
+        return
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError) as error:
+        raise WrongField(f"{what} is not JSON-serializable: {error}.", (what,)) from None
+
+
 def positive(cls: str, **values: float | None) -> None:
     """Raise ValueError for a value that is not above zero."""
     for name, value in values.items():
         if value is not None and not value > 0:
-            raise ValueError(f"{cls}.{name} must be above 0, not {value!r}")
+            raise WrongField(
+                f"{cls}.{name} must be above 0, not {value!r}. Input should be greater than 0", (name,)
+            )
 
 
 def not_negative(cls: str, **values: float | None) -> None:
     """Raise ValueError for a value below zero."""
     for name, value in values.items():
         if value is not None and value < 0:
-            raise ValueError(f"{cls}.{name} must not be negative, not {value!r}")
+            raise WrongField(
+                f"{cls}.{name} must not be negative, not {value!r}. Input should be greater than or equal to 0",
+                (name,),
+            )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skate.serve.config.autoscaling import AutoscalingConfig
-from skate.serve.config.checked import Checked, not_negative, positive
+from skate.serve.config.checked import Checked, as_json, not_negative, positive
 
 DEFAULT_ROUTER = "ray.serve._private.request_router:PowerOfTwoChoicesRequestRouter"
 
@@ -22,7 +22,10 @@ class BackpressureConfig(Checked):
     def check(self) -> None:
         """Only the two statuses that mean "later"."""
         if self.status_code not in (429, 503):
-            raise ValueError(f"BackpressureConfig.status_code is 429 or 503, not {self.status_code}")
+            raise ValueError(
+                f"BackpressureConfig.status_code is 429 or 503, not {self.status_code}. Input should be 503 or 429"
+            )
+        not_negative("BackpressureConfig", retry_after_s=self.retry_after_s)
 
 
 @dataclass(kw_only=True)
@@ -36,6 +39,20 @@ class RequestRouterConfig(Checked):
     initial_backoff_s: float = 0.025
     backoff_multiplier: float = 2
     max_backoff_s: float = 0.5
+
+    def check(self) -> None:
+        """Times are above zero, and a class is named or given."""
+        name = "RequestRouterConfig"
+        positive(name, request_routing_stats_period_s=self.request_routing_stats_period_s)
+        positive(name, request_routing_stats_timeout_s=self.request_routing_stats_timeout_s)
+        positive(name, initial_backoff_s=self.initial_backoff_s, backoff_multiplier=self.backoff_multiplier)
+        positive(name, max_backoff_s=self.max_backoff_s)
+        as_json("request_router_kwargs", self.request_router_kwargs)
+        if not isinstance(self.request_router_class, str) and not callable(self.request_router_class):
+            raise ValueError(
+                f"{name}.request_router_class is a class or its import path, not {self.request_router_class!r}. Input should be "
+                "a valid string"
+            )
 
     def is_default_request_router(self) -> bool:
         """True unless a class was named."""
@@ -99,6 +116,16 @@ class DeploymentActorConfig(Checked):
     init_kwargs: dict[str, Any] = field(default_factory=dict)
     actor_options: dict[str, Any] = field(default_factory=dict)
 
+    def check(self) -> None:
+        """A class is named or given."""
+        if not isinstance(self.actor_class, str) and not callable(
+            getattr(self.actor_class, "remote", self.actor_class)
+        ):
+            raise ValueError(
+                f"DeploymentActorConfig.actor_class is an actor class or its import path, not {self.actor_class!r}. Input "
+                "should be a type"
+            )
+
     def get_actor_class(self) -> Any:
         """The class as an actor class, loaded if it is named."""
         found = self.actor_class
@@ -120,6 +147,14 @@ class EncodingType(str, enum.Enum):
     JSON = "JSON"
 
 
+#: What Python's logging knows of each line.
+_LOG_ATTRIBUTES = (
+    "args", "asctime", "created", "exc_info", "exc_text", "filename", "funcName", "levelname", "levelno", "lineno", "message",
+    "module", "msecs", "msg", "name", "pathname", "process", "processName", "relativeCreated", "stack_info", "taskName", "thread",
+    "threadName",
+)  # fmt: skip
+
+
 @dataclass(kw_only=True)
 class LoggingConfig(Checked):
     """How replicas write their log."""
@@ -134,15 +169,31 @@ class LoggingConfig(Checked):
         """TEXT or JSON, and a level that logging knows."""
         self.encoding = getattr(self.encoding, "value", self.encoding)
         if self.encoding not in ("TEXT", "JSON"):
-            raise ValueError(f"LoggingConfig.encoding is 'TEXT' or 'JSON', not {self.encoding!r}")
+            raise ValueError(
+                f"LoggingConfig.encoding is 'TEXT' or 'JSON', not {self.encoding!r}. Got '{self.encoding}' for encoding. "
+                "Encoding must be one of ['TEXT', 'JSON']"
+            )
         import logging  # 10 ms; whoever says how to log has a use for it
 
         level = self.log_level
         if isinstance(level, str):
             self.log_level = level.upper()
-            if not isinstance(logging.getLevelName(self.log_level), int):
+            known = (
+                logging.getLevelNamesMapping()
+                if hasattr(logging, "getLevelNamesMapping")
+                else logging._nameToLevel
+            )
+            if self.log_level not in known:
+                raise ValueError(f'Got "{level}" for log_level. log_level must be one of {list(known)}.')
+        elif not isinstance(level, int):
+            raise ValueError(
+                f"LoggingConfig.log_level is a level or its name, not {level!r}. Input should be a valid string"
+            )
+        for name in self.additional_log_standard_attrs:
+            if name not in _LOG_ATTRIBUTES:
                 raise ValueError(
-                    f"LoggingConfig.log_level {level!r} is none of DEBUG, INFO, WARNING, ERROR, CRITICAL"
+                    f"Unknown attribute '{name}'. Additional log standard attributes must be one "
+                    f"of {', '.join(_LOG_ATTRIBUTES)}"
                 )
 
 
@@ -182,7 +233,21 @@ class DeploymentConfig(Checked):
             )
         if self.max_queued_requests < -1:
             raise ValueError(
-                f"max_queued_requests is -1 for no limit, or the number of requests that may wait, not {self.max_queued_requests}"
+                "max_queued_requests must be -1 (no limit) or a positive integer. Or 0, so that none may wait. It is "
+                f"{self.max_queued_requests}"
+            )
+        if not 0 <= self.max_surge_percent <= 100:
+            limit = (
+                "less than or equal to 100" if self.max_surge_percent > 100 else "greater than or equal to 0"
+            )
+            raise ValueError(
+                f"max_surge_percent is a percentage, not {self.max_surge_percent}. Input should be {limit}"
+            )
+        as_json("user_config", self.user_config)
+        gang = self.gang_scheduling_config
+        if gang is not None and self.num_replicas and self.num_replicas % gang.gang_size:
+            raise ValueError(
+                f"num_replicas ({self.num_replicas}) must be a multiple of gang_size ({gang.gang_size}). Gangs are whole"
             )
         not_negative(name, graceful_shutdown_wait_loop_s=self.graceful_shutdown_wait_loop_s)
         not_negative(name, graceful_shutdown_timeout_s=self.graceful_shutdown_timeout_s)
@@ -191,7 +256,8 @@ class DeploymentConfig(Checked):
         positive(name, max_constructor_retry_count=self.max_constructor_retry_count)
         names = [each.name for each in self.deployment_actors]
         if len(set(names)) < len(names):
-            raise ValueError(f"deployment_actors have names that differ from each other, not {names}")
+            twice = sorted({each for each in names if names.count(each) > 1})
+            raise ValueError(f"deployment_actors must have unique names. Duplicate name(s): {twice}")
         if not 0 < self.rolling_update_percentage <= 1:
             raise ValueError(
                 f"rolling_update_percentage is a share above 0 and up to 1, not {self.rolling_update_percentage}"

@@ -25,6 +25,11 @@ class ProxyLocation(str, enum.Enum):
         return None
 
 
+def _location(said: Any) -> ProxyLocation:
+    """Raises ValueError for what is none."""
+    return ProxyLocation.Disabled if said == "NoServer" else ProxyLocation(said)
+
+
 #: The environment's say on the length of bodies, in bytes, where the options have none.
 BODY_MAX_VARIABLE = "SKATE_SERVE_MAX_REQUEST_BODY_BYTES"
 
@@ -68,6 +73,14 @@ class HTTPOptions(Checked):
                 "HTTPOptions.num_cpus is for proxies, and there are none here; give ingress deployments their CPUs with "
                 "ray_actor_options"
             )
+        try:
+            self.location = None if self.location is None else _location(self.location)
+        except ValueError as error:
+            raise ValueError(
+                f"{error}. HTTPOptions.location is one of Disabled, HeadOnly, EveryNode"
+            ) from None
+        # No time at all means no limit, as for Ray.
+        self.request_timeout_s = self.request_timeout_s or None
         if self.host is None:
             self.location = ProxyLocation.Disabled
         not_negative("HTTPOptions", keep_alive_timeout_s=self.keep_alive_timeout_s)
@@ -100,7 +113,8 @@ class gRPCOptions(Checked):
         return [load(each) if isinstance(each, str) else each for each in self.grpc_servicer_functions]
 
     def check(self) -> None:
-        """A time is above zero."""
+        """A time is above zero; none at all means no limit."""
+        self.request_timeout_s = self.request_timeout_s or None
         positive("gRPCOptions", request_timeout_s=self.request_timeout_s)
 
 
@@ -109,3 +123,26 @@ class ControllerOptions(Checked):
     """How the controller is started."""
 
     runtime_env: dict[str, Any] | None = None
+
+    def check(self) -> None:
+        """A runtime environment of variables alone."""
+        if self.runtime_env is None:
+            return
+        others = sorted(set(self.runtime_env) - {"env_vars"})
+        if others:
+            raise ValueError(
+                f"ControllerOptions.runtime_env only supports ['env_vars'] in this version; got disallowed keys {others}. "
+                "That of replicas is given in ray_actor_options of their deployment"
+            )
+        variables = self.runtime_env.get("env_vars", {})
+        if not isinstance(variables, dict):
+            raise ValueError(
+                f"runtime_env.env_vars must be a dict[str, str], got {type(variables).__name__}."
+            )
+        for key, value in variables.items():
+            if not isinstance(key, str) or not key:
+                raise ValueError(f"env_vars key must be a non-empty str, got {key!r}.")
+            if not isinstance(value, str):
+                raise ValueError(
+                    f"env_vars[{key!r}] must be str (got {type(value).__name__}); write it as text"
+                )

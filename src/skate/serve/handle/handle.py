@@ -21,6 +21,9 @@ from skate.serve.routing.router import Router
 _PASSED_ON = (DeploymentResponse, DeploymentResponseGenerator)
 #: A request that makes many calls forgets those that are answered, whenever so many are kept, or twice as many, and so on.
 _MANY_CHILDREN = 64
+#: Names that Python and notebooks look for; all others are methods of the deployment.
+_NO_METHODS = ("__", "_repr_", "_ipython_")
+_INIT_OPTIONS = ("_prefer_local_routing", "_source", "_run_router_in_separate_loop")
 _SETTINGS = ("method_name", "multiplexed_model_id", "session_id", "stream")
 
 
@@ -48,6 +51,7 @@ class DeploymentHandle:
         self._router: Router | None = _router
         self._watch: Any = None
         self._methods: dict[str, DeploymentHandle] = {}
+        self._used = False
 
     @property
     def deployment_name(self) -> str:
@@ -61,12 +65,12 @@ class DeploymentHandle:
 
     @property
     def is_initialized(self) -> bool:
-        """True once it has been used."""
-        return self._router is not None
+        """True once it has been used, or other options were asked of it."""
+        return self._used or self._router is not None
 
     def running_replicas_populated(self) -> bool:
-        """True once it knows a replica."""
-        return self._way().populated
+        """True once it has been used and knows a replica."""
+        return self.is_initialized and self._way().populated
 
     def options(
         self,
@@ -93,6 +97,7 @@ class DeploymentHandle:
             self.deployment_name, self.app_name, handle_options=said, _router=self._router
         )
         made._watch = self._watch
+        made._used = self._used = True
         return made
 
     def _said(self) -> dict[str, Any]:
@@ -104,7 +109,7 @@ class DeploymentHandle:
         }
 
     def __getattr__(self, name: str) -> DeploymentHandle:
-        if name.startswith("_"):
+        if name.startswith(_NO_METHODS):
             raise AttributeError(name)
         methods: dict[str, DeploymentHandle] = self.__dict__["_methods"]
         found = methods.get(name)
@@ -112,7 +117,15 @@ class DeploymentHandle:
             found = methods[name] = self.options(method_name=name)
         return found
 
-    def _init(self, **_: Any) -> None:
+    def _init(self, **given: Any) -> None:
+        """Find the way to the deployment. Raises RuntimeError if the handle has been used, TypeError for unknown options."""
+        unknown = [name for name in given if name not in _INIT_OPTIONS]
+        if unknown:
+            raise TypeError(f"a handle has no init option {unknown[0]!r}; it has: {', '.join(_INIT_OPTIONS)}")
+        if self.is_initialized:
+            raise RuntimeError(
+                "Handle has already been initialized. The first .options() or .remote() does it; call ._init() once, before those"
+            )
         self._way()
 
     def _way(self) -> Router:
@@ -238,7 +251,7 @@ def _after(passed: list[Any], call: Call, router: Router) -> None:
     for each in passed:
         if isinstance(each, DeploymentResponseGenerator):
             raise RuntimeError(
-                "a streaming answer cannot be an argument of another call; collect its values first"
+                "Streaming deployment handle results cannot be passed to downstream handle calls. Collect the values first"
             )
 
     def known() -> None:

@@ -163,15 +163,11 @@ class Values:
             if self.done:
                 if self._error is None:
                     raise StopAsyncIteration
-                raise _seen(self._error)
+                raise self._error
             self._arrived.clear()
             await self._arrived.wait()
         self._room.set()
         return self._values.popleft()
-
-
-def _seen(error: BaseException) -> BaseException:
-    return asyncio.CancelledError() if isinstance(error, RequestCancelledError) else error
 
 
 class LocalResponse(DeploymentResponse):
@@ -188,9 +184,14 @@ class LocalResponse(DeploymentResponse):
             task = call.task
             if task is None or task.get_loop() is not asyncio.get_running_loop():
                 return await self._sent_async()
-            await task
+            try:
+                await task
+            except asyncio.CancelledError:
+                if not call.cancelled:  # it is who waits that was cancelled, not the request
+                    raise
+                raise RequestCancelledError(self.request_id) from None
         if call.error is not None:
-            raise _seen(call.error)
+            raise call.error
         return call.ref
 
     def cancel(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import skate
 from skate.exceptions import ActorDiedError, TaskCancelledError
-from skate.serve.exceptions import RequestCancelledError
+from skate.serve.exceptions import RayServeException, RequestCancelledError
 from skate.serve.routing.call import Call
 from skate.serve.routing.router import Router, stop
 
@@ -21,6 +21,8 @@ class _Answer:
     def __init__(self, call: Call, router: Router) -> None:
         self._call = call
         self._router = router
+        #: Whether it had ended when it was cancelled.
+        self._ended_before = False
 
     @property
     def request_id(self) -> str:
@@ -38,6 +40,7 @@ class _Answer:
         call = self._call
         if call.cancelled:
             return
+        self._ended_before = call.over
         self._router.withdraw(call)
         if call.ref is not None:
             stop(call.ref)
@@ -51,7 +54,7 @@ class _Answer:
         call = self._call
         if not call.settled and not call.wait(timeout_s):
             raise TimeoutError(
-                f"no replica had room for the request within {timeout_s} s; it still waits for one"
+                f"Timed out resolving to ObjectRef. No replica had room for the request within {timeout_s} s; it still waits"
             )
         if call.error is not None:
             raise call.error
@@ -69,8 +72,6 @@ class _Answer:
                 self.cancel()
                 raise
         if call.error is not None:
-            if isinstance(call.error, RequestCancelledError):
-                raise asyncio.CancelledError
             raise call.error
         return call.ref
 
@@ -91,13 +92,14 @@ class _Answer:
         except RuntimeError:
             return
         raise RuntimeError(
-            "waiting for an answer here would block the event loop: use `await response` in async code, or call it from a "
-            "function that is not async"
+            "Sync methods should not be called from within an `asyncio` event loop. Use `await response` instead, or `async for` "
+            "of a stream; or wait in a function that is not async"
         )
 
     def __reduce__(self) -> Any:
-        raise RuntimeError(
-            "an answer cannot be sent to another process; pass it as an argument of another handle call, or pass its value"
+        raise RayServeException(
+            "`DeploymentResponse` is not serializable. Pass it as an argument of another handle call, not inside a list or an "
+            "object; or pass its value"
         )
 
 
@@ -130,7 +132,7 @@ class DeploymentResponse(_Answer):
                 self.cancel()
                 raise
             except TaskCancelledError:
-                raise asyncio.CancelledError from None
+                raise RequestCancelledError(self.request_id) from None
             except ActorDiedError:
                 if self._has_died(ref):
                     raise
@@ -182,11 +184,15 @@ class DeploymentResponseGenerator(_Answer):
             try:
                 ref = await stream.__anext__()
                 return await ref
+            except StopAsyncIteration:
+                if call.cancelled and not self._ended_before:
+                    raise RequestCancelledError(self.request_id) from None
+                raise
             except asyncio.CancelledError:
                 self.cancel()
                 raise
             except TaskCancelledError:
-                raise asyncio.CancelledError from None
+                raise RequestCancelledError(self.request_id) from None
             except ActorDiedError:
                 if self._has_died(stream):
                     raise
@@ -200,6 +206,10 @@ class DeploymentResponseGenerator(_Answer):
             stream = self._call.ref or self._sent(None)
             try:
                 return skate.get(next(stream))
+            except StopIteration:
+                if self._call.cancelled and not self._ended_before:
+                    raise RequestCancelledError(self.request_id) from None
+                raise
             except TaskCancelledError:
                 raise RequestCancelledError(self.request_id) from None
             except ActorDiedError:
@@ -208,7 +218,14 @@ class DeploymentResponseGenerator(_Answer):
 
     def result(self, *, timeout_s: float | None = None, _skip_asyncio_check: bool = False) -> Any:
         """A stream has no single result: raises TypeError."""
-        raise TypeError("a streaming answer has no single result; iterate over it, or leave out stream=True")
+        raise TypeError(
+            "`DeploymentResponseGenerator` doesn't support `.result()`. Iterate over it, or leave out stream=True"
+        )
+
+    def __await__(self) -> Any:
+        raise TypeError(
+            "`DeploymentResponseGenerator` cannot be awaited directly. Use `async for`, or `await response.__anext__()`"
+        )
 
     def __del__(self) -> None:
         call = getattr(self, "_call", None)

@@ -59,7 +59,7 @@ class Ingress:
         """Find out what the user's code is, and start it up if it is an ASGI application."""
         from skate.serve.ingress.views import application_of  # FastAPI only where it is used
 
-        self.asgi = application_of(self.servable)
+        self.asgi = await application_of(self.servable)
         if self.asgi is not None:
             self.docs_path = getattr(self.asgi, "docs_url", None)
             self._lifespan = Lifespan(self.asgi)

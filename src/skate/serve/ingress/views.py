@@ -3,59 +3,127 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from skate.serve import context
-from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError
+from skate.serve import context, pickler
+from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError, RayServeException
 
 MARK = "__serve_asgi__"
+#: A method of this name makes the application in the replica, of its object.
+BUILDER = "__serve_build_asgi_app__"
+_COPIED = ("__module__", "__name__", "__qualname__", "__doc__")
+#: The class that a route's function was last bound to: routes of other classes are not part of a class's application.
+_owners: weakref.WeakKeyDictionary[Any, weakref.ref[type]] = weakref.WeakKeyDictionary()
 
 
-def ingress(app: Any = None) -> Callable[[type], type]:
+def ingress(app: Any = None) -> Callable[..., type]:
     """Serve an ASGI application from a deployment; routes of a FastAPI `app` may be methods of the class.
 
-    `app` may also be a function that makes it, called in the replica. Raises ValueError if it stands above something other than a
-    class, or below @serve.deployment.
+    The application is taken as it is now. `app` may also be a function that makes it, called in the replica; without one
+    the class has a method `__serve_build_asgi_app__` that returns it. Called without a class, the decorator makes one.
+
+    Raises ValueError if it stands above something other than a class, or above a class with `__call__`; TypeError if the
+    application cannot be pickled.
     """
 
-    def decorate(cls: Any) -> Any:
-        if not inspect.isclass(cls):
-            what = (
-                "below it: write @serve.deployment above @serve.ingress"
-                if hasattr(cls, "bind")
-                else "a class"
-            )
-            raise ValueError(
-                f"@serve.ingress stands above {what}; this is a {type(cls).__name__}: {cls!r:.60}"
-            )
+    def decorate(cls: Any = None) -> Any:
+        if cls is None:
+            cls = _plain_class()
+        _check(app, cls)
+        frozen = app
         if hasattr(app, "routes") and hasattr(app, "dependency_overrides"):
             bind_methods(app, cls)
-
-        class Wrapped(cls):  # type: ignore[misc]
-            pass
-
-        for name in ("__module__", "__name__", "__qualname__", "__doc__"):
-            setattr(Wrapped, name, getattr(cls, name))
-        setattr(Wrapped, MARK, app)
-        return Wrapped
+        if app is not None and not inspect.isfunction(app):
+            frozen = pickler.copied(app, "Failed to serialize the ASGI app")
+        return _wrapped(cls, frozen)
 
     return decorate
 
 
+def _plain_class() -> type:
+    class ASGIIngressDeployment:
+        """Serves an application that needs no object of its own."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            self.args = args
+            self.kwargs = kwargs
+
+    ASGIIngressDeployment.__qualname__ = "ASGIIngressDeployment"
+    return ASGIIngressDeployment
+
+
+def _check(app: Any, cls: Any) -> None:
+    if not inspect.isclass(cls):
+        hint = " Write @serve.deployment above @serve.ingress." if hasattr(cls, "bind") else ""
+        raise ValueError(
+            f"@serve.ingress must be used with a class. This is a {type(cls).__name__}: {cls!r:.60}.{hint}"
+        )
+    if hasattr(cls, "__call__"):  # noqa: B004 (a class is callable itself; its objects are meant)
+        for base in cls.__mro__:
+            if "__call__" in vars(base):
+                raise ValueError(
+                    f"Classes passed to @serve.ingress may not have __call__ method. Requests go to the routes of the app: make "
+                    f"{base.__name__}.__call__ one of them, or give it another name"
+                )
+    if app is None and not hasattr(cls, BUILDER):
+        raise ValueError(
+            f"serve.ingress() called without an app argument requires {cls.__name__} to define `{BUILDER}`, a method "
+            "that returns the ASGI application"
+        )
+
+
+def _wrapped(cls: type, app: Any) -> type:
+    class Wrapped(cls):  # type: ignore[misc]
+        pass
+
+    for name in _COPIED:
+        setattr(Wrapped, name, getattr(cls, name))
+    annotations = getattr(cls, "__annotations__", None)
+    if annotations:
+        Wrapped.__annotations__ = dict(annotations)
+    Wrapped.__wrapped__ = cls
+    setattr(Wrapped, MARK, app)
+    return Wrapped
+
+
+def routes_of(router: Any) -> Iterator[tuple[Any, Any]]:
+    """The routes of an application or router with the router that has each, those of included routers with them."""
+    for route in list(router.routes):
+        included = getattr(route, "original_router", None)
+        if included is not None:
+            yield from routes_of(included)
+        else:
+            yield route, router
+
+
 def bind_methods(app: Any, cls: type) -> None:
-    """Have the routes that are methods of `cls` get the replica's object as their first argument."""
+    """Have the routes that are methods of `cls` get the replica's object as their first argument.
+
+    Routes that are methods of another class, which shares the application, are taken out.
+    """
     from fastapi import Depends  # whoever has such an application has it
 
+    bases = {(base.__module__, base.__qualname__) for base in cls.__mro__ if base is not object}
     own = {value for base in cls.__mro__ for value in vars(base).values() if inspect.isfunction(value)}
-    for route in app.routes:
+    for route, router in routes_of(app):
         endpoint = getattr(route, "endpoint", None)
-        if endpoint not in own:
+        if endpoint is None:
+            continue
+        # By name too: of two routes with methods of one name, the class has only the second.
+        holder = getattr(endpoint, "__qualname__", "").rpartition(".")[0]
+        if endpoint not in own and (getattr(endpoint, "__module__", None), holder) not in bases:
+            owner = _owners.get(endpoint) if inspect.isfunction(endpoint) else None
+            if owner is not None and owner() is not cls:
+                router.routes.remove(route)
+                _changed(router)
             continue
         parameters = list(inspect.signature(endpoint).parameters.values())
         if not parameters:
-            raise TypeError(
-                f"the route {route.path!r} is a method of {cls.__name__} and takes `self`, which it lacks"
+            raise RayServeException(
+                "Methods in FastAPI class-based view must have ``self`` as their first argument. The route "
+                f"{route.path!r} of {cls.__name__} has no argument"
             )
         # What follows a parameter with a default must be by keyword.
         changed = [
@@ -69,8 +137,19 @@ def bind_methods(app: Any, cls: type) -> None:
             else each
             for each in parameters[1:]
         ]
-        endpoint.__signature__ = inspect.Signature(changed)
+        endpoint.__signature__ = inspect.Signature(
+            changed, return_annotation=inspect.signature(endpoint).return_annotation
+        )
+        _owners[endpoint] = weakref.ref(cls)
         analyse_again(route)
+        _changed(router)
+
+
+def _changed(router: Any) -> None:
+    """Newer FastAPI keeps what it made of an included router's routes until it is told."""
+    tell = getattr(router, "_mark_routes_changed", None)
+    if tell is not None:
+        tell()
 
 
 def analyse_again(route: Any) -> None:
@@ -86,12 +165,23 @@ def analyse_again(route: Any) -> None:
     route.__init__(route.path, route.endpoint, **given)
 
 
-def application_of(servable: Any) -> Any:
-    """The ASGI application that a deployment serves; None if its object takes requests itself."""
-    made = getattr(type(servable.object), MARK, None) if not servable.is_function else None
-    if made is None:
+async def application_of(servable: Any) -> Any:
+    """The ASGI application that a deployment serves; None if its object takes requests itself.
+
+    Raises TypeError if the method that makes it returns None.
+    """
+    cls = type(servable.object)
+    if servable.is_function or not hasattr(cls, MARK):
         return None
-    if (
+    made = getattr(cls, MARK)
+    build = getattr(servable.object, BUILDER, None)
+    if build is not None:
+        made = build()
+        if inspect.isawaitable(made):
+            made = await made
+        if made is None:
+            raise TypeError(f"`{BUILDER}` must return an ASGI app; that of {cls.__name__} returned None")
+    elif (
         not hasattr(made, "router")
         and inspect.isfunction(made)
         and len(inspect.signature(made).parameters) < 3

@@ -14,7 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 import skate
-from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError, RequestCancelledError
+from skate.serve.exceptions import (
+    BackPressureError,
+    DeploymentUnavailableError,
+    RayServeException,
+    RequestCancelledError,
+)
 from skate.serve.identity import DeploymentID
 from skate.serve.routing.board import View
 from skate.serve.routing.call import Call
@@ -262,6 +267,8 @@ class Router:
         for name, value in said:
             try:
                 cloudpickle.dumps(value)
+            except RayServeException as wrong:  # which says itself what may be passed
+                return wrong
             except Exception as wrong:  # whatever its pickling raises
                 what = f"argument {name}" if isinstance(name, int) else f"argument {name!r}"
                 return TypeError(

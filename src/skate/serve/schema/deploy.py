@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from skate.serve.config.actors import ACTOR_OPTIONS, actor_options
 from skate.serve.config.checked import Checked, WrongField, not_negative
 from skate.serve.config.deployment import DeploymentConfig, LoggingConfig
 from skate.serve.config.http import ControllerOptions, ProxyLocation
-from skate.serve.deployment import ACTOR_OPTIONS, CONFIG_OPTIONS, actor_options, configured
+from skate.serve.deployment import CONFIG_OPTIONS, configured, together
 from skate.serve.graph import checked_prefix
 from skate.serve.identity import DEFAULT
 from skate.serve.schema.tracing import TracingConfig
@@ -92,7 +93,8 @@ class DeploymentSchema(Checked):
         """Both ways of saying a number cannot be given."""
         if isinstance(self.num_replicas, int) and self.autoscaling_config not in (None, DEFAULT.VALUE):
             raise ValueError(
-                f"deployment {self.name!r} has num_replicas and autoscaling_config; give one, or num_replicas: auto"
+                f"Manually setting num_replicas is not allowed when autoscaling_config is provided. Deployment {self.name!r} has "
+                "both; give one, or num_replicas: auto"
             )
         for name, value in self.given().items():
             try:
@@ -103,6 +105,15 @@ class DeploymentSchema(Checked):
                 raise  # which leads to the field already
             except (ValueError, TypeError) as error:
                 raise WrongField(str(error), (name,)) from None
+        given = self.given()
+        actor = {name: value for name, value in given.items() if name in ACTOR_OPTIONS and value is not None}
+        if "placement_group_bundles" in actor:
+            actor_options({}, actor)
+        together(configured(DeploymentConfig(), given), actor)
+
+    def is_autoscaling_configured(self) -> bool:
+        """True if the number of replicas follows the load."""
+        return self.num_replicas == "auto" or self.autoscaling_config not in (None, DEFAULT.VALUE)
 
     def given(self) -> dict[str, Any]:
         """The options that were said."""
@@ -138,12 +149,38 @@ class ServeApplicationSchema(Checked):
             checked_prefix(self.route_prefix)
         except ValueError as error:
             raise WrongField(str(error), ("route_prefix",)) from None
-        if ":" not in self.import_path and "." not in self.import_path:
+        wrong = _import_path(self.import_path)
+        if wrong:
             raise WrongField(
-                f"import_path {self.import_path!r} names no object; write it as 'module:name', such as 'my_program:app'",
+                f"Got invalid import path \"{self.import_path}\". An import path {wrong}. Write it as 'module:name', such as "
+                "'my_program:app'",
                 ("import_path",),
             )
         _differ("deployment names", "name", [each.name for each in self.deployments], "deployments")
+        scaled = [each.name for each in self.deployments if each.is_autoscaling_configured()]
+        if self.external_scaler_enabled and scaled:
+            names = ", ".join(f'"{name}"' for name in scaled)
+            raise ValueError(
+                f"external_scaler_enabled is set to True, but the following deployment(s) have autoscaling configured: {names}. "
+                "Leave one of them out: either Serve scales, or somebody else does"
+            )
+
+    @property
+    def deployment_names(self) -> list[str]:
+        """The deployments that it names."""
+        return [each.name for each in self.deployments]
+
+
+def _import_path(path: str) -> str:
+    """What is wrong with an import path; empty if nothing is."""
+    mark = ":" if ":" in path else "."
+    if path.count(":") > 1:
+        return "may have at most one colon"
+    if mark not in path:
+        return "must contain at least on dot or colon separating the module from the application"
+    if path.startswith(mark) or path.endswith(mark):
+        return f"may not start or end with a {'colon' if mark == ':' else 'dot'}"
+    return ""
 
 
 @dataclass(kw_only=True)
@@ -166,6 +203,17 @@ class ServeDeploySchema(Checked):
 
     def check(self) -> None:
         """Names and routes differ, and a capacity is a percentage."""
+        for at, each in enumerate(self.applications):
+            if not each.name:
+                raise WrongField("Application names must be nonempty.", ("applications", at, "name"))
+            for part in ("host", "port"):
+                if part in each.model_fields_set:
+                    said = f'Host "{each.host}"' if part == "host" else f"Port {each.port}"
+                    raise WrongField(
+                        f"{said} is set in the config for application `{each.name}`. Please remove it and set {part} in the top "
+                        "level deploy config only.",
+                        ("applications", at, part),
+                    )
         _differ("application names", "name", [each.name for each in self.applications])
         _differ("route prefixes", "route_prefix", [each.route_prefix for each in self.applications])
         not_negative("ServeDeploySchema", target_capacity=self.target_capacity)
@@ -173,11 +221,19 @@ class ServeDeploySchema(Checked):
             raise ValueError(f"target_capacity is a percentage up to 100, not {self.target_capacity}")
 
 
-def _differ(what: str, field: str, names: list[str | None], of: str = "applications") -> None:
+#: Ray's words for what is there twice.
+_TWICE = {
+    "application names": "Found multiple configs for application {}. Please remove all duplicates. ",
+    "route prefixes": "Found duplicate applications for route prefix {}. Please ensure each application's route_prefix is "
+    "unique. ",
+}
+
+
+def _differ(what: str, named: str, names: list[str | None], of: str = "applications") -> None:
     for at, name in enumerate(names):
         if name is not None and name in names[:at]:
             raise WrongField(
-                f"{what} differ from each other; given more than once: {name!r}, by number {names.index(name) + 1} and "
-                f"{at + 1} of the {of}",
-                (of, at, field),
+                f"{_TWICE.get(what, '').format(repr(name))}{what} differ from each other; given more than once: {name!r}, by "
+                f"number {names.index(name) + 1} and {at + 1} of the {of}",
+                (of, at, named),
             )
