@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import errno
 import socket
 import time
 from collections import deque
@@ -12,15 +13,20 @@ from typing import Any
 import uvicorn
 
 from skate.serve.ingress import sockets
+from skate.serve.ingress.deadlines import Deadlines
 from skate.serve.ingress.front import Front
 from skate.serve.ingress.keeper import fetch_from_any
 from skate.serve.ingress.protocol import ServingProtocol
+from skate.serve.ingress.request_head import Limits
 from skate.serve.routing import watch
 from skate.serve.routing.board import ACCEPTING, CONNECTIONS
 from skate.serve.routing.table import Key, Table
 
 #: So many connections are taken at once: few where other replicas may take some, all that wait where none is.
 _ACCEPT_AT_ONCE, _ACCEPT_ALONE = 16, 1024
+#: When the process can take no more connections, it looks again after a moment rather than all the time.
+_SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_SHORT_PAUSE_SECONDS = 0.1
 
 
 class Serving:
@@ -44,6 +50,12 @@ class Serving:
         )
         self.config.load()
         self.state = uvicorn.server.ServerState()
+        self.limits = Limits(options.max_request_head_bytes, options.max_request_headers)
+        #: Connections whose next head, rest of a body, or reading of an answer is awaited.
+        self.heads = Deadlines(options.request_head_timeout_s)
+        self.bodies = Deadlines(options.request_body_timeout_s)
+        self.unread = Deadlines(options.unread_answer_timeout_s)
+        self._closed = False
         self._tick()
         self.box = sockets.Mailbox()
         self.mailbox = self.box.name
@@ -109,13 +121,26 @@ class Serving:
         for _ in range(_ACCEPT_AT_ONCE if self.own_siblings() else _ACCEPT_ALONE):
             try:
                 sock, _ = self._listening.accept()
-            except OSError:  # another replica was first
+            except BlockingIOError:  # another replica was first
+                return
+            except OSError as error:
+                if error.errno in _SHORT:  # of descriptors or memory: those that wait in the socket keep
+                    self._pause_accepting()
                 return
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._keep(self._open(sock, None, b""))
             if self.front.own is not None and self.front.full() and self.own_siblings():
                 return  # others may have room
+
+    def _pause_accepting(self) -> None:
+        if self._accepting:
+            self.accept(False)
+            self.loop.call_later(_SHORT_PAUSE_SECONDS, self._accept_again)
+
+    def _accept_again(self) -> None:
+        if not self._closed:
+            self._changed(self.front.table) if self.front.own is not None else self.accept(True)
 
     def _keep(self, coroutine: Any) -> None:
         task = self.loop.create_task(coroutine)
@@ -159,6 +184,8 @@ class Serving:
     def disconnected(self, protocol: ServingProtocol) -> None:
         """It is here no more."""
         self.protocols.discard(protocol)
+        for each in (self.heads, self.bodies, self.unread):
+            each.end(protocol)
         if self.board is not None:
             self.board.cells[CONNECTIONS] = len(self.protocols)
         key = protocol._waits_for
@@ -203,6 +230,7 @@ class Serving:
 
     async def close(self) -> None:
         """Close what is left."""
+        self._closed = True
         self.accept(False)
         for protocol in list(self.protocols):
             protocol.decide_again()
@@ -218,7 +246,16 @@ class Serving:
     def _tick(self) -> None:
         date = email.utils.formatdate(time.time(), usegmt=True).encode()
         self.state.default_headers = [(b"date", date), *self.config.encoded_headers]
+        if self._closed:
+            return
         self.loop.call_later(1, self._tick)
+        now = self.loop.time()
+        for protocol, _ in self.heads.due(now):
+            protocol.head_is_late()
+        for protocol, brought in self.bodies.due(now):
+            protocol.body_is_late(brought)
+        for protocol, size in self.unread.due(now):
+            protocol.answer_is_unread(size)
 
 
 def websocket(*args: Any, **kwargs: Any) -> Any:
