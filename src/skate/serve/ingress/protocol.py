@@ -298,13 +298,19 @@ class Gated(asyncio.Protocol):
         """Something has changed for a connection that waits, or that idles in a process which leaves."""
         if self.transport.is_closing():
             self._waits_for = None
-        elif self._waits_for is None:
-            boxes = self._serving.own_siblings()
-            if boxes and self._between and not self._upgraded:
-                self._hand_over(boxes)
-        else:
+            return
+        if self._serving.front.draining and self.idles:
+            boxes = self._serving.heirs()
+            if boxes and self._hand_over(boxes):
+                return
+        if self._waits_for is not None:
             self._waits_for = None
             self._advance()
+
+    @property
+    def idles(self) -> bool:
+        """True if no request of it is under way: another process may have it as it is."""
+        return self._between and not self._upgraded and not self._ends
 
     def give_up(self, status: int, reason: str) -> None:
         """A connection that waits has waited too long."""
@@ -332,10 +338,11 @@ class Gated(asyncio.Protocol):
                 theirs.close()
             return False
         self._unset_keepalive()
+        self._serving.connections_away(self)
+        self._waits_for = None
         self._rest.take()
         self.read_before = b""
         self._quiet = False
-        self._serving.connections_away(self)
         if relayed:
             theirs.close()
             transport.go_on_reading(False)

@@ -24,6 +24,8 @@ from skate.serve.routing.table import Key, Table
 
 #: So many connections are taken at once: few where other replicas may take some, all that wait where none is.
 _ACCEPT_AT_ONCE, _ACCEPT_ALONE = 16, 1024
+#: A process that leaves has so long to give its connections away.
+_LEAVE_SECONDS, _LEAVE_PAUSE_SECONDS = 2.0, 0.002
 #: When the process can take no more connections, it looks again after a moment rather than all the time.
 _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _SHORT_PAUSE_SECONDS = 0.1
@@ -92,6 +94,15 @@ class Serving:
         if line is None:
             return ()
         return tuple(each.mailbox for each in line.places if each.mailbox and each.mailbox != self.mailbox)
+
+    def heirs(self) -> tuple[bytes, ...]:
+        """Where connections go when this process leaves: its siblings, or else whoever is there."""
+        return self.own_siblings() or tuple(
+            place.mailbox
+            for line in self.front.table.lines.values()
+            for place in line.places
+            if place.mailbox and place.mailbox != self.mailbox and place.node == self.front.node
+        )
 
     # -- connections
 
@@ -230,10 +241,20 @@ class Serving:
 
     async def close(self) -> None:
         """Close what is left."""
-        self._closed = True
+        self._closed = self.front.draining = True
         self.accept(False)
-        for protocol in list(self.protocols):
-            protocol.decide_again()
+        deadline = self.loop.time() + _LEAVE_SECONDS
+        # A mailbox takes few at a time: the kernel's net.unix.max_dgram_qlen, 10 as it comes.
+        while True:
+            for protocol in list(self.protocols):
+                protocol.decide_again()
+            if (
+                self.loop.time() > deadline
+                or not self.heirs()
+                or not any(each.idles for each in self.protocols)
+            ):
+                break
+            await asyncio.sleep(_LEAVE_PAUSE_SECONDS)
         await asyncio.sleep(0)
         for protocol in list(self.protocols):
             protocol.shutdown()
@@ -318,4 +339,5 @@ class Demand:
         """What waits now."""
         if waiting != self._told:
             self._told = waiting
-            self._watching.controller.demand.remote(self._watching.name + "-http", waiting)
+            # Its future, so that it leaves at once: no task of this process ends here, which would send what lies ready.
+            self._watching.controller.demand.remote(self._watching.name + "-http", waiting).future()
