@@ -252,14 +252,28 @@ class Batcher:
             self._sample(running, self.model.decode(holders, running))
 
     def _sample(self, answers: Sequence[Answer], logits: torch.Tensor) -> None:
-        tokens, logprobs = choose(
+        tokens, logprobs, failed = choose(
             logits, [each.choice for each in answers], [tuple(each.barred()) for each in answers]
         )
         now = self.clock()
-        for answer, token, logprob in zip(answers, tokens, logprobs, strict=True):
+        for row, (answer, token, logprob) in enumerate(zip(answers, tokens, logprobs, strict=True)):
+            if row in failed:
+                self._fail(answer, failed[row])
+                continue
+            if answer.finished:  # another answer of its request has failed just now
+                continue
             self._give(answer, answer.take(token, logprob, now))
             if answer.finished:
                 self._free(answer)
+
+    def _fail(self, answer: Answer, error: Exception) -> None:
+        """End a request of which one answer cannot go on; all others do not notice."""
+        known = error if isinstance(error, LLMError) else EngineStopped(f"an answer failed: {error}")
+        if not answer.finished:
+            answer.finished = True
+            self._give(answer, known)
+            self._free(answer)
+        self._aborted(answer.request_id)
 
     def _give(self, answer: Answer, item: Any) -> None:
         answer.stream.put(item)

@@ -119,7 +119,7 @@ class EmbeddedEngine:
             Choice(params, prompt, model.vocabulary, mixed, None if form is None else self._forms.form(form)),
             room if params.max_tokens is None else min(params.max_tokens, room),
             frozenset() if params.ignore_eos else model.end_tokens,
-            frozenset(params.stop_token_ids),
+            frozenset(each for each in params.stop_token_ids if 0 <= each < model.vocabulary),
             Detokenizer(lambda tokens: self.text.decode(tokens, skip)),
             StopTexts(params.stop, params.include_stop_str_in_output),
             stream,

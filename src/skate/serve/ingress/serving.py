@@ -230,7 +230,9 @@ class Serving:
     @property
     def idle(self) -> bool:
         """True if no request is under way."""
-        return all(each.cycle is None or each.cycle.response_complete for each in self.protocols)
+        return not self._tasks and all(
+            each.cycle is None or each.cycle.response_complete for each in self.protocols
+        )
 
     def stop_accepting(self) -> None:
         """Leave new connections, and those that idle, to others."""
@@ -246,13 +248,11 @@ class Serving:
         deadline = self.loop.time() + _LEAVE_SECONDS
         # A mailbox takes few at a time: the kernel's net.unix.max_dgram_qlen, 10 as it comes.
         while True:
+            self._arrived()  # what others had sent before they knew
             for protocol in list(self.protocols):
                 protocol.decide_again()
-            if (
-                self.loop.time() > deadline
-                or not self.heirs()
-                or not any(each.idles for each in self.protocols)
-            ):
+            leaves = self._tasks or (self.heirs() and any(each.idles for each in self.protocols))
+            if not leaves or self.loop.time() > deadline:
                 break
             await asyncio.sleep(_LEAVE_PAUSE_SECONDS)
         await asyncio.sleep(0)
