@@ -256,11 +256,10 @@ class Batcher:
             logits, [each.choice for each in answers], [tuple(each.barred()) for each in answers]
         )
         now = self.clock()
-        for row, (answer, token, logprob) in enumerate(zip(answers, tokens, logprobs, strict=True)):
-            if row in failed:
-                self._fail(answer, failed[row])
-                continue
-            if answer.finished:  # another answer of its request has failed just now
+        for row, error in failed.items():
+            self._fail(answers[row], error)
+        for answer, token, logprob in zip(answers, tokens, logprobs, strict=True):
+            if failed and answer.finished:  # or another answer of its request is
                 continue
             self._give(answer, answer.take(token, logprob, now))
             if answer.finished:

@@ -46,6 +46,7 @@ def _line(record: DeploymentRecord, actors: dict[str, Any]) -> Line:
                 one.models,
                 one.stats.get("routing"),
                 one.rank,
+                info.get("guarded", False),
             )
         )
     scaling = config.autoscaling_config
