@@ -19,7 +19,7 @@ from skate.serve.ingress.request_head import (
     Limits,
     framed,
     is_absolute,
-    is_simple,
+    is_whole,
     path_of,
     with_path,
 )
@@ -57,8 +57,10 @@ def gated(parts: list[bytes]) -> tuple[Read, bytes, int]:
                         break
                     head = rest.take(size)
                     length = framed(head, LIMITS)
-                    if is_simple(head, LIMITS):
+                    if is_whole(head, LIMITS):
                         assert length == 0
+                    elif length > 0 and is_whole(head + b"x" * length, LIMITS):
+                        assert not is_whole(head + b"x" * (length + 1), LIMITS)
                     if is_absolute(head):
                         head = with_path(head)
                     forwarded += head

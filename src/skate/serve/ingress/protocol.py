@@ -23,7 +23,7 @@ from skate.serve.ingress.request_head import (
     HeadBuffer,
     framed,
     is_absolute,
-    is_simple,
+    is_whole,
     path_of,
     with_path,
 )
@@ -132,10 +132,10 @@ class Gated(asyncio.Protocol):
         return bool(transport.discards or transport.is_closing())
 
     def data_received(self, data: bytes) -> None:
-        # Most of what comes is one request without a body, whole, while nothing else is here, and for this process.
+        # Most of what comes is one request, whole, while nothing else is here, and for this process.
         if self._quiet and self.cycle.response_complete and not self.transport.discards:
             front = self._serving.front
-            if front.only_own and not front.draining and not front.full() and is_simple(data, self._limits):
+            if front.only_own and not front.draining and not front.full() and is_whole(data, self._limits):
                 super().data_received(data)
                 return
         self._take(data)
@@ -167,7 +167,8 @@ class Gated(asyncio.Protocol):
         while rest.data and self._waits_for is None and not self._ends:
             if not self._between:
                 if not self._left and self._chunks is None:
-                    break  # first the answer to what came before
+                    self.cycle.on_response = self._answered  # first the answer to what came before
+                    break
                 data = rest.take()
                 rest.add(self._fed_body(data))
                 continue
@@ -249,10 +250,10 @@ class Gated(asyncio.Protocol):
         elif transport.stopped and not self._ends:
             transport.go_on_reading(self.flow.read_paused)
 
-    def on_response_complete(self) -> None:
-        super().on_response_complete()  # type: ignore[misc]
-        if self._rest.data:
-            self.loop.call_soon(self._advance)
+    def _answered(self) -> None:
+        """The answer is complete that what lies here had to wait for."""
+        self.on_response_complete()  # type: ignore[attr-defined]
+        self.loop.call_soon(self._advance)
 
     # -- what is decided
 

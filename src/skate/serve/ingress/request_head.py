@@ -15,6 +15,17 @@ _METHOD = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}"
 _FIELDS = rb"(?:" + _TOKEN + rb":[^\x00-\x08\x0a-\x1f\x7f]*\r\n)*"
 #: A head in the form that nearly all have: a path, 1.0 or 1.1, whole lines, no continuation lines.
 _plain = re.compile(_METHOD + rb' /[!-"$-~]* HTTP/1\.[01]\r\n' + _FIELDS + rb"\r\n").fullmatch
+_HOST_VALUE = rb"[ \t]*[0-9A-Za-z.:\[\]_~!$&'()*+;=%-]*[ \t]*\r\n"
+_LENGTH_NAME = rb"[Cc][Oo][Nn][Tt][Ee][Nn][Tt]-[Ll][Ee][Nn][Gg][Tt][Hh]:"
+_CODING_NAME = rb"[Tt][Rr][Aa][Nn][Ss][Ff][Ee][Rr]-[Ee][Nn][Cc][Oo][Dd][Ii][Nn][Gg]:"
+_OTHER_FIELDS = (
+    rb"(?:(?!" + _LENGTH_NAME + rb"|" + _CODING_NAME + rb"|[Hh][Oo][Ss][Tt]:)"
+    + _TOKEN + rb":[^\x00-\x08\x0a-\x1f\x7f]*\r\n)*"
+)  # fmt: skip
+_usual = re.compile(
+    _METHOD + rb' /[!-"$-~]* HTTP/1\.[01]\r\n[Hh][Oo][Ss][Tt]:' + _HOST_VALUE + _OTHER_FIELDS
+    + rb"(?:" + _LENGTH_NAME + rb"[ \t]*([0-9]{1,18})[ \t]*\r\n" + _OTHER_FIELDS + rb")?\r\n"
+).match  # fmt: skip
 _request_line = re.compile(rb"(" + _METHOD + rb") ([!-~]+) HTTP/([0-9])\.([0-9])").fullmatch
 _fields = re.compile(_FIELDS).fullmatch
 #: The fields that say where a request ends and whom it is for. A name is at the beginning of a line.
@@ -117,15 +128,22 @@ class HeadBuffer:
             raise BadRequest(400, "the request does not begin with a request line")
 
 
-def is_simple(data: bytes, limits: Limits) -> bool:
-    """True if the data is one request, whole, without a body, with a path as its target: what needs no closer look."""
-    size = len(data)
-    if data.find(END) + 4 != size or size > limits.head_bytes or _plain(data) is None:
+def is_whole(data: bytes, limits: Limits) -> bool:
+    """True if the data is exactly one request, of the form that nearly all have, and so needs no closer look.
+
+    That is: a path as target, Host first, a length at most once and no other coding, and the body as long as it says.
+    """
+    found = _usual(data)
+    if found is None:
         return False
-    said = _framing(data)
-    if len(said) != 1 or len(said[0][0]) != 4 or _host(said[0][1]) is None:
+    end, length = found.end(), found[1]
+    if length is None:
+        whole = end == len(data)
+    else:
+        whole = end + int(length) == len(data) and b"pgrade:" not in data[:end]
+    if not whole or end > limits.head_bytes:
         return False
-    return size <= 4 * limits.fields or data.count(b"\r\n") - 2 <= limits.fields
+    return end <= 4 * limits.fields or data.count(b"\r\n", 0, end) - 2 <= limits.fields
 
 
 def framed(head: bytes, limits: Limits) -> int:
