@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo retrieval test browser test-deepspeed check lint typecheck tidy format bench bench-ray soak conformance-ray docs clean
+.PHONY: help demo retrieval test browser test-deepspeed attack check lint typecheck tidy format bench bench-ray soak conformance-ray docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -75,6 +75,9 @@ $(VENV)/.deepspeed: $(VENV)/.dev
 test-deepspeed: $(VENV)/.deepspeed  ## the tests that train with DeepSpeed, on CPUs; the first run compiles for a minute
 	@PATH="$(abspath $(BIN)):$$PATH" DS_ACCELERATOR=cpu TORCH_EXTENSIONS_DIR=$(abspath .torch_extensions) \
 		$(BIN)/python -m pytest -m deepspeed tests/train tests/mission $(ARGS)
+
+attack: $(VENV)/.dev  ## the long attacks: rolling updates under clients that cut and pipeline, and others
+	@$(BIN)/python -m pytest -m attack tests/attack $(ARGS)
 
 check: lint typecheck tidy  ## lint, types and the tidy test
 

@@ -53,12 +53,13 @@ SHARED_FOLDERS = (Path("/dev/shm"), TEMPORARY)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests of DeepSpeed run only where they are asked for with `-m deepspeed`."""
-    if "deepspeed" not in (config.option.markexpr or ""):
-        left = [item for item in items if item.get_closest_marker("deepspeed")]
-        if left:
-            config.hook.pytest_deselected(items=left)
-            items[:] = [item for item in items if item not in left]
+    """Tests of DeepSpeed, and long attacks, run only where they are asked for: `-m deepspeed`, `-m attack`."""
+    for mark in ("deepspeed", "attack"):
+        if mark not in (config.option.markexpr or ""):
+            left = [item for item in items if item.get_closest_marker(mark)]
+            if left:
+                config.hook.pytest_deselected(items=left)
+                items[:] = [item for item in items if item not in left]
 
 
 def session_running() -> bool:

@@ -21,16 +21,17 @@ class BadRequest(LLMError, ValueError):
 class PromptTooLong(BadRequest):
     """The prompt and what is to be generated do not fit into the model's context."""
 
-    def __init__(self, prompt: int, limit: int, wanted: int = 0) -> None:
+    def __init__(self, prompt: int, limit: int, wanted: int = 0, at_least: bool = False) -> None:
+        least = "at least " if at_least else ""
         more = f" and max_tokens={wanted}" if wanted else ""
         super().__init__(
-            f"this model's context is {limit} tokens, and the prompt has {prompt}{more}; "
+            f"this model's context is {limit} tokens, and the prompt has {least}{prompt}{more}; "
             "shorten the prompt or ask for fewer tokens",
             "messages" if not wanted else "max_tokens",
         )
-        self._given = (prompt, limit, wanted)
+        self._given = (prompt, limit, wanted, at_least)
 
-    def __reduce__(self) -> tuple[type[PromptTooLong], tuple[int, int, int]]:  # type: ignore[override]
+    def __reduce__(self) -> tuple[type[PromptTooLong], tuple[int, int, int, bool]]:  # type: ignore[override]
         return type(self), self._given
 
 

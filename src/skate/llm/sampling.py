@@ -11,6 +11,8 @@ from skate.llm.errors import BadRequest
 
 #: As many alternatives for each token as OpenAI gives at most.
 TOP_LOGPROBS_MAX = 20
+#: Either way; OpenAI's bound.
+LOGIT_BIAS_MAX = 100
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class SamplingParams:
         seed: the answer is the same each time, whatever else runs; None for a different one.
         presence_penalty, frequency_penalty: taken from the logits of tokens generated before, once or for each time.
         repetition_penalty: divides (multiplies, if negative) the logits of tokens in prompt and answer.
-        logit_bias: added to the logits of single tokens.
+        logit_bias: added to the logits of single tokens, from -100 to 100.
         stop: texts that end the answer; they are not part of it unless `include_stop_str_in_output`.
         stop_token_ids: tokens that end it.
         ignore_eos: go on after the model's end token.
@@ -66,10 +68,14 @@ class SamplingParams:
             if value is not None and not (low <= value <= high and math.isfinite(value)):
                 bound = f"from {low:g} to {high:g}" if high < math.inf else f"{low:g} or more"
                 raise BadRequest(f"{name} is {bound}, not {value!r}", name)
+        for token, bias in (self.logit_bias or {}).items():
+            if not abs(bias) <= LOGIT_BIAS_MAX:  # so that NaN is none either
+                raise BadRequest(
+                    f"logit_bias is from {-LOGIT_BIAS_MAX} to {LOGIT_BIAS_MAX}, not {bias!r} (token {token})",
+                    "logit_bias",
+                )
         if self.top_p == 0:
             raise BadRequest("top_p is above 0, up to 1; 0 would leave no token", "top_p")
-        if self.repetition_penalty == 0:
-            raise BadRequest("repetition_penalty is above 0", "repetition_penalty")
         if not all(isinstance(each, str) and each for each in stop):
             raise BadRequest("stop is a text that is not empty, or a list of such", "stop")
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
@@ -101,6 +107,6 @@ _BOUNDS: tuple[tuple[str, float, float], ...] = (
     ("min_p", 0, 1),
     ("presence_penalty", -2, 2),
     ("frequency_penalty", -2, 2),
-    ("repetition_penalty", 0, 10),
+    ("repetition_penalty", 0.01, 10),
     ("logprobs", 0, TOP_LOGPROBS_MAX),
 )

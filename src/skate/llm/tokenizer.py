@@ -20,6 +20,8 @@ class TransformersText:
         )
         fast = getattr(self.tokenizer, "backend_tokenizer", None)
         self._fast = None if fast is None else fast.decode
+        #: Characters that one token stands for at most; None where that cannot be said.
+        self.longest_token: int | None = None if fast is None else _longest(fast)
 
     def encode(self, text: str, special: bool = True) -> list[int]:
         """The tokens of a text."""
@@ -71,6 +73,13 @@ class TransformersText:
         if piece and all(letter in table for letter in piece):
             return [table[letter] for letter in piece]
         return None
+
+
+def _longest(fast: Any) -> int:
+    """From the vocabulary. Where characters may go before tokens are made, or words be unknown as a whole, several times that."""
+    longest = max(map(len, fast.get_vocab(True)), default=1)
+    whole = type(fast.decoder).__name__ == "ByteLevel" and fast.normalizer is None
+    return int(longest) if whole else int(longest) * 8
 
 
 _table: dict[str, int] = {}

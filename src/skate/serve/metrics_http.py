@@ -29,6 +29,9 @@ BOUNDS_MS = (
 )
 
 
+_METHODS = frozenset(("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "WS"))
+
+
 class Requests:
     """What one replica has answered, by route, method and status."""
 
@@ -41,7 +44,9 @@ class Requests:
 
     def done(self, scope: Any, route: str, status: int, seconds: float) -> None:
         """A request has ended."""
-        key = (route, scope.get("method", "WS"), status)
+        method = scope.get("method", "WS")
+        # A client may make up methods; each would be a line of its own for good.
+        key = (route, method if method in _METHODS else "OTHER", status)
         self.counts[key] = self.counts.get(key, 0) + 1
         classes = self.classes.get(route)
         if classes is None:

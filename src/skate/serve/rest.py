@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import json
+import os
+import socket
 import threading
 from typing import Any
 
@@ -23,6 +26,8 @@ from skate.serve.schema.deploy import ServeDeploySchema
 
 _PATH = "/api/serve/applications/"
 _BODY_BYTES_MAX = 16 << 20
+#: Names besides this machine's own by which the API may be asked.
+HOSTS_VARIABLE = "SKATE_SERVE_ALLOWED_HOSTS"
 #: The actor that answers for a node that stays.
 ACTOR_NAME = "SERVE_REST_API"
 _START_SECONDS = 20.0
@@ -31,10 +36,13 @@ _START_SECONDS = 20.0
 class Api:
     """An ASGI application."""
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, host: str = "127.0.0.1") -> None:
         if not token:
             raise ValueError("the REST API needs a token: whoever has it may run any code here")
         self._token = token.encode()
+        more = os.environ.get(HOSTS_VARIABLE, "").split(",")
+        names = [host, "localhost", socket.gethostname(), socket.getfqdn(), *more]
+        self._hosts = frozenset(each.strip().lower() for each in names if each.strip())
         #: One change after the other: two configs at once would be mixed.
         self._changing = threading.Lock()
 
@@ -42,22 +50,47 @@ class Api:
         if scope["type"] != "http":
             return
         headers = {name.lower(): value for name, value in scope["headers"]}
+        strange = self._strange(headers)
+        if strange:
+            await _answer(send, 403, {"error": strange})
+            return
         given = headers.get(b"authorization", b"")
         if not hmac.compare_digest(given, b"Bearer " + self._token):
             await _answer(send, 401, {"error": "a bearer token is needed: Authorization: Bearer ..."})
             return
-        body = b""
+        parts, size = [], 0
         more = True
         while more:
             message = await receive()
-            body += message.get("body", b"")
+            if message["type"] == "http.disconnect":
+                return
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
             more = message.get("more_body", False)
-            if len(body) > _BODY_BYTES_MAX:
+            if size > _BODY_BYTES_MAX:
                 await _answer(send, 413, {"error": f"the body is larger than {_BODY_BYTES_MAX} bytes"})
                 return
+        body = b"".join(parts)
         loop = asyncio.get_running_loop()
         status, said = await loop.run_in_executor(None, self._act, scope["method"], scope["path"], body)
         await _answer(send, status, said)
+
+    def _strange(self, headers: dict[bytes, bytes]) -> str:
+        """Why a request is not from here: a page of the web had its own name lead here, or asks from its own site."""
+        for name in (b"host", b"origin"):
+            said = headers.get(name, b"").decode("latin-1")
+            if said and not self._known(said.partition("://")[2] if name == b"origin" else said):
+                return f"{name.decode()} {said!r:.100} is not known here; {HOSTS_VARIABLE} names more, with commas between them"
+        return ""
+
+    def _known(self, place: str) -> bool:
+        """True for names of this machine, and for addresses, which nobody can have lead elsewhere."""
+        host = place[1:].partition("]")[0] if place.startswith("[") else place.partition(":")[0]
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            return host.lower() in self._hosts
+        return True
 
     def _act(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
         if method == "GET":
@@ -85,6 +118,8 @@ def act(method: str, path: str, body: bytes) -> tuple[int, Any]:
             if method != "POST":
                 return 405, {"error": f"{method} is not POST"}
             return _scale(words[3], words[5], json.loads(body))
+    except RecursionError:
+        return 400, {"error": "the JSON of the body is nested too deep"}
     except ValueError as error:  # JSON that is none, a config that cannot be
         where = getattr(error, "where", ())
         field = {"field": loading.spelt(where)} if where else {}
@@ -138,11 +173,11 @@ class RestServer:
 
         from skate.serve.ingress.sockets import listen
 
-        served = Api(token)
+        served = Api(token, host)
         self._sock = listen(host, port, "the REST API", "another --rest-port")
         self.port: int = self._sock.getsockname()[1]
         # Not uvloop, in what may be a user's process: it leaves a pipe open for good.
-        config = uvicorn.Config(served, log_level="warning", lifespan="off", loop="asyncio")
+        config = uvicorn.Config(served, log_level="warning", lifespan="off", loop="asyncio", ws="none")
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
             target=self._server.run, args=([self._sock],), name="skate-serve-rest", daemon=True

@@ -252,14 +252,27 @@ class Batcher:
             self._sample(running, self.model.decode(holders, running))
 
     def _sample(self, answers: Sequence[Answer], logits: torch.Tensor) -> None:
-        tokens, logprobs = choose(
+        tokens, logprobs, failed = choose(
             logits, [each.choice for each in answers], [tuple(each.barred()) for each in answers]
         )
         now = self.clock()
+        for row, error in failed.items():
+            self._fail(answers[row], error)
         for answer, token, logprob in zip(answers, tokens, logprobs, strict=True):
+            if failed and answer.finished:  # or another answer of its request is
+                continue
             self._give(answer, answer.take(token, logprob, now))
             if answer.finished:
                 self._free(answer)
+
+    def _fail(self, answer: Answer, error: Exception) -> None:
+        """End a request of which one answer cannot go on; all others do not notice."""
+        known = error if isinstance(error, LLMError) else EngineStopped(f"an answer failed: {error}")
+        if not answer.finished:
+            answer.finished = True
+            self._give(answer, known)
+            self._free(answer)
+        self._aborted(answer.request_id)
 
     def _give(self, answer: Answer, item: Any) -> None:
         answer.stream.put(item)

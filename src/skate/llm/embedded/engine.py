@@ -13,7 +13,7 @@ from skate.llm.detokenizer import Detokenizer, StopTexts
 from skate.llm.embedded.answer import Answer
 from skate.llm.embedded.arguments import EmbeddedArguments
 from skate.llm.embedded.batcher import Batcher, EmbedRequest
-from skate.llm.embedded.forms import Forms
+from skate.llm.embedded.forms import Form, Forms
 from skate.llm.embedded.model import Model
 from skate.llm.embedded.sampler import Choice
 from skate.llm.embedded.stream import Stream
@@ -78,12 +78,18 @@ class EmbeddedEngine:
         tokens = self._tokens(prompt)
         self._check(tokens, params)
         await self._fetched(adapter)
-        if params.extra.get("structured_outputs"):
-            await asyncio.to_thread(self._forms.load)
+        forms: list[Form | None] = [None] * params.n
+        form = params.extra.get("structured_outputs")
+        if form:
+            # Reading the tokenizer takes a second, and a schema may be made to take long.
+            forms = await asyncio.to_thread(lambda: [self._forms.form(form) for _ in forms])
         stream = Stream(params.n, every_s)
         # Ids of callers may come twice at once; an abort must not reach the other.
         own_id = f"{request_id}#{next(self._numbers)}"
-        answers = [self._answer(own_id, index, tokens, params, adapter, stream) for index in range(params.n)]
+        answers = [
+            self._answer(own_id, index, tokens, params, adapter, stream, form)
+            for index, form in enumerate(forms)
+        ]
         self._own_ids.setdefault(request_id, []).append(own_id)
         try:
             self._batcher.add(answers)
@@ -104,6 +110,7 @@ class EmbeddedEngine:
         params: SamplingParams,
         adapter: str | None,
         stream: Stream,
+        form: Form | None,
     ) -> Answer:
         model = self._model
         seed = params.seed if params.seed is not None else self._given.seed
@@ -111,15 +118,14 @@ class EmbeddedEngine:
         mixed = None if seed is None else (seed << 16) + index
         skip = params.skip_special_tokens
         room = model.limit - len(prompt)
-        form = params.extra.get("structured_outputs")
         return Answer(
             request_id,
             index,
             prompt,
-            Choice(params, prompt, model.vocabulary, mixed, None if form is None else self._forms.form(form)),
+            Choice(params, prompt, model.vocabulary, mixed, form),
             room if params.max_tokens is None else min(params.max_tokens, room),
             frozenset() if params.ignore_eos else model.end_tokens,
-            frozenset(params.stop_token_ids),
+            frozenset(each for each in params.stop_token_ids if 0 <= each < model.vocabulary),
             Detokenizer(lambda tokens: self.text.decode(tokens, skip)),
             StopTexts(params.stop, params.include_stop_str_in_output),
             stream,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from skate.llm.embedded.forms import Form
+from skate.llm.errors import BadRequest
 from skate.llm.output import TokenLogprob
 from skate.llm.sampling import SamplingParams
 
@@ -81,8 +82,10 @@ class Choice:
 
 def choose(
     logits: torch.Tensor, choices: Sequence[Choice], barred: Sequence[Sequence[int]]
-) -> tuple[list[int], list[TokenLogprob | None]]:
-    """A token for each row, and its log probability by the model alone where asked for.
+) -> tuple[list[int], list[TokenLogprob | None], dict[int, Exception]]:
+    """A token for each row, its log probability by the model alone where asked for, and the rows that have none, with the reason.
+
+    A row that cannot be chosen from, by its params or by the model, is the matter of its own request alone.
 
     Args:
         logits: [rows, vocabulary], float32; changed.
@@ -91,11 +94,22 @@ def choose(
     """
     wants = [row for row, each in enumerate(choices) if each.params.logprobs is not None]
     plain = torch.log_softmax(logits[wants], -1) if wants else None
+    failed: dict[int, Exception] = {}
     for row, (each, none_of) in enumerate(zip(choices, barred, strict=True)):
-        if each.changes:
-            each.change(logits[row])
-        if none_of:
-            logits[row, list(none_of)] = -torch.inf
+        try:
+            if each.changes:
+                each.change(logits[row])
+            if none_of:
+                logits[row, list(none_of)] = -torch.inf
+        except Exception as error:  # forms and indices may raise anything
+            failed[row] = error
+    # The largest of a row is finite unless the row has NaN or infinity, or nothing that may be taken.
+    good = torch.isfinite(logits.amax(-1))
+    if failed or not bool(good.all()):
+        for row, fine in enumerate(good.tolist()):
+            if not fine:
+                failed.setdefault(row, BadRequest("no token can be chosen: the logits are not finite"))
+        logits[list(failed)] = 0.0
     tokens: list[int] = logits.argmax(-1).tolist()
     # Apart, as a draw from sorted probabilities is another token than one from those that lie as they are.
     for sorts in (False, True):
@@ -106,14 +120,17 @@ def choose(
             )
             for row, token in zip(rows, drawn, strict=True):
                 tokens[row] = token
-    for each, token in zip(choices, tokens, strict=True):
-        if each.changes:
-            each.took(token)
+    for row, (each, token) in enumerate(zip(choices, tokens, strict=True)):
+        if each.changes and row not in failed:
+            try:
+                each.took(token)
+            except Exception as error:  # as above
+                failed[row] = error
     found: list[TokenLogprob | None] = [None] * len(choices)
     if plain is not None:
         for at, row in enumerate(wants):
             found[row] = _logprob(plain[at], tokens[row], choices[row].params.logprobs or 0)
-    return tokens, found
+    return tokens, found, failed
 
 
 def _drawn(logits: torch.Tensor, choices: Sequence[Choice], sorts: bool) -> list[int]:
@@ -126,7 +143,7 @@ def _drawn(logits: torch.Tensor, choices: Sequence[Choice], sorts: bool) -> list
         scaled, order = scaled.sort(dim=-1, descending=True, stable=True)
         size = scaled.shape[-1]
         if any(each.top_k > 0 for each in params):
-            kept = torch.tensor([[each.top_k if each.top_k > 0 else size] for each in params])
+            kept = torch.tensor([[min(each.top_k, size) if each.top_k > 0 else size] for each in params])
             scaled = scaled.masked_fill(torch.arange(size) >= kept, -torch.inf)
     likely = scaled.double().softmax(-1)
     if order is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from contextlib import aclosing
 from typing import Any, Protocol
@@ -32,8 +33,22 @@ from skate.llm.openai.requests import (
 from skate.llm.openai.responses import ModelCard, ModelList, as_json
 from skate.llm.openai.serving import Serving
 
-#: Bodies above this are refused before they are read to the end.
-BODY_BYTES_MAX = 32 * 1024 * 1024
+#: The environment's say on the length of bodies, in bytes; longer ones are refused with 413, unread where they say their length.
+BODY_MAX_VARIABLE = "SKATE_LLM_MAX_BODY_BYTES"
+BODY_BYTES_MAX = 8 * 1024 * 1024
+#: A body may be nested so deep; what is deeper is nobody's request, and costs stack wherever it goes.
+_DEPTH_MAX = 100
+#: Beyond this a body is read in a thread.
+_SHORT_BYTES = 64 * 1024
+
+
+class TooLarge(Exception):
+    """A body is longer than is taken."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(
+            f"the body of the request has {size:,} bytes or more, and this server takes {limit:,} at most"
+        )
 
 
 class Models(Protocol):
@@ -188,12 +203,16 @@ class Endpoints:
     ) -> Response:
         try:
             body = await _body(request)
-            asked: Any = (of_chat if of_chat is not None and "messages" in body else kind).model_validate(
-                body
-            )
+            model = of_chat if of_chat is not None and "messages" in body else kind
+            asked: Any = model.model_validate(body)
             if asked.model is None:
                 asked.model = await self._only_model()
             found = self._models.call(asked.model, method, asked, request.headers)
+        except TooLarge as error:
+            said = failures.response(413, str(error), code="request_too_large")
+            answer = as_json(said)
+            answer.headers["connection"] = "close"  # the rest of the body is not read
+            return answer
         except (BadRequest, ValidationError) as error:
             return as_json(failures.of(error))
         return Answer(found)
@@ -269,19 +288,47 @@ async def _gone(receive: Receive) -> None:
 
 
 async def _body(request: Request) -> dict[str, Any]:
+    limit = int(os.environ.get(BODY_MAX_VARIABLE) or BODY_BYTES_MAX)
+    announced = request.headers.get("content-length", "")
+    if announced.isdigit() and int(announced) > limit:
+        raise TooLarge(int(announced), limit)
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
-        if size > BODY_BYTES_MAX:
-            raise BadRequest(f"the body is larger than {BODY_BYTES_MAX:,} bytes")
+        if size > limit:
+            raise TooLarge(size, limit)
         parts.append(part)
+    raw = b"".join(parts)
+    return _parsed(raw) if size <= _SHORT_BYTES else await asyncio.to_thread(_parsed, raw)
+
+
+def _parsed(raw: bytes) -> dict[str, Any]:
     try:
-        body = json.loads(b"".join(parts))
+        body = json.loads(raw.decode("utf-8-sig"))
+        if b"\\u" in raw:  # half of a surrogate pair is no character, and nothing behind this takes it
+            json.dumps(body, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        raise BadRequest(f"the body of the request is not JSON: {error}") from None
+        said = "it has half of a surrogate pair" if isinstance(error, UnicodeEncodeError) else error
+        raise BadRequest(f"the body of the request is not JSON: {said}") from None
     if not isinstance(body, dict):
         raise BadRequest("the body of the request is JSON, but no object")
+    if raw.count(b"[") + raw.count(b"{") > _DEPTH_MAX:
+        _check_depth(body)
     return body
+
+
+def _check_depth(body: Any) -> None:
+    level = [body]
+    for _ in range(_DEPTH_MAX):
+        level = [
+            child
+            for each in level
+            for child in (each.values() if isinstance(each, dict) else each)
+            if isinstance(child, (dict, list))
+        ]
+        if not level:
+            return
+    raise BadRequest(f"the body of the request is nested more than {_DEPTH_MAX} deep")
 
 
 async def http_error(request: Request, error: Exception) -> Response:

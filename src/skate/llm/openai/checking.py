@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from skate.llm.errors import BadRequest, NotSupported
-from skate.llm.openai.requests import ChatCompletionRequest, ChatMessage, CompletionRequest, GenerateRequest
+from skate.llm.openai.requests import (
+    PROMPTS_MAX,
+    ChatCompletionRequest,
+    ChatMessage,
+    CompletionRequest,
+    GenerateRequest,
+)
 from skate.llm.sampling import SamplingParams
 
 _AS_THEY_ARE = (
@@ -103,6 +109,9 @@ def plain_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
 
 def pairs_of(one: str | list[str], other: str | list[str]) -> tuple[list[str], list[str]]:
     """Texts to be compared: one with each of several, or as many with as many."""
+    for field, texts in (("text_1", one), ("text_2", other)):
+        if isinstance(texts, list) and len(texts) > PROMPTS_MAX:
+            raise BadRequest(f"{field} has at most {PROMPTS_MAX} texts, not {len(texts)}", field)
     left = [one] if isinstance(one, str) else list(one)
     right = [other] if isinstance(other, str) else list(other)
     if not all([*left, *right]) or not left or not right:
@@ -126,4 +135,6 @@ def prompts_of(given: str | list[Any], field: str) -> list[str | list[int]]:
         raise BadRequest(f"{field} is empty", field)
     if isinstance(given[0], int):
         return [list(given)]
+    if len(given) > PROMPTS_MAX:
+        raise BadRequest(f"{field} has at most {PROMPTS_MAX} prompts, not {len(given)}", field)
     return list(given)

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 Tokens = list[int]
+#: Of one request: messages of a conversation, parts of a message, prompts or inputs.
+MESSAGES_MAX, PARTS_MAX, PROMPTS_MAX = 4096, 1024, 2048
+
+
+def _number(value: Any) -> Any:
+    """Only a number: Python takes true for 1, and a text of digits for its number."""
+    if isinstance(value, (bool, str)):
+        raise ValueError("it has to be a number")
+    return value
+
+
+Int = Annotated[int, BeforeValidator(_number)]
+Float = Annotated[float, BeforeValidator(_number)]
 
 
 class Request(BaseModel):
@@ -31,20 +44,20 @@ class GenerateRequest(Request):
 
     stream: bool = False
     stream_options: StreamOptions | None = None
-    n: int = Field(1, ge=1, le=128)
-    max_tokens: int | None = Field(None, ge=1)
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, ge=0, le=1)
-    seed: int | None = None
+    n: Int = Field(1, ge=1, le=128)
+    max_tokens: Int | None = Field(None, ge=1)
+    temperature: Float | None = Field(None, ge=0, le=2)
+    top_p: Float | None = Field(None, ge=0, le=1)
+    seed: Int | None = None
     stop: str | list[str] | None = None
-    presence_penalty: float | None = Field(None, ge=-2, le=2)
-    frequency_penalty: float | None = Field(None, ge=-2, le=2)
-    logit_bias: dict[int, float] | None = None
+    presence_penalty: Float | None = Field(None, ge=-2, le=2)
+    frequency_penalty: Float | None = Field(None, ge=-2, le=2)
+    logit_bias: dict[int, Float] | None = None
     # vLLM's.
-    top_k: int | None = None
-    min_p: float | None = None
-    repetition_penalty: float | None = None
-    min_tokens: int | None = None
+    top_k: Int | None = None
+    min_p: Float | None = None
+    repetition_penalty: Float | None = None
+    min_tokens: Int | None = None
     stop_token_ids: list[int] | None = None
     ignore_eos: bool | None = None
     include_stop_str_in_output: bool | None = None
@@ -83,17 +96,17 @@ class ChatMessage(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | list[ContentPart] | None = None
+    content: str | Annotated[list[ContentPart], Field(max_length=PARTS_MAX)] | None = None
     name: str | None = None
 
 
 class ChatCompletionRequest(GenerateRequest):
     """POST /v1/chat/completions."""
 
-    messages: list[ChatMessage] = Field(min_length=1)
-    max_completion_tokens: int | None = Field(None, ge=1)
+    messages: list[ChatMessage] = Field(min_length=1, max_length=MESSAGES_MAX)
+    max_completion_tokens: Int | None = Field(None, ge=1)
     logprobs: bool | None = None
-    top_logprobs: int | None = Field(None, ge=0, le=20)
+    top_logprobs: Int | None = Field(None, ge=0, le=20)
     tools: list[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = None
@@ -124,10 +137,10 @@ class CompletionRequest(GenerateRequest):
     """POST /v1/completions."""
 
     prompt: str | Tokens | list[str] | list[Tokens]
-    max_tokens: int | None = Field(16, ge=1)
-    logprobs: int | None = Field(None, ge=0, le=5)
+    max_tokens: Int | None = Field(16, ge=1)
+    logprobs: Int | None = Field(None, ge=0, le=5)
     echo: bool = False
-    best_of: int | None = None
+    best_of: Int | None = None
     suffix: str | None = None
 
 
@@ -136,16 +149,16 @@ class EmbeddingCompletionRequest(Request):
 
     input: str | Tokens | list[str] | list[Tokens]
     encoding_format: Literal["float", "base64"] = "float"
-    dimensions: int | None = Field(None, ge=1)
+    dimensions: Int | None = Field(None, ge=1)
     request_id: str | None = None
 
 
 class EmbeddingChatRequest(Request):
     """POST /v1/embeddings, of a conversation."""
 
-    messages: list[ChatMessage] = Field(min_length=1)
+    messages: list[ChatMessage] = Field(min_length=1, max_length=MESSAGES_MAX)
     encoding_format: Literal["float", "base64"] = "float"
-    dimensions: int | None = Field(None, ge=1)
+    dimensions: Int | None = Field(None, ge=1)
     request_id: str | None = None
 
 
@@ -172,7 +185,7 @@ class TokenizeCompletionRequest(Request):
 class TokenizeChatRequest(Request):
     """POST /tokenize, of a conversation."""
 
-    messages: list[ChatMessage] = Field(min_length=1)
+    messages: list[ChatMessage] = Field(min_length=1, max_length=MESSAGES_MAX)
     add_generation_prompt: bool = True
     return_token_strs: bool = False
 

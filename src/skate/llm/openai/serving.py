@@ -45,6 +45,7 @@ from skate.llm.openai.responses import (
 )
 from skate.llm.output import Embedding, Increment, TokenLogprob
 from skate.llm.pacing import AT_THE_END
+from skate.llm.prompt_texts import PromptTexts
 from skate.llm.sampling import SamplingParams
 
 Prompt = str | list[int]
@@ -95,6 +96,7 @@ class Serving:
         self.model = model
         self._adapters = adapters
         self._metrics = metrics
+        self._texts = PromptTexts(lambda: engine.text, lambda: engine.info().max_model_len)
 
     def chat(self, request: ChatCompletionRequest) -> AsyncGenerator[Any, None]:
         """POST /v1/chat/completions."""
@@ -111,14 +113,17 @@ class Serving:
     async def tokenize(self, request: TokenizeRequest) -> AsyncGenerator[Any, None]:
         """POST /tokenize."""
         try:
-            yield self._tokenized(request)
+            yield await self._tokenized(request)
         except Exception as error:  # the caller gets what went wrong as an answer
             yield failures.of(error)
 
     async def detokenize(self, request: DetokenizeRequest) -> AsyncGenerator[Any, None]:
         """POST /detokenize."""
         try:
-            yield DetokenizeResponse(prompt=self.engine.text.decode(request.tokens, False))
+            text = await self._texts.apart(
+                len(request.tokens), lambda: self.engine.text.decode(request.tokens, False)
+            )
+            yield DetokenizeResponse(prompt=text)
         except Exception as error:  # as above; tokens may be any numbers
             yield failures.of(BadRequest(f"these are no tokens of the model: {error}", "tokens"))
 
@@ -158,6 +163,9 @@ class Serving:
             return asked[len(self.model) + 1 :]
         raise UnknownModel(asked, (self.model,))
 
+    async def _tokens(self, prompts: Sequence[Prompt]) -> list[list[int]]:
+        return [await self._texts.encode(each) if isinstance(each, str) else each for each in prompts]
+
     async def _increments(
         self,
         prompts: Sequence[Prompt],
@@ -168,7 +176,7 @@ class Serving:
     ) -> AsyncGenerator[tuple[int, Increment], None]:
         """Increments of all prompts' answers, each with the number of its answer among all."""
         adapter = self._adapter(request.model)
-        tokens = [self.engine.text.encode(each) if isinstance(each, str) else each for each in prompts]
+        tokens = await self._tokens(prompts)
         limit = self.engine.info().max_model_len
         for each in tokens:
             if params.max_tokens is not None and len(each) + params.max_tokens > limit and len(each) < limit:
@@ -206,8 +214,9 @@ class Serving:
         if request.tools:
             options["tools"] = request.tools
         text = self.engine.text
-        prompt = text.chat(checking.plain_messages(request.messages), request.chat_template, **options)
-        tokens = text.encode(prompt, special=False)
+        tokens = await self._texts.chat(
+            checking.plain_messages(request.messages), request.chat_template, **options
+        )
         request_id = f"chatcmpl-{request.request_id or uuid.uuid4().hex}"
         found = self._increments([tokens], params, request, request_id, started)
         if request.stream:
@@ -238,7 +247,7 @@ class Serving:
         params = checking.completion_params(request)
         text = self.engine.text
         given = checking.prompts_of(request.prompt, "prompt")
-        tokens = [text.encode(each) if isinstance(each, str) else each for each in given]
+        tokens = await self._tokens(given)
         echoed = [""] * len(given)
         if request.echo:
             echoed = [each if isinstance(each, str) else text.decode(each) for each in given]
@@ -316,14 +325,14 @@ class Serving:
         yield last + DONE
 
     async def _embeddings(self, request: EmbeddingRequest) -> AsyncGenerator[Any, None]:
-        text = self.engine.text
         given: list[Prompt]
         if isinstance(request, EmbeddingChatRequest):
-            given = [text.encode(text.chat(checking.plain_messages(request.messages)), special=False)]
+            given = [await self._texts.chat(checking.plain_messages(request.messages))]
         else:
             given = checking.prompts_of(request.input, "input")
         if any(not each for each in given):
             raise BadRequest("input has a text that is empty", "input")
+        given = [*await self._tokens(given)]
         adapter = self._adapter(request.model)
         request_id = f"embd-{request.request_id or uuid.uuid4().hex}"
         made = await asyncio.gather(
@@ -355,7 +364,10 @@ class Serving:
         request_id = f"score-{request.request_id or uuid.uuid4().hex}"
         texts = list(dict.fromkeys([*one, *other]))
         made = await asyncio.gather(
-            *(self.engine.embed(each, f"{request_id}-{number}", adapter) for number, each in enumerate(texts))
+            *(
+                self.engine.embed(each, f"{request_id}-{number}", adapter)
+                for number, each in enumerate(await self._tokens(texts))
+            )
         )
         vectors = dict(zip(texts, made, strict=True))
         pairs = [
@@ -371,16 +383,17 @@ class Serving:
             usage=Usage.of(sum(vectors[each].prompt_tokens for each in (*one, *other)), 0),
         )
 
-    def _tokenized(self, request: TokenizeRequest) -> TokenizeResponse:
+    async def _tokenized(self, request: TokenizeRequest) -> TokenizeResponse:
         text = self.engine.text
         if isinstance(request, TokenizeCompletionRequest):
-            tokens = text.encode(request.prompt, request.add_special_tokens)
+            tokens = await self._texts.encode(request.prompt, request.add_special_tokens)
         else:
-            messages = checking.plain_messages(request.messages)
-            tokens = text.encode(
-                text.chat(messages, add_generation_prompt=request.add_generation_prompt), False
+            tokens = await self._texts.chat(
+                checking.plain_messages(request.messages), add_generation_prompt=request.add_generation_prompt
             )
-        strings = [text.token(each) for each in tokens] if request.return_token_strs else None
+        strings = None
+        if request.return_token_strs:
+            strings = await self._texts.apart(len(tokens), lambda: [text.token(each) for each in tokens])
         return TokenizeResponse(
             tokens=tokens,
             count=len(tokens),

@@ -63,6 +63,14 @@ class HTTPOptions(Checked):
     ssl_ca_certs: str | None = None
     #: Ours: a longer body is answered 413; None takes any.
     max_request_body_bytes: int | None = field(default_factory=_body_max)
+    #: Ours: what is longer is answered 431. The head has its blank line with it.
+    max_request_head_bytes: int = 64 * 1024
+    max_request_headers: int = 256
+    #: Ours, in seconds; None waits for ever. For a head from its first byte on (408), for the next bytes of a body (408),
+    #: and for a client that takes nothing of its answer (the connection is closed).
+    request_head_timeout_s: float | None = 30.0
+    request_body_timeout_s: float | None = 60.0
+    unread_answer_timeout_s: float | None = 300.0
 
     def check(self) -> None:
         """A port is a port, and a key comes with its certificate."""
@@ -88,6 +96,11 @@ class HTTPOptions(Checked):
             "HTTPOptions",
             request_timeout_s=self.request_timeout_s,
             max_request_body_bytes=self.max_request_body_bytes,
+            max_request_head_bytes=self.max_request_head_bytes,
+            max_request_headers=self.max_request_headers,
+            request_head_timeout_s=self.request_head_timeout_s,
+            request_body_timeout_s=self.request_body_timeout_s,
+            unread_answer_timeout_s=self.unread_answer_timeout_s,
         )
         if bool(self.ssl_keyfile) != bool(self.ssl_certfile):
             has, lacks = ("ssl_keyfile", "ssl_certfile")[:: 1 if self.ssl_keyfile else -1]

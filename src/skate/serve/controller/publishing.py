@@ -46,8 +46,12 @@ def _line(record: DeploymentRecord, actors: dict[str, Any]) -> Line:
                 one.models,
                 one.stats.get("routing"),
                 one.rank,
+                info.get("guarded", False),
             )
         )
+    scaling = config.autoscaling_config
+    # Who begins with no replicas has all it was deployed with: the first request wakes it.
+    at_zero = scaling is not None and scaling.first == 0
     pressure = config.backpressure_config
     router = config.request_router_config
     return Line(
@@ -57,6 +61,6 @@ def _line(record: DeploymentRecord, actors: dict[str, Any]) -> Line:
         pressure.status_code,
         pressure.retry_after_s,
         None if router.request_router_class == DEFAULT_ROUTER else router,
-        record.been_ready,
+        record.been_ready or at_zero,
         record.message if record.given_up and not places else "",
     )

@@ -18,7 +18,7 @@ from skate.serve import context, metrics_http, tracing
 from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from skate.serve.ingress.encoding import TEXT, encoded
 from skate.serve.ingress.exchange import REQUEST_HEADER, Exchange
-from skate.serve.ingress.front import Front
+from skate.serve.ingress.front import GUARDED, Front
 from skate.serve.ingress.lifespan import Lifespan
 from skate.serve.ingress.middlewares import called_for
 from skate.serve.logs import LOGGER
@@ -53,6 +53,12 @@ class Ingress:
         self.docs_path: str | None = None
         self._lifespan: Lifespan | None = None
         self._method: Method | None = None
+        #: The API keys of the user's object, if it has some.
+        self.keys: Any = (
+            None if self.servable.is_function else getattr(self.servable.object, "api_keys", None)
+        )
+        if not hasattr(self.keys, "has"):
+            self.keys = None
         self.requests = metrics_http.Requests(self.order.app, self.order.name)
 
     async def begin(self) -> None:
@@ -77,7 +83,10 @@ class Ingress:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         path = scope["path"]
         if path.startswith("/-/"):
-            await system_path(self.front.table, path, send)
+            if path in GUARDED and not self._may_look(scope):
+                await _text(send, 401, "an API key is needed: Authorization: Bearer ...")
+            else:
+                await system_path(self.front.table, path, send)
             return
         route = self.front.table.match(path)
         if route is None or route.app != self.order.app:
@@ -90,6 +99,15 @@ class Ingress:
             if root:
                 scope["path"] = root + path
         await self._request(scope, receive, send, route.prefix)
+
+    def _may_look(self, scope: Any) -> bool:
+        """What is served, and how much, is told to those only who may ask for it, where there are API keys."""
+        keys = self.keys
+        if not keys:
+            return True
+        given = dict(scope.get("headers", ())).get(b"authorization", b"")
+        kind, _, key = given.partition(b" ")
+        return kind.lower() == b"bearer" and bool(keys.has(key.strip()))
 
     async def _request(self, scope: Any, receive: Any, send: Any, prefix: str) -> None:
         started = time.perf_counter()
@@ -164,6 +182,10 @@ class Ingress:
 
     async def _plain(self, scope: Any, receive: Any, send: Any) -> None:
         """A class or function that takes a Request and returns what is to be answered."""
+        if scope["type"] == "websocket":
+            self.logger.warning("a WebSocket was refused: %s is no ASGI application", self.order.name)
+            await send({"type": "websocket.close", "code": 1008, "reason": "there is no WebSocket here"})
+            return
         method = self._method
         if method is None:
             method = self._method = self.servable.method("__call__")

@@ -35,6 +35,8 @@ class Refused:
     retry_after_s: float | None = None
 
 
+#: Paths of Serve's own that want an API key where an application has some.
+GUARDED = ("/-/metrics", "/-/routes")
 #: It is served in this process.
 HERE = None
 Decision = Elsewhere | Later | Refused | None
@@ -72,7 +74,7 @@ class Front:
     def decide(self, path: str) -> Decision:
         """Where a request for a path is served."""
         if path.startswith("/-/"):
-            return HERE
+            return self._own_path(path)
         route = self.table.match(path)
         if route is None:
             return HERE  # which says that there is no such path
@@ -80,6 +82,16 @@ class Front:
         if key == self.own and not self.draining and not self.full():
             return HERE
         return self._choose(key, route)
+
+    def _own_path(self, path: str) -> Decision:
+        """Anybody answers for Serve, but what wants a key goes to who has the keys."""
+        if path not in GUARDED:
+            return HERE
+        places = [place for line in self.table.lines.values() for place in line.places if place.guarded]
+        if not places or any(place.replica == self.own_replica for place in places):
+            return HERE
+        here = tuple(place.mailbox for place in places if place.mailbox and place.node == self.node)
+        return Elsewhere(here, foreign=True) if here else Refused(503, "try again in a moment", 1)
 
     def _choose(self, key: Key, route: Route) -> Decision:
         line = self.table.lines.get(key)

@@ -65,13 +65,27 @@ class _Collected:
         self.services.setdefault(service, {}).update(methods)
 
 
+def _variable(name: str, otherwise: int) -> int:
+    said = os.environ.get(name, "")
+    return int(said) if said else otherwise
+
+
+#: What strangers may take of a replica: bytes of a message, metadata, streams at once on a connection.
+_OPTIONS = [
+    ("grpc.so_reuseport", 1),
+    ("grpc.max_receive_message_length", _variable("SKATE_SERVE_GRPC_MAX_MESSAGE_BYTES", 4 << 20)),
+    ("grpc.max_metadata_size", 64 * 1024),
+    ("grpc.max_concurrent_streams", _variable("SKATE_SERVE_GRPC_MAX_STREAMS", 1000)),
+]
+
+
 class GrpcServer:
     """The gRPC side of one replica."""
 
     def __init__(self, replica: Any, options: Any) -> None:
         self.replica = replica
         self.options = options
-        self.server = aio.server(options=[("grpc.so_reuseport", 1)])
+        self.server = aio.server(options=_OPTIONS)
         self._own = (replica.order.app, replica.order.name)
         #: Requests that are streams and are read by other processes through this one.
         self.streams: dict[str, Any] = {}

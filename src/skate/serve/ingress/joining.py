@@ -21,6 +21,7 @@ class Joining:
         "_transport",
         "_write",
         "discards",
+        "stopped",
         "write",
     )
 
@@ -36,6 +37,30 @@ class Joining:
         self.write = transport.write if type(transport).__module__.startswith("uvloop") else self._join
         #: True while what comes is thrown away.
         self.discards = False
+        #: True while no more is read, whatever the protocol wants.
+        self.stopped = False
+
+    def stop_reading(self) -> None:
+        """Read no more, until `go_on_reading`: enough lies here."""
+        if not self.stopped:
+            self.stopped = True
+            self._transport.pause_reading()
+
+    def go_on_reading(self, paused: bool) -> None:
+        """Read again, unless the protocol has paused it."""
+        self.stopped = False
+        if not paused:
+            self._transport.resume_reading()
+
+    def resume_reading(self) -> None:
+        """Read again, as far as the protocol goes."""
+        if not self.stopped:
+            self._transport.resume_reading()
+
+    @property
+    def holds(self) -> bool:
+        """True if something is kept that has not been sent."""
+        return self._held is not None
 
     def hold(self, soon: bool) -> None:
         """Keep what is written next until more is written; with `soon`, no longer than until the loop comes round."""

@@ -1,70 +1,101 @@
-"""Uvicorn's HTTP protocol with one thing added: between two requests a connection may go to another process."""
+"""Uvicorn's HTTP protocol behind a gate: it gets whole heads and whole requests only, one after the other.
+
+So whoever decides where a request is served has all of its head, and between two requests the connection, with every byte
+that was read and not yet served, may go to another process. What passes the gate is the same with httptools and with h11.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 from typing import Any
-from urllib.parse import unquote
 
-import h11
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from skate.serve.ingress import sockets
+from skate.serve.ingress.chunked_body import ChunkedBody
 from skate.serve.ingress.front import HERE, Elsewhere, Later, Refused
 from skate.serve.ingress.joining import Joining
+from skate.serve.ingress.relay import Relay
+from skate.serve.ingress.request_head import (
+    CHUNKED,
+    BadRequest,
+    HeadBuffer,
+    framed,
+    is_absolute,
+    is_whole,
+    path_of,
+    with_path,
+)
 
-#: A request line may be so long before it is somebody's attack.
-_LINE_BYTES_MAX = 64 * 1024
 #: A connection that nobody takes is offered again, for two seconds in all.
 _RETRY_SECONDS, _TRIES_MAX = 0.005, 400
 _RETRY = ("", "")
+#: Beyond a head, so much is read of a connection that waits, for a replica or for the answer to what came before.
+_AHEAD_BYTES_MAX = 64 * 1024
 
 
-def _between_h11(protocol: Any) -> bool:
-    """True if what comes next on the connection is the beginning of a request."""
-    cycle = protocol.cycle
-    if cycle is None:
-        return True
-    conn = protocol.conn
-    # Both sides become idle together; the client's turns to anything else only with a cycle of its own.
-    return bool(cycle.response_complete and conn.our_state is h11.IDLE and not conn.trailing_data[0])
+class Gated(asyncio.Protocol):
+    """The gate, above one of uvicorn's protocols."""
 
-
-def _between_httptools(protocol: Any) -> bool:
-    cycle = protocol.cycle
-    return cycle is None or bool(cycle.response_complete and not cycle.more_body and not protocol.pipeline)
-
-
-_between = _between_h11 if AutoHTTPProtocol.__name__.startswith("H11") else _between_httptools
-
-
-class ServingProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type, unused-ignore]
-    """One connection of an ingress."""
+    cycle: Any
+    transport: Any
+    loop: Any
+    flow: Any
+    tasks: Any
+    client: Any
+    server: Any
+    scheme: Any
 
     def __init__(self, serving: Any) -> None:
-        super().__init__(config=serving.config, server_state=serving.state, app_state={}, _loop=serving.loop)
+        super().__init__(config=serving.config, server_state=serving.state, app_state={}, _loop=serving.loop)  # type: ignore[call-arg]
         self._serving = serving
-        self._head = b""
+        self._limits = serving.limits
+        #: Read, and given to nobody yet.
+        self._rest = HeadBuffer()
+        #: Bytes that the body under way still lacks, or its chunks.
+        self._left = 0
+        self._chunks: ChunkedBody | None = None
+        #: Nothing of a request is here: neither read, nor awaited, nor waiting for a replica.
+        self._quiet = False
+        self._upgraded = False
         self._waits_for: Any = None
         self._tries = 0
+        #: Bytes of bodies that have come.
+        self.brought = 0
         #: What the process before this one knew of the connection, and what it had read.
         self.known: dict[str, Any] = {}
         self.read_before = b""
 
+    # -- the connection
+
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(Joining(transport, self.loop))
+        super().connection_made(Joining(transport, self.loop))  # type: ignore[arg-type]
         self._serving.connected(self)
-        if self.known:
-            self.client = tuple(self.known["client"]) if self.known.get("client") else None
-            if self.known.get("scheme"):
-                self.scheme = self.known["scheme"]
-            if self.known.get("server"):
-                self.server = tuple(self.known["server"])
+        known = self.known
+        if known:
+            self.client = tuple(known["client"]) if known.get("client") else None
+            if known.get("scheme"):
+                self.scheme = known["scheme"]
+            if known.get("server"):
+                self.server = tuple(known["server"])
+        if known.get("idle"):
+            self._idle_from_now()
+        else:
+            self._serving.heads.begin(self, self.loop.time())
+
+    def _idle_from_now(self) -> None:
+        limit = self._serving.options.keep_alive_timeout_s
+        self.timeout_keep_alive_task = self.loop.call_later(limit, self._idled)
+
+    def _idled(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._serving.disconnected(self)
+        self._waits_for = None
+        self._quiet = False
         cycle = self.cycle
         super().connection_lost(exc)
         if cycle is not None and not cycle.response_complete:
@@ -72,71 +103,189 @@ class ServingProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type, unuse
             if task is not None:
                 task.cancel()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._serving.unread.begin(self, self.loop.time(), self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._serving.unread.end(self)
+
     def handle_websocket_upgrade(self, *event: Any) -> None:
         """From here on the connection is a WebSocket's: no requests come on it, and it stays in this process."""
-        super().handle_websocket_upgrade(*event)
+        self._upgraded = True
+        super().handle_websocket_upgrade(*event)  # type: ignore[misc]
         self._serving.connections_away(self)
 
+    # -- what comes in
+
+    @property
+    def _between(self) -> bool:
+        """True if what comes next on the connection is the beginning of a request."""
+        cycle = self.cycle
+        return not self._left and self._chunks is None and (cycle is None or cycle.response_complete)
+
+    @property
+    def _ends(self) -> bool:
+        """True if nothing that comes is read any more."""
+        transport = self.transport
+        return bool(transport.discards or transport.is_closing())
+
     def data_received(self, data: bytes) -> None:
-        if self.transport.discards:
+        # Most of what comes is one request, whole, while nothing else is here, and for this process.
+        if self._quiet and self.cycle.response_complete and not self.transport.discards:
+            front = self._serving.front
+            if front.only_own and not front.draining and not front.full() and is_whole(data, self._limits):
+                super().data_received(data)
+                return
+        self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        if self._ends:
             return
         if self.read_before:  # a loop may read the socket before whoever connected it goes on
             data, self.read_before = self.read_before + data, b""
-        if self._waits_for is not None:
-            self._head += data
-            return
-        if _between(self):
-            front = self._serving.front
-            if front.only_own and not front.draining and not self._head and not front.full():
-                super().data_received(data)
-                return
-            data = self._head + data if self._head else data
-            end = data.find(b"\r\n")
-            if end < 0 and len(data) < _LINE_BYTES_MAX:
-                self._head = data
-                return
-            self._head = b""
-            decision = self._decide(data[:end])
-            if decision is not HERE and self._dispose(decision, data):
-                return
-        super().data_received(data)
+        self._quiet = False
+        try:
+            if not self._rest.data and not self._between:
+                data = self._fed_body(data)
+            self._rest.add(data)
+            self._go_on()
+        except BadRequest as bad:
+            self._refuse(bad.status, bad.reason)
 
-    def _decide(self, line: bytes) -> Any:
-        words = line.split(b" ", 2)
-        if len(words) != 3:
-            return HERE  # which answers that this is no HTTP
-        target = words[1]
-        if target.startswith(b"http"):  # a whole URL, as to a proxy
-            target = b"/" + target.partition(b"://")[2].partition(b"/")[2]
-        path = target.partition(b"?")[0].decode("latin-1")
-        if "%" in path:
-            path = unquote(path)
-        return self._serving.front.decide(path)
+    def _advance(self) -> None:
+        """Go on with what was read while something else was waited for."""
+        try:
+            self._go_on()
+        except BadRequest as bad:
+            self._refuse(bad.status, bad.reason)
 
-    def _dispose(self, decision: Any, data: bytes) -> bool:
+    def _go_on(self) -> None:
+        """Do with what was read all that can be done now."""
+        rest = self._rest
+        while rest.data and self._waits_for is None and not self._ends:
+            if not self._between:
+                if not self._left and self._chunks is None:
+                    self.cycle.on_response = self._answered  # first the answer to what came before
+                    break
+                data = rest.take()
+                rest.add(self._fed_body(data))
+                continue
+            length = rest.head(self._limits)
+            if not length:
+                self._await_head()
+                break
+            if not self._begin(length):
+                break
+        self._bound_reading()
+        whole = not self._left and self._chunks is None
+        if not whole and self not in self._serving.bodies:
+            self._serving.bodies.begin(self, self.loop.time(), self.brought)
+        self._quiet = whole and not rest.data and self._waits_for is None and self.cycle is not None
+
+    def _await_head(self) -> None:
+        if self._rest.data and self not in self._serving.heads:
+            self._unset_keepalive()
+            self._serving.heads.begin(self, self.loop.time())
+
+    def _unset_keepalive(self) -> None:
+        self._unset_keepalive_if_required()  # type: ignore[attr-defined]
+
+    def _begin(self, length: int) -> bool:
+        """A whole head lies here: serve its request, or do what else is to be done; False if nothing is to follow."""
+        serving = self._serving
+        head = bytes(self._rest.data[:length])
+        body = framed(head, self._limits)
+        serving.heads.end(self)
+        if is_absolute(head):
+            head = with_path(head)
+        decision = serving.front.decide(path_of(head))
+        if decision is not HERE and self._dispose(decision, body):
+            return False
+        self._rest.take(length)
+        self._tries = 0
+        if body == CHUNKED:
+            self._chunks = ChunkedBody(self._limits.head_bytes)
+        else:
+            self._left = body
+        before = self.cycle
+        super().data_received(head)
+        if self._upgraded:
+            early = self._rest.take()
+            if early:
+                self.transport.get_protocol().data_received(early)
+            return False
+        if body and self.cycle is before and not self._ends:
+            raise BadRequest(400, "a request that asks for another protocol has no body here")
+        return True
+
+    def _fed_body(self, data: bytes) -> bytes:
+        """Give the parser what belongs to the body under way; the rest."""
+        rest = b""
+        self.brought += len(data)
+        if self._chunks is not None:
+            part, used = self._chunks.feed(data)
+            rest = data[used:]
+            if self._chunks.done:
+                self._chunks = None
+        elif self._left:
+            part = data
+            if len(data) > self._left:
+                part, rest = data[: self._left], data[self._left :]
+            self._left -= len(part)
+        else:
+            return data
+        if self._chunks is None and not self._left:
+            self._serving.bodies.end(self)
+        if part:
+            super().data_received(part)
+        return rest
+
+    def _bound_reading(self) -> None:
+        """Read no further while as much lies here as may."""
+        transport = self.transport
+        if len(self._rest.data) > _AHEAD_BYTES_MAX and (self._waits_for is not None or not self._between):
+            transport.stop_reading()
+        elif transport.stopped and not self._ends:
+            transport.go_on_reading(self.flow.read_paused)
+
+    def _answered(self) -> None:
+        """The answer is complete that what lies here had to wait for."""
+        self.on_response_complete()  # type: ignore[attr-defined]
+        self.loop.call_soon(self._advance)
+
+    # -- what is decided
+
+    def _dispose(self, decision: Any, body: int) -> bool:
         """Do what was decided; False if the request is served here after all."""
+        if isinstance(decision, Refused):
+            self._refuse(decision.status, decision.reason, decision.retry_after_s)
+            return True
+        most = self._serving.options.max_request_body_bytes
+        if most is not None and body > most:
+            self._refuse(
+                413, f"the body of the request has {body:,} bytes, and this server takes {most:,} at most"
+            )
+            return True
         if isinstance(decision, Elsewhere):
-            if self._hand_over(decision.mailboxes, data):
+            if self._hand_over(decision.mailboxes):
                 return True
             if not decision.foreign:
                 return False
-            self._try_later(data)
-            return True
-        if isinstance(decision, Refused):
-            self._refuse(decision)
+            self._try_later()
             return True
         assert isinstance(decision, Later)
-        self._head = data
         self._waits_for = decision.key
-        self._unset_keepalive_if_required()
+        self._unset_keepalive()
         self._serving.hold(self, decision.key)
         return True
 
-    def _try_later(self, data: bytes) -> None:
+    def _try_later(self) -> None:
         """Another process that is to have the connection takes none just now: it is busy, or has just ended."""
-        self._head = data
         self._waits_for = _RETRY
-        self._tries += 1
+        # What the client has not read yet must leave first, and that is up to the client.
+        self._tries += not self.transport.get_write_buffer_size()
         if self._tries > _TRIES_MAX:
             self.give_up(503, "the replicas of the application do not answer")
         else:
@@ -151,26 +300,32 @@ class ServingProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type, unuse
         if self.transport.is_closing():
             self._waits_for = None
             return
-        if self._waits_for is None:
-            if _between(self) and not self._head:
-                boxes = self._serving.own_siblings()
-                if boxes:
-                    self._hand_over(boxes, b"")
-            return
-        data, self._head, self._waits_for = self._head, b"", None
-        self.data_received(data)
+        if self._serving.front.draining and self.idles:
+            boxes = self._serving.heirs()
+            if boxes and self._hand_over(boxes):
+                return
+        if self._waits_for is not None:
+            self._waits_for = None
+            self._advance()
+
+    @property
+    def idles(self) -> bool:
+        """True if no request of it is under way: another process may have it as it is."""
+        return self._between and not self._upgraded and not self._ends
 
     def give_up(self, status: int, reason: str) -> None:
         """A connection that waits has waited too long."""
         self._waits_for = None
-        self._refuse(Refused(status, reason, 1))
+        self._refuse(status, reason, 1)
 
-    def _hand_over(self, mailboxes: tuple[bytes, ...], data: bytes) -> bool:
+    def _hand_over(self, mailboxes: tuple[bytes, ...]) -> bool:
         transport = self.transport
         sock = transport.get_extra_info("socket")
-        if sock is None or transport.get_write_buffer_size():
+        if sock is None or transport.get_write_buffer_size() or transport.holds or transport.discards:
             return False
+        data = self.read_before + bytes(self._rest.data)
         known = {"client": self.client, "scheme": self.scheme, "server": self.server}
+        known["idle"] = not data and self.cycle is not None
         relayed = transport.get_extra_info("ssl_object") is not None
         if relayed:
             ours, theirs = socket.socketpair()
@@ -183,11 +338,17 @@ class ServingProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type, unuse
                 ours.close()
                 theirs.close()
             return False
-        self._unset_keepalive_if_required()
+        self._unset_keepalive()
+        self._serving.connections_away(self)
+        self._waits_for = None
+        self._rest.take()
+        self.read_before = b""
+        self._quiet = False
         if relayed:
             theirs.close()
+            transport.go_on_reading(False)
+            transport.flush()
             relay = Relay(transport)
-            self._serving.connections_away(self)
             transport.set_protocol(relay)
             task = self.loop.create_task(relay.connect(self.loop, ours))
             self.tasks.add(task)
@@ -196,70 +357,78 @@ class ServingProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type, unuse
             transport.abort()  # closes this process's copy; the connection lives on in the other
         return True
 
-    def _refuse(self, refused: Refused) -> None:
-        body = refused.reason.encode()
+    # -- what is refused
+
+    def head_is_late(self) -> None:
+        """The head has not come in time: say so where it has begun, else only close."""
+        if self._rest.data and not self.transport.is_closing():
+            self._refuse(408, "the head of the request did not come in time")
+        else:
+            self._idled()
+
+    def body_is_late(self, brought: int) -> None:
+        """Time to see whether the body goes on."""
+        if not self._left and self._chunks is None:
+            return
+        if self.brought != brought or self.flow.read_paused or self.transport.stopped:
+            self._serving.bodies.begin(self, self.loop.time(), self.brought)
+            return
+        self._refuse(408, "the body of the request did not come in time")
+
+    def answer_is_unread(self, size: int) -> None:
+        """Time to see whether the client takes the answer."""
+        left = self.transport.get_write_buffer_size()
+        if left and left >= size:
+            self.transport.abort()
+        elif left:
+            self._serving.unread.begin(self, self.loop.time(), left)
+
+    def _refuse(self, status: int, reason: str, retry_after_s: float | None = None) -> None:
+        self._rest.take()
+        self._quiet = False
+        self._waits_for = None
+        self._serving.heads.end(self)
+        if self._ends or self._ended_within():
+            return
+        body = reason.encode()
         lines = [
-            f"HTTP/1.1 {refused.status} {_PHRASES.get(refused.status, '')}",
+            f"HTTP/1.1 {status} {_PHRASES.get(status, '')}",
             "content-type: text/plain; charset=utf-8",
             f"content-length: {len(body)}",
             "connection: close",
         ]
-        if refused.retry_after_s is not None:
-            lines.append(f"retry-after: {max(1, round(refused.retry_after_s))}")
+        if retry_after_s is not None:
+            lines.append(f"retry-after: {max(1, round(retry_after_s))}")
+        self.transport.linger()
         self.transport.write("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
         self.transport.close()
 
-
-_PHRASES = {408: "Request Timeout", 429: "Too Many Requests", 503: "Service Unavailable"}
-
-
-class Relay(asyncio.Protocol):
-    """Carries what a TLS connection brings to the process that serves it, and back: the keys cannot be handed over."""
-
-    def __init__(self, outer: Any) -> None:
-        self.outer = outer
-        self.inner: Any = None
-        self._early: list[bytes] = []
-
-    async def connect(self, loop: Any, sock: socket.socket) -> None:
-        """Begin to carry."""
-        self.inner, _ = await loop.connect_accepted_socket(lambda: _Back(self.outer), sock)
-        for each in self._early:
-            self.inner.write(each)
-
-    def data_received(self, data: bytes) -> None:
-        if self.inner is None:
-            self._early.append(data)
-        else:
-            self.inner.write(data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self.inner is not None:
-            self.inner.close()
-
-    def pause_writing(self) -> None:
-        if self.inner is not None:
-            self.inner.pause_reading()
-
-    def resume_writing(self) -> None:
-        if self.inner is not None:
-            with contextlib.suppress(RuntimeError):
-                self.inner.resume_reading()
+    def _ended_within(self) -> bool:
+        """End the request under way, if there is one; True if its answer has begun, so that no other can be given."""
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete:
+            return False
+        cycle.disconnected = True
+        cycle.message_event.set()
+        task = getattr(cycle, "serve_task", None)
+        if task is not None:
+            task.cancel()
+        if cycle.response_started:
+            self.transport.close()
+        return bool(cycle.response_started)
 
 
-class _Back(asyncio.Protocol):
-    def __init__(self, outer: Any) -> None:
-        self.outer = outer
+_PHRASES = {
+    400: "Bad Request",
+    408: "Request Timeout",
+    413: "Content Too Large",
+    429: "Too Many Requests",
+    431: "Request Header Fields Too Large",
+    501: "Not Implemented",
+    503: "Service Unavailable",
+    505: "HTTP Version Not Supported",
+}
 
-    def data_received(self, data: bytes) -> None:
-        self.outer.write(data)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.outer.close()
-
-    def pause_writing(self) -> None:
-        self.outer.pause_reading()
-
-    def resume_writing(self) -> None:
-        with contextlib.suppress(RuntimeError):
-            self.outer.resume_reading()
+class ServingProtocol(Gated, AutoHTTPProtocol):  # type: ignore[misc, valid-type, unused-ignore]
+    """One connection of an ingress."""

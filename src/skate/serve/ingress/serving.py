@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import errno
 import socket
 import time
 from collections import deque
@@ -12,15 +13,22 @@ from typing import Any
 import uvicorn
 
 from skate.serve.ingress import sockets
+from skate.serve.ingress.deadlines import Deadlines
 from skate.serve.ingress.front import Front
 from skate.serve.ingress.keeper import fetch_from_any
 from skate.serve.ingress.protocol import ServingProtocol
+from skate.serve.ingress.request_head import Limits
 from skate.serve.routing import watch
 from skate.serve.routing.board import ACCEPTING, CONNECTIONS
 from skate.serve.routing.table import Key, Table
 
 #: So many connections are taken at once: few where other replicas may take some, all that wait where none is.
 _ACCEPT_AT_ONCE, _ACCEPT_ALONE = 16, 1024
+#: A process that leaves has so long to give its connections away.
+_LEAVE_SECONDS, _LEAVE_PAUSE_SECONDS = 2.0, 0.002
+#: When the process can take no more connections, it looks again after a moment rather than all the time.
+_SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_SHORT_PAUSE_SECONDS = 0.1
 
 
 class Serving:
@@ -44,6 +52,12 @@ class Serving:
         )
         self.config.load()
         self.state = uvicorn.server.ServerState()
+        self.limits = Limits(options.max_request_head_bytes, options.max_request_headers)
+        #: Connections whose next head, rest of a body, or reading of an answer is awaited.
+        self.heads = Deadlines(options.request_head_timeout_s)
+        self.bodies = Deadlines(options.request_body_timeout_s)
+        self.unread = Deadlines(options.unread_answer_timeout_s)
+        self._closed = False
         self._tick()
         self.box = sockets.Mailbox()
         self.mailbox = self.box.name
@@ -81,6 +95,15 @@ class Serving:
             return ()
         return tuple(each.mailbox for each in line.places if each.mailbox and each.mailbox != self.mailbox)
 
+    def heirs(self) -> tuple[bytes, ...]:
+        """Where connections go when this process leaves: its siblings, or else whoever is there."""
+        return self.own_siblings() or tuple(
+            place.mailbox
+            for line in self.front.table.lines.values()
+            for place in line.places
+            if place.mailbox and place.mailbox != self.mailbox and place.node == self.front.node
+        )
+
     # -- connections
 
     def listen(self, sock: socket.socket) -> None:
@@ -109,13 +132,26 @@ class Serving:
         for _ in range(_ACCEPT_AT_ONCE if self.own_siblings() else _ACCEPT_ALONE):
             try:
                 sock, _ = self._listening.accept()
-            except OSError:  # another replica was first
+            except BlockingIOError:  # another replica was first
+                return
+            except OSError as error:
+                if error.errno in _SHORT:  # of descriptors or memory: those that wait in the socket keep
+                    self._pause_accepting()
                 return
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._keep(self._open(sock, None, b""))
             if self.front.own is not None and self.front.full() and self.own_siblings():
                 return  # others may have room
+
+    def _pause_accepting(self) -> None:
+        if self._accepting:
+            self.accept(False)
+            self.loop.call_later(_SHORT_PAUSE_SECONDS, self._accept_again)
+
+    def _accept_again(self) -> None:
+        if not self._closed:
+            self._changed(self.front.table) if self.front.own is not None else self.accept(True)
 
     def _keep(self, coroutine: Any) -> None:
         task = self.loop.create_task(coroutine)
@@ -159,6 +195,8 @@ class Serving:
     def disconnected(self, protocol: ServingProtocol) -> None:
         """It is here no more."""
         self.protocols.discard(protocol)
+        for each in (self.heads, self.bodies, self.unread):
+            each.end(protocol)
         if self.board is not None:
             self.board.cells[CONNECTIONS] = len(self.protocols)
         key = protocol._waits_for
@@ -192,7 +230,9 @@ class Serving:
     @property
     def idle(self) -> bool:
         """True if no request is under way."""
-        return all(each.cycle is None or each.cycle.response_complete for each in self.protocols)
+        return not self._tasks and all(
+            each.cycle is None or each.cycle.response_complete for each in self.protocols
+        )
 
     def stop_accepting(self) -> None:
         """Leave new connections, and those that idle, to others."""
@@ -203,9 +243,18 @@ class Serving:
 
     async def close(self) -> None:
         """Close what is left."""
+        self._closed = self.front.draining = True
         self.accept(False)
-        for protocol in list(self.protocols):
-            protocol.decide_again()
+        deadline = self.loop.time() + _LEAVE_SECONDS
+        # A mailbox takes few at a time: the kernel's net.unix.max_dgram_qlen, 10 as it comes.
+        while True:
+            self._arrived()  # what others had sent before they knew
+            for protocol in list(self.protocols):
+                protocol.decide_again()
+            leaves = self._tasks or (self.heirs() and any(each.idles for each in self.protocols))
+            if not leaves or self.loop.time() > deadline:
+                break
+            await asyncio.sleep(_LEAVE_PAUSE_SECONDS)
         await asyncio.sleep(0)
         for protocol in list(self.protocols):
             protocol.shutdown()
@@ -218,7 +267,16 @@ class Serving:
     def _tick(self) -> None:
         date = email.utils.formatdate(time.time(), usegmt=True).encode()
         self.state.default_headers = [(b"date", date), *self.config.encoded_headers]
+        if self._closed:
+            return
         self.loop.call_later(1, self._tick)
+        now = self.loop.time()
+        for protocol, _ in self.heads.due(now):
+            protocol.head_is_late()
+        for protocol, brought in self.bodies.due(now):
+            protocol.body_is_late(brought)
+        for protocol, size in self.unread.due(now):
+            protocol.answer_is_unread(size)
 
 
 def websocket(*args: Any, **kwargs: Any) -> Any:
@@ -281,4 +339,5 @@ class Demand:
         """What waits now."""
         if waiting != self._told:
             self._told = waiting
-            self._watching.controller.demand.remote(self._watching.name + "-http", waiting)
+            # Its future, so that it leaves at once: no task of this process ends here, which would send what lies ready.
+            self._watching.controller.demand.remote(self._watching.name + "-http", waiting).future()

@@ -115,6 +115,7 @@ class Replica:
             "mailbox": mailbox,
             "log": self.log_path,
             "docs_path": getattr(self.server, "docs_path", None),
+            "guarded": getattr(getattr(self.server, "app", None), "keys", None) is not None,
             "routes": hasattr(servable.object, "record_routing_stats"),
         }
 

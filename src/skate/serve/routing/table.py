@@ -22,6 +22,8 @@ class Place:
     models: tuple[str, ...] = ()
     stats: Any = None
     rank: int = 0
+    #: Its application has API keys.
+    guarded: bool = False
 
 
 @dataclass(frozen=True)

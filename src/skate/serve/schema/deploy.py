@@ -30,6 +30,11 @@ class HTTPOptionsSchema(Checked):
     ssl_ca_certs: str | None = None
     #: Ours, as in HTTPOptions; left out, it is what the environment says.
     max_request_body_bytes: int | None = None
+    max_request_head_bytes: int = 64 * 1024
+    max_request_headers: int = 256
+    request_head_timeout_s: float | None = 30.0
+    request_body_timeout_s: float | None = 60.0
+    unread_answer_timeout_s: float | None = 300.0
 
 
 @dataclass(kw_only=True)

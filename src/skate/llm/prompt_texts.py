@@ -1,0 +1,124 @@
+"""Texts of requests become tokens here: measured by their length first, and long ones beside the loop that streams."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from skate.llm.engine import Text
+from skate.llm.errors import Overloaded, PromptTooLong
+
+R = TypeVar("R")
+#: A text up to this many characters is worked on at once: that takes less than it takes to ask a thread.
+_SHORT_CHARS = 2048
+_SHORT_MESSAGES = 16
+#: So many long texts may wait for the one thread that works on them.
+_WAITING_MAX = 64
+
+
+class PromptTexts:
+    """What an engine's tokenizer does for requests.
+
+    A text that must have more tokens than the context, as no token is longer than the vocabulary's longest, is refused unread.
+    Long texts share one thread: whoever sends many of them waits for their own, and short ones pass.
+
+    Args:
+        text: the tokenizer.
+        limit: tokens that a prompt may have, asked when needed.
+    """
+
+    def __init__(self, text: Callable[[], Text], limit: Callable[[], int]) -> None:
+        self._text = text
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any], asyncio.AbstractEventLoop]] = (
+            deque()
+        )
+        self._works = False
+
+    async def encode(self, text: str, special: bool = True) -> list[int]:
+        """The tokens of a text. Raises PromptTooLong, Overloaded."""
+        self._measure(len(text))
+        if len(text) <= _SHORT_CHARS:
+            return self._text().encode(text, special)
+        return await self._beside(lambda: self._text().encode(text, special))
+
+    async def chat(
+        self, messages: Sequence[dict[str, Any]], template: str | None = None, **options: Any
+    ) -> list[int]:
+        """The tokens of a conversation. Raises what `encode` raises, and BadRequest for messages that the template refuses."""
+        size = sum(len(each["content"]) for each in messages)
+        self._measure(size)
+        limit = self._limit()
+        if len(messages) > limit:  # a message has at least the token that separates it from the next
+            raise PromptTooLong(len(messages), limit, at_least=True)
+
+        def work() -> list[int]:
+            prompt = self._text().chat(messages, template, **options)
+            self._measure(len(prompt))
+            return self._text().encode(prompt, False)
+
+        # A template of the request's own is a program of a stranger.
+        if size <= _SHORT_CHARS and len(messages) <= _SHORT_MESSAGES and template is None and not options:
+            return work()
+        return await self._beside(work)
+
+    async def apart(self, size: int, work: Callable[[], R]) -> R:
+        """Do other work on texts of a request, of so many characters."""
+        return work() if size <= _SHORT_CHARS else await self._beside(work)
+
+    def _measure(self, characters: int) -> None:
+        longest = getattr(self._text(), "longest_token", None)
+        if longest is None:
+            return
+        limit = self._limit()
+        least = math.ceil(characters / longest)
+        if least > limit:
+            raise PromptTooLong(least, limit, at_least=True)
+
+    async def _beside(self, work: Callable[[], R]) -> R:
+        if len(self._waiting) >= _WAITING_MAX:
+            raise Overloaded(f"{_WAITING_MAX} long prompts wait to be read already; try again later")
+        loop = asyncio.get_running_loop()
+        result: asyncio.Future[R] = loop.create_future()
+        with self._lock:
+            self._waiting.append((work, result, loop))
+            if not self._works:
+                self._works = True
+                threading.Thread(target=self._work, name="skate-llm-text", daemon=True).start()
+        return await result
+
+    def _work(self) -> None:
+        """One text after the other; the thread ends when none waits."""
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._works = False
+                    return
+                work, result, loop = self._waiting.popleft()
+            if result.cancelled():  # its client has gone
+                continue
+            found: Any = None
+            error: BaseException | None = None
+            try:
+                found = work()
+            except BaseException as caught:  # a tokenizer may also panic; whoever waits is to hear of it
+                error = caught
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+                loop.call_soon_threadsafe(_settle, result, found, error)
+
+
+def _settle(result: asyncio.Future[Any], found: Any, error: BaseException | None) -> None:
+    if result.done():
+        return
+    if error is None:
+        result.set_result(found)
+    elif isinstance(error, Exception):
+        result.set_exception(error)
+    else:
+        result.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))

@@ -1,0 +1,43 @@
+"""Connections that something is awaited from, in the order in which their time is up. No clock of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Deadlines:
+    """One kind of waiting, with one limit for all; None is no limit. All operations are O(1)."""
+
+    __slots__ = ("_due", "seconds")
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        #: Oldest first: connection to its time, and what it had brought by then.
+        self._due: dict[Any, tuple[float, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def __contains__(self, connection: Any) -> bool:
+        return connection in self._due
+
+    def begin(self, connection: Any, now: float, brought: int = 0) -> None:
+        """Its time runs from now on; again, if it did already."""
+        if self.seconds is not None:
+            self._due.pop(connection, None)
+            self._due[connection] = (now + self.seconds, brought)
+
+    def end(self, connection: Any) -> None:
+        """Nothing is awaited from it any more."""
+        self._due.pop(connection, None)
+
+    def due(self, now: float) -> list[tuple[Any, int]]:
+        """Those whose time is up, with what they had brought; they are here no longer."""
+        found = []
+        while self._due:
+            connection, (time, brought) = next(iter(self._due.items()))
+            if time > now:
+                break
+            del self._due[connection]
+            found.append((connection, brought))
+        return found

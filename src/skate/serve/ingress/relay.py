@@ -1,0 +1,66 @@
+"""Carries a TLS connection to the process that serves it, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from typing import Any
+
+
+class Relay(asyncio.Protocol):
+    """Carries what a TLS connection brings to the process that serves it, and back: the keys cannot be handed over."""
+
+    def __init__(self, outer: Any) -> None:
+        self.outer = outer
+        self.inner: Any = None
+        self._early: list[bytes] = []
+        outer.pause_reading()  # what comes all the same is what had been read
+
+    async def connect(self, loop: Any, sock: socket.socket) -> None:
+        """Begin to carry."""
+        self.inner, _ = await loop.connect_accepted_socket(lambda: _Back(self.outer), sock)
+        for each in self._early:
+            self.inner.write(each)
+        self._early.clear()
+        if self.outer.is_closing():
+            self.inner.close()
+        else:
+            self.outer.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        if self.inner is None:
+            self._early.append(data)
+        else:
+            self.inner.write(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.inner is not None:
+            self.inner.close()
+
+    def pause_writing(self) -> None:
+        if self.inner is not None:
+            self.inner.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self.inner is not None:
+            with contextlib.suppress(RuntimeError):
+                self.inner.resume_reading()
+
+
+class _Back(asyncio.Protocol):
+    def __init__(self, outer: Any) -> None:
+        self.outer = outer
+
+    def data_received(self, data: bytes) -> None:
+        self.outer.write(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.outer.close()
+
+    def pause_writing(self) -> None:
+        self.outer.pause_reading()
+
+    def resume_writing(self) -> None:
+        with contextlib.suppress(RuntimeError):
+            self.outer.resume_reading()

@@ -1,0 +1,237 @@
+"""Reads the head of an HTTP/1 request as RFC 9112 wants it: no I/O, no clock, and one rule whatever parser stands behind it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+#: A body that comes in chunks, where others have a length.
+CHUNKED = -1
+END = b"\r\n\r\n"
+
+_TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_METHOD = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}"
+_FIELDS = rb"(?:" + _TOKEN + rb":[^\x00-\x08\x0a-\x1f\x7f]*\r\n)*"
+#: A head in the form that nearly all have: a path, 1.0 or 1.1, whole lines, no continuation lines.
+_plain = re.compile(_METHOD + rb' /[!-"$-~]* HTTP/1\.[01]\r\n' + _FIELDS + rb"\r\n").fullmatch
+_HOST_VALUE = rb"[ \t]*[0-9A-Za-z.:\[\]_~!$&'()*+;=%-]*[ \t]*\r\n"
+_LENGTH_NAME = rb"[Cc][Oo][Nn][Tt][Ee][Nn][Tt]-[Ll][Ee][Nn][Gg][Tt][Hh]:"
+_CODING_NAME = rb"[Tt][Rr][Aa][Nn][Ss][Ff][Ee][Rr]-[Ee][Nn][Cc][Oo][Dd][Ii][Nn][Gg]:"
+_OTHER_FIELDS = (
+    rb"(?:(?!" + _LENGTH_NAME + rb"|" + _CODING_NAME + rb"|[Hh][Oo][Ss][Tt]:)"
+    + _TOKEN + rb":[^\x00-\x08\x0a-\x1f\x7f]*\r\n)*"
+)  # fmt: skip
+_usual = re.compile(
+    _METHOD + rb' /[!-"$-~]* HTTP/1\.[01]\r\n[Hh][Oo][Ss][Tt]:' + _HOST_VALUE + _OTHER_FIELDS
+    + rb"(?:" + _LENGTH_NAME + rb"[ \t]*([0-9]{1,18})[ \t]*\r\n" + _OTHER_FIELDS + rb")?\r\n"
+).match  # fmt: skip
+_request_line = re.compile(rb"(" + _METHOD + rb") ([!-~]+) HTTP/([0-9])\.([0-9])").fullmatch
+_fields = re.compile(_FIELDS).fullmatch
+#: The fields that say where a request ends and whom it is for. A name is at the beginning of a line.
+_framing = re.compile(
+    rb"\r\n([Hh][Oo][Ss][Tt]|[Cc][Oo][Nn][Tt][Ee][Nn][Tt]-[Ll][Ee][Nn][Gg][Tt][Hh]"
+    rb"|[Tt][Rr][Aa][Nn][Ss][Ff][Ee][Rr]-[Ee][Nn][Cc][Oo][Dd][Ii][Nn][Gg]):[ \t]*([^\r\n]*)"
+).findall
+_host = re.compile(rb"[0-9A-Za-z.:\[\]_~!$&'()*+;=%-]*").fullmatch
+_absolute = re.compile(rb"https?://([^/?#]*)([^#]*)", re.IGNORECASE).fullmatch
+_host_line = re.compile(rb"\r\nhost:[^\r\n]*", re.IGNORECASE)
+_method = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]*").match
+_METHOD_BYTES_MAX = 32
+_LENGTH_DIGITS_MAX = 18
+
+
+class BadRequest(Exception):
+    """A request that is refused, with its status and the reason in words."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(status, reason)
+        self.status = status
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much of a head is taken."""
+
+    #: With the blank line at its end.
+    head_bytes: int = 64 * 1024
+    #: Lines after the first one.
+    fields: int = 256
+
+
+class HeadBuffer:
+    """What was read of a connection and belongs to no request yet: finds the end of the next head, in linear time."""
+
+    __slots__ = ("_searched", "data")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self._searched = 0
+
+    def add(self, data: bytes) -> None:
+        """More was read."""
+        self.data += data
+
+    def take(self, count: int | None = None) -> bytes:
+        """The first so many bytes, or all; they are gone from here."""
+        data = self.data
+        taken = bytes(data[:count]) if count is not None else bytes(data)
+        if len(taken) == len(data):
+            data.clear()
+        else:
+            del data[: len(taken)]
+        self._searched = 0
+        return taken
+
+    def head(self, limits: Limits) -> int:
+        """The length of the next head with its blank line; 0 if it is not whole yet. Raises BadRequest if it never can be."""
+        data = self.data
+        if data and data[0] in b"\r\n":  # blank lines before a request are no part of it
+            self._skip()
+        found = data.find(END, max(0, self._searched - 3))
+        length = found + 4 if found >= 0 else len(data)
+        if length > limits.head_bytes:
+            raise BadRequest(
+                431, f"the head of the request is longer than {limits.head_bytes:,} bytes, the limit here"
+            )
+        if found < 0:
+            self._check_partial()
+            self._searched = len(data)
+            return 0
+        return length
+
+    def _check_partial(self) -> None:
+        """Refuse what can become no head: its end would be waited for in vain."""
+        data = self.data
+        if not data or data == b"\r":
+            return
+        position = data.find(b"\n", max(0, self._searched - 1))
+        while position >= 0:
+            if position == 0 or data[position - 1] != 13:
+                raise BadRequest(400, "a line of the head ends in LF without CR")
+            position = data.find(b"\n", position + 1)
+        begun = _method(data)
+        word = begun.end() if begun is not None else 0
+        if word > _METHOD_BYTES_MAX or (word < len(data) and (not word or data[word] != 32)):
+            raise BadRequest(400, "this is no HTTP request")
+
+    def _skip(self) -> None:
+        data = self.data
+        blank = 0
+        while data.startswith(b"\r\n", blank) and blank < 16:
+            blank += 2
+        if blank:
+            del data[:blank]
+            self._searched = 0
+        if data[:1] == b"\n" or (data[:1] == b"\r" and (len(data) > 1 or blank >= 16)):
+            raise BadRequest(400, "the request does not begin with a request line")
+
+
+def is_whole(data: bytes, limits: Limits) -> bool:
+    """True if the data is exactly one request, of the form that nearly all have, and so needs no closer look.
+
+    That is: a path as target, Host first, a length at most once and no other coding, and the body as long as it says.
+    """
+    found = _usual(data)
+    if found is None:
+        return False
+    end, length = found.end(), found[1]
+    if length is None:
+        whole = end == len(data)
+    else:
+        whole = end + int(length) == len(data) and b"pgrade:" not in data[:end]
+    if not whole or end > limits.head_bytes:
+        return False
+    return end <= 4 * limits.fields or data.count(b"\r\n", 0, end) - 2 <= limits.fields
+
+
+def framed(head: bytes, limits: Limits) -> int:
+    """The length of the body that follows a whole head, or CHUNKED. Raises BadRequest for a head that must not be served."""
+    if _plain(head) is None:
+        _explain(head)
+    if len(head) > 4 * limits.fields and head.count(b"\r\n") - 2 > limits.fields:
+        raise BadRequest(431, f"the request has more than {limits.fields} header lines, the limit here")
+    said = _framing(head)
+    if len(said) == 1 and len(said[0][0]) == 4 and _host(said[0][1]):
+        return 0
+    return _body(head, said)
+
+
+def _body(head: bytes, said: list[tuple[bytes, bytes]]) -> int:
+    """The same, for a head that says more than one host."""
+    found: dict[bytes, bytes] = {}
+    for name, value in said:
+        name = name.lower()
+        if name in found:
+            raise BadRequest(400, f"the request has more than one {name.decode()}")
+        found[name] = value.rstrip(b" \t")
+    newer = not head[: head.find(b"\r\n")].endswith(b"1.0")
+    host = found.get(b"host")
+    if host is None and newer:
+        raise BadRequest(400, "the request has no Host, which HTTP/1.1 wants")
+    if host is not None and not _host(host):
+        raise BadRequest(400, "the Host of the request is none")
+    length = found.get(b"content-length")
+    coding = found.get(b"transfer-encoding")
+    if coding is not None:
+        if length is not None:
+            raise BadRequest(400, "the request has both Content-Length and Transfer-Encoding")
+        if not newer:
+            raise BadRequest(400, "HTTP/1.0 has no Transfer-Encoding")
+        if coding.lower() != b"chunked":
+            raise BadRequest(501, "the only Transfer-Encoding that is taken is chunked")
+        return CHUNKED
+    if length is None:
+        return 0
+    if not length.isdigit() or len(length) > _LENGTH_DIGITS_MAX:
+        raise BadRequest(400, "the Content-Length of the request is no number of bytes")
+    return int(length)
+
+
+def _explain(head: bytes) -> None:
+    """Raise what is wrong with a head that is not plain; return if nothing is: its target is a URL or `*`."""
+    line, _, rest = head.partition(b"\r\n")
+    words = _request_line(line)
+    if words is None:
+        raise BadRequest(400, "the request line is not METHOD SP target SP HTTP/1.1")
+    if words[3] != b"1" or words[4] not in b"01":
+        raise BadRequest(505, "this server speaks HTTP/1.0 and HTTP/1.1")
+    if _fields(rest[:-2]) is None:
+        if b"\r\n " in head or b"\r\n\t" in head:
+            raise BadRequest(400, "a header goes on in the next line, which HTTP/1.1 has no longer")
+        if head.count(b"\n") != head.count(b"\r\n") or head.count(b"\r") != head.count(b"\r\n"):
+            raise BadRequest(400, "a line of the head ends in CR or LF alone")
+        raise BadRequest(400, "a header line is not name, colon, value")
+    if words[1] == b"CONNECT":
+        raise BadRequest(501, "CONNECT is for proxies, and this is none")
+    target = words[2]
+    url = _absolute(target)
+    whole = target[:1] == b"/" or url or (target == b"*" and words[1] == b"OPTIONS")
+    if not whole or b"#" in target or (url and not _host(url[1].rpartition(b"@")[2])):
+        raise BadRequest(400, "the target of the request is neither a path nor a URL")
+
+
+def is_absolute(head: bytes) -> bool:
+    """True if the target is a whole URL, as a proxy is sent."""
+    target = head[head.find(b" ") + 1 :]
+    return target[:1] != b"/" and target[:1] != b"*"
+
+
+def with_path(head: bytes) -> bytes:
+    """A checked head with its URL as path and Host, in the form that parsers and applications know."""
+    method, target, rest = head.split(b" ", 2)
+    found = _absolute(target)
+    assert found is not None, "framed() has let it pass"
+    path = found[2] if found[2][:1] == b"/" else b"/" + found[2]
+    host = b"\r\nHost: " + found[1].rpartition(b"@")[2]
+    line, separator, fields = rest.partition(b"\r\n")
+    changed = _host_line.sub(lambda _: host, separator + fields)
+    return b" ".join((method, path, line)) + changed
+
+
+def path_of(head: bytes) -> str:
+    """The path that a checked head asks for, as applications see it."""
+    target = head[head.find(b" ") + 1 : head.find(b" ", head.find(b" ") + 1)]
+    path = target.partition(b"?")[0].decode("latin-1")
+    return unquote(path) if "%" in path else path
