@@ -18,6 +18,8 @@ from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+from skate.private_names import table
+
 # Worker processes read it at start, so that tasks defined in an aliased program find `ray` as well.
 ENVIRONMENT_VARIABLE = "SKATE_COMPAT"
 
@@ -154,6 +156,19 @@ class _AliasLoader(Loader):
         sys.modules[module.__name__] = found
 
 
+class _PrivateLoader(Loader):
+    """The same for a module of the table of private names."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        sys.modules[module.__name__] = table.module(self._name)
+
+
 class _AliasFinder:
     """Answers for ``ray`` and ``ray.*``."""
 
@@ -163,6 +178,9 @@ class _AliasFinder:
         if fullname != "ray" and not fullname.startswith("ray."):
             return None
         skate_name = _MOVED.get(fullname) or "skate" + fullname[len("ray") :]
+        private = skate_name.removeprefix("skate.")
+        if table.has(private):
+            return ModuleSpec(fullname, _PrivateLoader(private), is_package=table.is_package(private))
         found = None if _is_engine(skate_name) else _spec_of(skate_name)
         if found is None:
             raise ModuleNotFoundError(_absence(skate_name), name=fullname)
@@ -219,7 +237,8 @@ def _absence(skate_name: str) -> str:
     ray_name = "ray" + skate_name[len("skate") :]
     if ray_name.split(".")[1].startswith("_"):
         return (
-            f"{ray_name} is an internal module of Ray's, which Skate does not have; use the public API of ray"
+            f"{ray_name} is an internal module of Ray's, which Skate does not have; use the public API of ray. Of Ray's "
+            f"inside there is what packages are known to use: {', '.join(sorted('ray.' + name for name in table.TABLE))}"
         )
     parent, _, _ = skate_name.rpartition(".")
     while parent not in sys.modules and "." in parent:

@@ -123,6 +123,16 @@ class ObjectRef(Generic[T]):
         return 28
 
     @classmethod
+    def from_binary(cls, id: bytes) -> ObjectRef[Any]:
+        """The ref with these 28 bytes; it knows of no value."""
+        return cls(id)
+
+    @classmethod
+    def from_hex(cls, hex: str) -> ObjectRef[Any]:
+        """The ref with an id of 56 hexadecimal digits; it knows of no value."""
+        return cls(bytes.fromhex(hex))
+
+    @classmethod
     def from_random(cls) -> ObjectRef[Any]:
         """A ref with a random id, known to nobody."""
         return cls(os.urandom(28))

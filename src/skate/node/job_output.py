@@ -49,7 +49,7 @@ class LogFile:
 class JobOutput(WorkerOutput):
     """Sends what workers print on its way; a program whose driver prints no more does not hold up the others."""
 
-    def __init__(self, host: NodeHost, log: LogFile) -> None:
+    def __init__(self, host: NodeHost, log: LogFile | None) -> None:
         super().__init__(True)
         self._host = host
         self.log = log
@@ -62,7 +62,7 @@ class JobOutput(WorkerOutput):
         host = self._host
         with host.lock:
             taken = host.drivers is not None and host.drivers.printed(job, is_error, text)
-        if not taken:
+        if not taken and self.log is not None:
             self.log.write(text)
 
     def silent(self, cid: int, job: str) -> None:
@@ -97,3 +97,28 @@ class JobOutput(WorkerOutput):
     def unread(self) -> set[int]:
         """The workers whose output has not ended."""
         return set(self._workers)
+
+
+class GuestOutput(JobOutput):
+    """Prints what the workers of the program that hosts the node say, and sends on what those of its guests do."""
+
+    def __init__(self, host: NodeHost, prints: bool) -> None:
+        super().__init__(host, None)
+        self._prints = prints
+
+    def said(self, job: str, is_error: bool, text: str) -> None:
+        """Print it here, or send it to the driver of the job; nobody has it once that driver is gone."""
+        if job:
+            super().said(job, is_error, text)
+        elif self._prints:
+            self._printer.hold(is_error, text)
+
+    def relay(self, is_error: bool, text: str) -> None:
+        """Print what workers of another node have said."""
+        if self._prints:
+            self._printer.hold(is_error, text)
+
+    def silent(self, cid: int, job: str) -> None:
+        """A worker prints nothing more."""
+        if job:
+            super().silent(cid, job)

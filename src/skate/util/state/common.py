@@ -307,7 +307,7 @@ def check_filters(filters: list[Filter] | None, limit: int) -> list[Filter]:
             raise ValueError(f"a filter is (column, '=' or '!=', value), not {each!r}")
         if each[1] not in ("=", "!="):
             raise ValueError(f"filters compare with '=' or '!=', not {each[1]!r} (in {each!r})")
-    return checked
+    return [(str(key).lower(), predicate, value) for key, predicate, value in checked]
 
 
 @dataclass

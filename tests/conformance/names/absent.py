@@ -1,0 +1,1 @@
+ABSENT: dict[str, str] = {}
