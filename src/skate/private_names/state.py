@@ -94,7 +94,7 @@ class GlobalState:
 
     def node_table(self) -> list[dict[str, Any]]:
         """The nodes."""
-        return skate.nodes()
+        return inquiries.nodes()
 
     def job_table(self) -> list[dict[str, Any]]:
         """The drivers that run."""
@@ -120,11 +120,11 @@ class GlobalState:
 
     def cluster_resources(self) -> dict[str, float]:
         """What all nodes have together."""
-        return skate.cluster_resources()
+        return inquiries.cluster_resources()
 
     def available_resources(self) -> dict[str, float]:
         """What is free."""
-        return skate.available_resources()
+        return inquiries.available_resources()
 
     def available_resources_per_node(self) -> dict[str, dict[str, float]]:
         """What is free on each node."""

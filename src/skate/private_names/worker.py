@@ -63,7 +63,7 @@ class Node:
     @property
     def node_id(self) -> str:
         """The node's id, 56 hexadecimal digits."""
-        return skate.get_runtime_context().get_node_id()
+        return str(skate.get_runtime_context().get_node_id())
 
     @property
     def unique_id(self) -> str:
@@ -84,7 +84,7 @@ class Worker:
     @property
     def connected(self) -> bool:
         """True while a session runs in this process."""
-        return skate.is_initialized()
+        return session.is_initialized()
 
     @property
     def mode(self) -> int | None:
@@ -101,7 +101,7 @@ class Worker:
     @property
     def namespace(self) -> str:
         """The namespace of this process."""
-        return skate.get_runtime_context().namespace
+        return str(skate.get_runtime_context().namespace)
 
     @property
     def current_job_id(self) -> Any:
@@ -131,7 +131,7 @@ class Worker:
     @property
     def runtime_env(self) -> str:
         """The runtime environment of the running code as JSON."""
-        return skate.get_runtime_context().get_runtime_env_string()
+        return str(skate.get_runtime_context().get_runtime_env_string())
 
     @property
     def gcs_client(self) -> None:

@@ -90,14 +90,19 @@ def mismatch(wanted: Arguments, there: Arguments) -> str:
         if each.arg not in have and not each.arg.startswith("_") and not there.kwarg:
             return f"there is no parameter {each.arg}"
     for name, default in want.items():
-        if name in have and not name.startswith("_") and have[name] != default:
-            if "..." not in (str(default), str(have[name])) or (default is None) != (have[name] is None):
-                return f"the default of {name} is another"
+        if default is None or name not in have or name.startswith("_"):
+            continue  # who asks for less takes the same calls
+        if have[name] is None:
+            return f"{name} has no default"
+        if have[name] != default and "..." not in (default, have[name]) and " " not in default:
+            return f"the default of {name} is another"
     more = [
         name for name, default in have.items() if name not in want and default is None and not wanted.vararg
     ]
     if more and not wanted.posonlyargs:
         return f"{more[0]} is asked for"
+    if not wanted.args and not wanted.kwonlyargs and wanted.vararg and wanted.kwarg:
+        return ""  # a wrapper, which does not say what it takes
     if (wanted.vararg and not there.vararg) or (wanted.kwarg and not there.kwarg):
         return "it takes other numbers of arguments"
     return ""
