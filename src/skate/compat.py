@@ -11,14 +11,17 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import pathlib
 import pkgutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 from skate.private_names import table
+from skate.version import RAY_VERSION
 
 # Worker processes read it at start, so that tasks defined in an aliased program find `ray` as well.
 ENVIRONMENT_VARIABLE = "SKATE_COMPAT"
@@ -187,6 +190,11 @@ class _AliasFinder:
         is_package = found.submodule_search_locations is not None
         return ModuleSpec(fullname, _AliasLoader(skate_name), origin=found.origin, is_package=is_package)
 
+    def find_distributions(self, context: Any) -> Iterator[Any]:
+        """For programs that ask which ray is installed."""
+        if (context.name or "").lower() == "ray":
+            yield _distribution()
+
 
 class _MissingFinder:
     """Stands last, so it is asked only for what nobody has found, and speaks up for ``from ray import tune``.
@@ -251,6 +259,22 @@ def _absence(skate_name: str) -> str:
     )
     here = "ray" + parent[len("skate") :]
     return f"Skate has no {ray_name}; the modules that {here} has here: {', '.join(present) or 'none'}"
+
+
+def _distribution() -> Any:
+    """What `importlib.metadata` says of ``ray``: the version whose API this is."""
+    import importlib.metadata  # 30 ms, and whoever asks has it
+
+    class Distribution(importlib.metadata.Distribution):
+        def read_text(self, filename: str) -> str | None:
+            if filename != "METADATA":
+                return None
+            return f"Metadata-Version: 2.1\nName: ray\nVersion: {RAY_VERSION}\nSummary: the API of Ray, by Skate\n"
+
+        def locate_file(self, path: Any) -> Any:
+            return pathlib.Path(__file__).parents[1] / path
+
+    return Distribution()
 
 
 _alias = _AliasFinder()
