@@ -47,11 +47,8 @@ def _made_of(size: int, *parts: bytes) -> bytes:
 
 
 def _actor_of(cls: Any, job_id: JobID, parent_task_id: TaskID, parent_task_counter: int) -> ActorID:
-    """The id of the actor that a task creates as its `parent_task_counter`-th."""
-    unique = _made_of(
-        ids.ACTOR_UNIQUE_BYTES, bytes(job_id), bytes(parent_task_id), b"%d" % parent_task_counter
-    )
-    return ActorID(ids.actor_id(unique, bytes(job_id)))
+    """A new id of an actor of a job."""
+    return ActorID(ids.actor_id(os.urandom(ids.ACTOR_UNIQUE_BYTES), bytes(job_id)))
 
 
 def _group_of(cls: Any, job_id: JobID) -> PlacementGroupID:

@@ -63,4 +63,4 @@ def _explained(obj: Any, error: Exception) -> TypeError:
     """The error with the path to the culprit."""
     text = io.StringIO()
     inspect_serializability(obj, print_file=text)
-    return TypeError(f"Could not serialize the object {obj!r}: {error}\n{text.getvalue()}")
+    return TypeError(f"ray.cloudpickle.dumps({obj!r}) failed: {error}\n{text.getvalue()}")

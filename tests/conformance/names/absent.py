@@ -40,7 +40,6 @@ ABSENT: dict[str, str] = {
     "ray.util.state.common.*": "forms in which Ray's dashboard answers; the rows and options are here",
     "ray.util.state.util": "a part of Ray's own client",
     "ray.util.tpu.*lice*": "slices of several hosts: several machines",
-    "ray.util.tracing.setup_local_tmp_tracing": "being built",
     "ray.widgets.Template.*": "no HTML templates: objects show themselves as text",
 }
 
