@@ -181,9 +181,7 @@ def test_object_id_is_object_ref(cluster: None) -> None:
     assert isinstance(ray.put(1), ray.ObjectID)
 
 
-@pytest.mark.parametrize(
-    "kind", ["ActorID", "NodeID", "PlacementGroupID", "WorkerID", "ClusterID"]
-)
+@pytest.mark.parametrize("kind", ["ActorID", "NodeID", "PlacementGroupID", "WorkerID", "ClusterID"])
 def test_ids_of_random_bytes_go_by_hex_and_binary(kind: str) -> None:
     cls = getattr(ray, kind)
     one, other = cls.from_random(), cls.from_random()

@@ -342,7 +342,8 @@ class ListApiOptions:
         """Whether no row can pass, as two filters want different values of one column."""
         wanted: dict[str, Any] = {}
         return any(
-            predicate == "=" and wanted.setdefault(key, value) != value for key, predicate, value in self.filters or ()
+            predicate == "=" and wanted.setdefault(key, value) != value
+            for key, predicate, value in self.filters or ()
         )
 
 

@@ -17,6 +17,8 @@ def setup_tracing() -> None:
     os.makedirs(spans_dir, exist_ok=True)
     out = open(f"{spans_dir}{os.getpid()}.txt", "w")  # noqa: SIM115  it is open as long as the process lives
     provider = sdk.TracerProvider()
-    exporter = export.ConsoleSpanExporter(out=out, formatter=lambda span: span.to_json(indent=None) + os.linesep)
+    exporter = export.ConsoleSpanExporter(
+        out=out, formatter=lambda span: span.to_json(indent=None) + os.linesep
+    )
     provider.add_span_processor(export.SimpleSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
