@@ -204,7 +204,7 @@ def test_ids_that_are_made_of_others() -> None:
     job = ray.JobID.from_int(7)
     actor = ray.ActorID.of(job, ray.TaskID.nil(), 1)
     assert actor != ray.ActorID.of(job, ray.TaskID.nil(), 2)
-    assert actor.job_id() == job
+    assert actor.job_id == job
     group = ray.PlacementGroupID.of(job)
     assert group != ray.PlacementGroupID.of(job)
     assert ray.TaskID.for_fake_task(job).job_id() == job

@@ -281,7 +281,16 @@ def test_chips_that_cannot_be_dealt_are_refused() -> None:
         tpu.get_tpu_worker_resources("4x4", "TPU-V6E", {"TPU": 3})
 
 
-@pytest.mark.parametrize(("given", "wanted"), [(("4x4", "TPU-V6E", 4), 1), (("4x4", "TPU-V6E", 5), 2), (("4x4", "TPU-V6E", 8), 2), ((None, None, 9), 1), (("4x4", "TPU-V6E", 16, {"TPU": 1}), 1)])  # fmt: skip
+SLICES: list[tuple[tuple[Any, ...], int]] = [
+    (("4x4", "TPU-V6E", 4), 1),
+    (("4x4", "TPU-V6E", 5), 2),
+    (("4x4", "TPU-V6E", 8), 2),
+    ((None, None, 9), 1),
+    (("4x4", "TPU-V6E", 16, {"TPU": 1}), 1),
+]
+
+
+@pytest.mark.parametrize(("given", "wanted"), SLICES, ids=lambda value: str(value)[:40])
 def test_slices_for_workers(given: tuple[Any, ...], wanted: int) -> None:
     from ray.util import tpu
 

@@ -160,7 +160,7 @@ def test_a_parallel_iterator_cannot_be_iterated() -> None:
 def test_for_each_in_tasks() -> None:
     found = parallel.from_items([4, 1, 3], num_shards=1).for_each(lambda x: x, max_concurrency=2)
     assert sorted(found.gather_sync()) == [1, 3, 4]
-    with pytest.raises(ValueError, match="max_concurrency must be non-negative"):
+    with pytest.raises(AssertionError, match="max_concurrency must be non-negative"):
         parallel.from_range(2).for_each(lambda x: x, max_concurrency=-1)
 
 

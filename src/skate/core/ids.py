@@ -207,6 +207,7 @@ class ActorID(BaseID):
 
     SIZE = ACTOR_BYTES
 
+    @property
     def job_id(self) -> JobID:
         """The job that created the actor."""
         return JobID(self._bytes[-JOB_BYTES:])

@@ -112,7 +112,7 @@ class ParallelIterator:
     ) -> ParallelIterator:
         """`fn` of each item; in up to `max_concurrency` tasks at a time if that is not 1, each with `resources`."""
         if max_concurrency < 0:
-            raise ValueError("max_concurrency must be non-negative.")
+            raise AssertionError("max_concurrency must be non-negative.")
         return self._with(lambda local: local.for_each(fn, max_concurrency, resources), ".for_each()")
 
     def filter(self, fn: Callable[[Any], bool]) -> ParallelIterator:

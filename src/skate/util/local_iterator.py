@@ -96,7 +96,7 @@ class LocalIterator:
             hook = getattr(fn, self.ON_FETCH_START_HOOK_NAME, None)
             return self._with(lambda items: _mapped(fn, items, hook), ".for_each()")
         if max_concurrency < 0:
-            raise ValueError("max_concurrency must be non-negative.")
+            raise AssertionError("max_concurrency must be non-negative.")
         task = skate.remote(**_task_options(resources))(fn) if resources else skate.remote(fn)
         return self._with(lambda items: _mapped_in_tasks(task, items, max_concurrency), ".for_each()")
 
