@@ -58,11 +58,6 @@ def test_an_item_that_is_not_there_is_a_key_error(context: Any) -> None:
     assert dict(context) == context.address_info
 
 
-def test_iterating_the_context_warns(context: Any) -> None:
-    with pytest.warns(UserWarning, match=r"iter\(ctx\) is deprecated"):
-        assert next(iter(context)) in context.address_info
-
-
 @pytest.mark.parametrize("name", ["dashboard_url", "python_version", "ray_version", "ray_commit"])
 def test_the_context_tells(name: str, context: Any) -> None:
     assert isinstance(getattr(context, name), str)

@@ -136,6 +136,8 @@ def common_fields(
         "strategy": strategy_of(process, options, kind, name),
     }
     if kind == "actor":
+        # An actor is listed with where its class was defined, its calls are not; so does Ray.
+        fields["class"] = name
         fields["placement"] = placement_request(options)
     environment = environment_of(process, options.get("runtime_env"), f"{kind} {name}")
     if environment is not None:
