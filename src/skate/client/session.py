@@ -89,6 +89,11 @@ def init(address: str | None = None, **settings: Any) -> RayContext:
                 "Maybe you called ray.init twice by accident? A session runs already: call shutdown() first, or pass "
                 "ignore_reinit_error=True"
             )
+        hook = settings.pop("_tracing_startup_hook", None)
+        if hook is not None and not settings.get("local_mode"):
+            from skate.client import tracing  # only sessions that are traced
+
+            tracing.start(hook)
         if settings.get("local_mode"):
             started = _start_local(address, settings)
         else:
@@ -151,6 +156,10 @@ def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = F
         if process is None or _in_worker:
             return
         process.exiting = _exiting_interpreter
+        if "SKATE_TRACING_HOOK" in os.environ:
+            from skate.client import tracing  # as in init
+
+            tracing.stop()
         try:
             attach(None)
         finally:  # Ctrl-C between the two must not leave a host that nobody can end
