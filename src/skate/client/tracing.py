@@ -90,13 +90,11 @@ def _described(callee: Any) -> tuple[str, dict[str, str]]:
     if function is not None:
         name = f"{function.__module__}.{function.__name__}"
         return name, {"ray.remote": "function", "ray.function": name}
-    if hasattr(callee, "_cls"):
-        cls, method = callee._cls.__name__, "__init__"
+    signature = callee.signature if hasattr(callee, "key") else None
+    if signature is not None:  # a method; else the constructor of a class
+        cls, _, method = signature.name.rpartition(".")
     else:
-        signature = callee.signature
-        cls, _, method = (
-            f"actor.{callee.name}".rpartition(".") if signature is None else signature.name.rpartition(".")
-        )
+        cls, method = callee.name.rpartition(".")[2], "__init__"
     name = f"{cls}.{method}"
     return name, {
         "ray.remote": "actor", "ray.actor_class": cls, "ray.actor_method": method, "ray.function": name,
