@@ -10,7 +10,6 @@ ABSENT: dict[str, str] = {
     "ray.ObjectID.from_*": "the parameter is called `id` and `hex`; everybody gives it by position",
     "ray.ObjectRefGenerator.*": "Python's generator methods, which refuse in Ray as well",
     "ray.actor.Actor*()": "programs do not construct it: it comes from `@ray.remote`",
-    "ray.actor.ActorClassInheritanceException": "being built",
     "ray.cluster_utils.AutoscalingCluster": "several machines",
     "ray.cluster_utils.cluster_not_supported": "a marker of tests on Windows",
     "ray.exceptions.*.from_bytes": "the protobuf form of errors, between Ray's own processes",
