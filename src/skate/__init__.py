@@ -21,6 +21,7 @@ from skate.version import RAY_VERSION as __version__
 
 _HOMES = {
     "ObjectRef": "skate.client.refs",
+    "ObjectID": "skate.client.refs",
     "ObjectRefGenerator": "skate.client.generators",
     "DynamicObjectRefGenerator": "skate.client.generators",
     "LoggingConfig": "skate.client.logging_config",
@@ -45,30 +46,34 @@ _HOMES = {
     "java_actor_class": "skate.client.cross_language",
     "java_function": "skate.client.cross_language",
     "Language": "skate.client.cross_language",
+    "cpp_function": "skate.client.cross_language",
     **dict.fromkeys(
         (
             "ActorClassID",
             "ActorID",
+            "ClusterID",
             "FunctionID",
             "JobID",
             "NodeID",
-            "ObjectID",
             "PlacementGroupID",
             "TaskID",
             "UniqueID",
             "WorkerID",
         ),
-        "skate.core.ids",
+        "skate.client.ids",
     ),  # fmt: skip
 }
 _PACKAGES = {
-    "actor", "air", "autoscaler", "client", "cluster_utils", "compat", "dag", "data", "exceptions", "experimental",
-    "job_submission", "runtime_context", "runtime_env", "serve", "train", "tune", "util", "widgets", "types",
+    "actor", "air", "autoscaler", "client", "client_builder", "cloudpickle", "cluster_utils", "compat", "cross_language", "dag",
+    "data", "exceptions", "experimental", "internal", "job_config", "job_submission", "remote_function", "runtime_context",
+    "runtime_env", "serve", "train", "tune", "util", "widgets", "types",
 }  # fmt: skip
 
 SCRIPT_MODE = 0
 WORKER_MODE = 1
 LOCAL_MODE = 2
+RESTORE_WORKER_MODE = 3
+SPILL_WORKER_MODE = 4
 
 __all__ = ["LOCAL_MODE", "SCRIPT_MODE", "WORKER_MODE", "__version__", "client", *_HOMES]
 
@@ -76,9 +81,11 @@ __all__ = ["LOCAL_MODE", "SCRIPT_MODE", "WORKER_MODE", "__version__", "client", 
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is not None:
-        value = getattr(importlib.import_module(home), name)
+        value = getattr(importlib.import_module(home), "ObjectRef" if name == "ObjectID" else name)
         globals()[name] = value
         return value
+    if name in ("_private", "_raylet", "_common", "state", "worker", "ray_constants", "logger", "_config"):
+        return _private_name(name)
     if name in _PACKAGES:
         try:
             return importlib.import_module(f"skate.{name}")
@@ -87,6 +94,15 @@ def __getattr__(name: str) -> Any:
                 raise
             raise AttributeError(f"this version of Skate has no skate.{name} yet") from None
     raise AttributeError(f"module 'skate' has no attribute {name!r}")
+
+
+def _private_name(name: str) -> Any:
+    """What packages take from the inside of Ray; see `private_names.table`."""
+    if name == "logger":
+        return importlib.import_module("logging").getLogger("ray")
+    if name == "_config":
+        return None
+    return importlib.import_module("skate.private_names.table").module(name)
 
 
 def __dir__() -> list[str]:

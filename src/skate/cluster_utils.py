@@ -207,7 +207,7 @@ class Cluster:
             fabric = self._fabric = HeadFabric(host.pump, host.info(), host.config)
             host.neighbours = Neighbours(host, fabric)
             host.pump.attend()
-        self.address = fabric.address
+        self.address = host.address
         session.clusters[self.address] = self
         if self._at_exit:
             atexit.register(self.shutdown)

@@ -11,12 +11,17 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import pathlib
 import pkgutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
+
+from skate.private_names import table
+from skate.version import RAY_VERSION
 
 # Worker processes read it at start, so that tasks defined in an aliased program find `ray` as well.
 ENVIRONMENT_VARIABLE = "SKATE_COMPAT"
@@ -154,6 +159,19 @@ class _AliasLoader(Loader):
         sys.modules[module.__name__] = found
 
 
+class _PrivateLoader(Loader):
+    """The same for a module of the table of private names."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        sys.modules[module.__name__] = table.module(self._name)
+
+
 class _AliasFinder:
     """Answers for ``ray`` and ``ray.*``."""
 
@@ -163,11 +181,19 @@ class _AliasFinder:
         if fullname != "ray" and not fullname.startswith("ray."):
             return None
         skate_name = _MOVED.get(fullname) or "skate" + fullname[len("ray") :]
+        private = skate_name.removeprefix("skate.")
+        if table.has(private):
+            return ModuleSpec(fullname, _PrivateLoader(private), is_package=table.is_package(private))
         found = None if _is_engine(skate_name) else _spec_of(skate_name)
         if found is None:
             raise ModuleNotFoundError(_absence(skate_name), name=fullname)
         is_package = found.submodule_search_locations is not None
         return ModuleSpec(fullname, _AliasLoader(skate_name), origin=found.origin, is_package=is_package)
+
+    def find_distributions(self, context: Any) -> Iterator[Any]:
+        """For programs that ask which ray is installed."""
+        if (context.name or "").lower() == "ray":
+            yield _distribution()
 
 
 class _MissingFinder:
@@ -219,7 +245,8 @@ def _absence(skate_name: str) -> str:
     ray_name = "ray" + skate_name[len("skate") :]
     if ray_name.split(".")[1].startswith("_"):
         return (
-            f"{ray_name} is an internal module of Ray's, which Skate does not have; use the public API of ray"
+            f"{ray_name} is an internal module of Ray's, which Skate does not have; use the public API of ray. Of Ray's "
+            f"inside there is what packages are known to use: {', '.join(sorted('ray.' + name for name in table.TABLE))}"
         )
     parent, _, _ = skate_name.rpartition(".")
     while parent not in sys.modules and "." in parent:
@@ -232,6 +259,22 @@ def _absence(skate_name: str) -> str:
     )
     here = "ray" + parent[len("skate") :]
     return f"Skate has no {ray_name}; the modules that {here} has here: {', '.join(present) or 'none'}"
+
+
+def _distribution() -> Any:
+    """What `importlib.metadata` says of ``ray``: the version whose API this is."""
+    import importlib.metadata  # 30 ms, and whoever asks has it
+
+    class Distribution(importlib.metadata.Distribution):
+        def read_text(self, filename: str) -> str | None:
+            if filename != "METADATA":
+                return None
+            return f"Metadata-Version: 2.1\nName: ray\nVersion: {RAY_VERSION}\nSummary: the API of Ray, by Skate\n"
+
+        def locate_file(self, path: Any) -> Any:
+            return pathlib.Path(__file__).parents[1] / path
+
+    return Distribution()
 
 
 _alias = _AliasFinder()

@@ -459,7 +459,7 @@ class RaySystemError(RayError):
         self.traceback_str = traceback_str
 
     def __str__(self) -> str:
-        text = f"Skate itself failed: {self.client_exc}"
+        text = f"System error: {self.client_exc}"
         return f"{text}\n{self.traceback_str}" if self.traceback_str else text
 
 

@@ -59,7 +59,11 @@ class JobConfig:
         """Set the runtime environment; it is checked when the job starts."""
         self.runtime_env = dict(runtime_env) if runtime_env is not None else {}
 
-    def set_py_logging_config(self, logging_config: LoggingConfig | None) -> None:
+    def ensure_logging_config(self, logging_config: LoggingConfig | None = None) -> None:
+        """Set how log lines look, unless that was said before."""
+        self.py_logging_config = self.py_logging_config or logging_config
+
+    def set_py_logging_config(self, logging_config: LoggingConfig | None = None) -> None:
         """Set how log lines look."""
         self.py_logging_config = logging_config
 

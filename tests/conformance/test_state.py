@@ -310,3 +310,66 @@ def test_tasks_ask_as_drivers_do() -> None:
 
     assert ray.get(ask.remote(ref.hex())) == (1, ["DRIVER"])
     assert StateApiClient() is not None
+
+
+@pytest.mark.parametrize("column", ["STATE", "State", "state"])
+def test_filters_name_columns_in_any_case(column: str) -> None:
+    @ray.remote
+    def finishes() -> None: ...
+
+    ray.get(finishes.remote())
+    rows = wait_for(
+        lambda: list_tasks(filters=[(column, "=", "FINISHED"), ("name", "=", "finishes")]),
+        what="the task to be listed",
+        timeout_s=30,
+    )
+    assert {row.state for row in rows} == {"FINISHED"}
+
+
+def test_nested_functions_are_listed_by_their_own_name() -> None:
+    @ray.remote
+    def inner_of_a_test() -> None: ...
+
+    ray.get(inner_of_a_test.remote())
+    rows = wait_for(
+        lambda: list_tasks(filters=[("func_or_class_name", "=", "inner_of_a_test")]),
+        what="the task",
+        timeout_s=30,
+    )
+    assert {row.name for row in rows} == {"inner_of_a_test"}
+
+
+def test_a_task_in_detail_tells_when_it_ran() -> None:
+    @ray.remote
+    def runs_for_a_moment() -> None: ...
+
+    ray.get(runs_for_a_moment.remote())
+    (row,) = wait_for(
+        lambda: list_tasks(
+            filters=[("name", "=", "runs_for_a_moment"), ("state", "=", "FINISHED")], detail=True
+        ),
+        what="the task",
+        timeout_s=30,
+    )
+    assert [each["state"] for each in row.events] == ["RUNNING", "FINISHED"]
+    assert row.events[0]["created_ms"] <= row.events[1]["created_ms"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "get_log",
+        "list_logs",
+        "summarize_actors",
+        "summarize_objects",
+        "summarize_tasks",
+        "StateApiClient",
+        "list_actors",
+        "get_task",
+    ],
+)
+def test_the_api_module_has(name: str) -> None:
+    from ray.experimental.state import api as older
+    from ray.util.state import api
+
+    assert getattr(api, name) is getattr(older, name, getattr(api, name))

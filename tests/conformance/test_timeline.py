@@ -48,3 +48,33 @@ def test_util_timeline_writes_a_file(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "timeline.json"
     assert ray.timeline(filename=str(path)) is None
     assert isinstance(json.loads(path.read_text()), list)
+
+
+def test_util_timeline_has_events_by_rays_names() -> None:
+    @ray.remote
+    def named_in_the_timeline() -> None: ...
+
+    @ray.remote(num_cpus=0)
+    class OfTheTimeline:
+        def method(self) -> None: ...
+
+    ray.get(named_in_the_timeline.remote())
+    ray.get(OfTheTimeline.remote().method.remote())
+    wanted = {
+        "task:execute",
+        "task::named_in_the_timeline",
+        "task::OfTheTimeline.__init__",
+        "task::OfTheTimeline.method",
+    }
+    wait_for(
+        lambda: wanted <= {event["cat"] for event in ray.timeline()},
+        what="the events to appear",
+        timeout_s=30,
+    )
+    for event in ray.timeline():
+        if event["cat"] in wanted:
+            assert event["cname"]
+            assert event["tid"].startswith("worker:")
+    (mine,) = [event for event in ray.timeline() if event["cat"] == "task::named_in_the_timeline"]
+    assert mine["args"]["name"] == mine["name"]
+    assert len(bytes.fromhex(mine["args"]["task_id"])) == 24

@@ -91,7 +91,7 @@ def test_an_object_id_tells_its_task_actor_and_job(job, actor_unique, task_uniqu
     assert face.index() == index
     assert face.task_id().binary() == task
     assert face.task_id().actor_id().binary() == actor
-    assert face.job_id() == face.task_id().job_id() == face.task_id().actor_id().job_id()
+    assert face.job_id() == face.task_id().job_id() == face.task_id().actor_id().job_id
     assert face.job_id() == ids.JobID.from_int(job)
     assert face.job_id().int() == job
 

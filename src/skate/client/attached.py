@@ -12,6 +12,7 @@ from skate.client.embedded import EndedLink
 from skate.client.process import Process
 from skate.core import messages as m
 from skate.node import callers
+from skate.node.address import to_address
 from skate.node.control_c import ControlC
 from skate.node.launcher import zygote_config
 from skate.node.printing import Printer
@@ -96,7 +97,7 @@ class Attachment:
 
     def __init__(self, path: str, settings: Settings, given: dict[str, Any]) -> None:
         self.path = path
-        self.address = path
+        self.address = to_address(path)
         pump = Pump(threading.RLock(), "loop")
         self._pump = pump
         self._control_c = ControlC(pump)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from skate.client import session
+from skate.client import deprecation, session
 from skate.core.ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, WorkerID
+from skate.core.resources import DEVICES
 
 if TYPE_CHECKING:
     from skate.client.process import Process
@@ -29,6 +30,7 @@ class RuntimeContext:
     @property
     def job_id(self) -> JobID:
         """The job's id."""
+        deprecation.warn("RuntimeContext.job_id", "get_job_id()")
         return JobID(self._process.job)
 
     def get_node_id(self) -> str:
@@ -38,6 +40,7 @@ class RuntimeContext:
     @property
     def node_id(self) -> NodeID:
         """The node's id."""
+        deprecation.warn("RuntimeContext.node_id", "get_node_id()")
         return NodeID(self._process.node_id)
 
     def get_worker_id(self) -> str:
@@ -63,6 +66,7 @@ class RuntimeContext:
     @property
     def task_id(self) -> TaskID:
         """The running task's id."""
+        deprecation.warn("RuntimeContext.task_id", "get_task_id()")
         return TaskID(self._task_id() or b"\xff" * 24)
 
     def get_task_name(self) -> str | None:
@@ -71,9 +75,9 @@ class RuntimeContext:
         return None if template is None else template["name"]
 
     def get_task_function_name(self) -> str | None:
-        """The running task's function; None in a driver."""
-        template = None if self._execution is None else self._execution.template()
-        return None if template is None else template.get("qualified", template["name"])
+        """The running task's function with its module, such as "jobs.clean" or "jobs.Store.put"; None in a driver."""
+        found: str | None = None if self._execution is None else self._execution.function_name()
+        return found
 
     def get_actor_id(self) -> str | None:
         """The current actor's id, 32 hexadecimal digits; None outside of actors."""
@@ -83,6 +87,7 @@ class RuntimeContext:
     @property
     def actor_id(self) -> ActorID:
         """The current actor's id."""
+        deprecation.warn("RuntimeContext.actor_id", "get_actor_id()")
         return ActorID(bytes.fromhex(self.get_actor_id() or "ff" * 16))
 
     def get_actor_name(self) -> str | None:
@@ -122,15 +127,16 @@ class RuntimeContext:
             for name, units in self._execution.resources().items()
         }
 
-    def get_resource_ids(self) -> dict[str, list[Any]]:
-        """What the running task holds, as Ray's older form."""
-        return {name: [(0, amount)] for name, amount in self.get_assigned_resources().items()}
+    def get_resource_ids(self) -> dict[str, list[str]]:
+        """`get_accelerator_ids` by its older name."""
+        deprecation.warn("get_resource_ids()", "get_accelerator_ids()")
+        return self.get_accelerator_ids()
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
         """The ids of the accelerators assigned, by kind."""
         gpus = [] if self._execution is None else [str(each) for each in self._execution.gpus()]
-        kinds = ("GPU", "TPU", "NPU", "HPU", "neuron_cores", "RBLN", "FURIOSA", "TTNPU", "MBLT")
-        return {kind: gpus if kind == "GPU" else [] for kind in kinds}
+        others = {} if self._execution is None else self._execution.devices()
+        return {"GPU": gpus, **{kind: [str(each) for each in others.get(kind, ())] for kind in DEVICES}}
 
     def get_placement_group_id(self) -> str | None:
         """The placement group that the code runs in, or None."""
@@ -140,6 +146,7 @@ class RuntimeContext:
     @property
     def current_placement_group_id(self) -> PlacementGroupID | None:
         """The placement group that the code runs in, or None."""
+        deprecation.warn("RuntimeContext.current_placement_group_id", "get_placement_group_id()")
         group = None if self._execution is None else self._execution.group
         return PlacementGroupID(group) if group else None
 
@@ -195,11 +202,18 @@ class RuntimeContext:
 
     def get(self) -> dict[str, Any]:
         """The main facts as a dict, as in older programs."""
-        facts: dict[str, Any] = {"job_id": self.job_id, "node_id": self.node_id, "namespace": self.namespace}
+        deprecation.warn("RuntimeContext.get()", "the get_..._id() methods")
+        process = self._process
+        facts: dict[str, Any] = {
+            "job_id": JobID(process.job),
+            "node_id": NodeID(process.node_id),
+            "namespace": self.namespace,
+        }
         if self._execution is not None:
-            facts["task_id"] = self.task_id
-            if self.get_actor_id():
-                facts["actor_id"] = self.actor_id
+            facts["task_id"] = TaskID(self._task_id() or b"\xff" * 24)
+            actor_id = self.get_actor_id()
+            if actor_id:
+                facts["actor_id"] = ActorID(bytes.fromhex(actor_id))
         return facts
 
 

@@ -127,14 +127,17 @@ def common_fields(
     process: Process, options: dict[str, Any], name: str, function: bytes, kind: str
 ) -> dict[str, Any]:
     """The fields that tasks and actors share: resources, strategy, environment."""
+    short = name.rpartition("<locals>.")[2]
     fields: dict[str, Any] = {
-        "name": options.get("name") if kind == "task" and options.get("name") else name,
-        "qualified": name,
+        "name": options.get("name") if kind == "task" and options.get("name") else short,
+        "qualified": short,
         "function": own_key(process, function),
         "request": resource_request(options, kind=kind),
         "strategy": strategy_of(process, options, kind, name),
     }
     if kind == "actor":
+        # An actor is listed with where its class was defined, its calls are not; so does Ray.
+        fields["class"] = name
         fields["placement"] = placement_request(options)
     environment = environment_of(process, options.get("runtime_env"), f"{kind} {name}")
     if environment is not None:

@@ -7,6 +7,7 @@ from typing import Any
 from skate.client import session, spans
 from skate.client.refs import ObjectRef
 from skate.core.messages import ARENA, INLINE, SPILLED
+from skate.core.tasks import CREATION
 
 
 def _ask(verb: str) -> Any:
@@ -28,6 +29,11 @@ def cluster_resources() -> dict[str, float]:
 def available_resources() -> dict[str, float]:
     """What is free now, by resource."""
     return _amounts(_ask("available_resources"))
+
+
+def available_per_node() -> dict[str, dict[str, float]]:
+    """What is free now on each node that lives, by its id."""
+    return {node["node_id"]: _amounts(node["available"]) for node in _ask("nodes") if node["alive"]}
 
 
 def nodes() -> list[dict[str, Any]]:
@@ -63,17 +69,27 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
     Open it in chrome://tracing or Perfetto. Times are in microseconds.
     """
     events = []
-    for name, task_id, kind, worker, pid, end, micros, status in _ask("timeline"):
+    for name, task_id, kind, worker, pid, end, micros, status, function in _ask("timeline"):
+        if kind == CREATION:
+            function = name = f"{function}.__init__"
+        shared = {
+            "pid": "127.0.0.1",
+            "tid": f"worker:{pid or worker}",
+            "ts": end * 1e6 - micros,
+            "dur": micros,
+            "ph": "X",
+        }
+        word = ("FINISHED", "FAILED", "CANCELLED")[status]
+        events.append(
+            {"cat": "task:execute", "name": "task:execute", **shared, "cname": "rail_animation", "args": {}}
+        )
         events.append(
             {
-                "cat": ("task", "actor_creation", "actor_task")[kind],
+                "cat": f"task::{function}",
                 "name": name,
-                "ph": "X",
-                "pid": "127.0.0.1",
-                "tid": f"worker:{pid or worker}",
-                "ts": end * 1e6 - micros,
-                "dur": micros,
-                "args": {"task_id": task_id.hex(), "status": ("FINISHED", "FAILED", "CANCELLED")[status]},
+                **shared,
+                "cname": "generic_work",
+                "args": {"name": name, "task_id": task_id.hex(), "status": word},
             }
         )
     events += spans.recorded()

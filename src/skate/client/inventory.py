@@ -87,6 +87,16 @@ def _millis(part: Row, at: float | None) -> int | None:
     return None if at is None else int((time.time() - (part["now"] - at)) * 1000)
 
 
+def _attempt_events(part: Row, task: Row) -> list[dict[str, Any]] | None:
+    """When an attempt began and ended, as far as it has; what came before is not kept."""
+    found = []
+    if task.get("start") is not None:
+        found.append({"state": "RUNNING", "created_ms": _millis(part, task["start"])})
+    if task.get("end") is not None:
+        found.append({"state": task["state"], "created_ms": _millis(part, task["end"])})
+    return found or None
+
+
 def _tasks(parts: list[Row]) -> list[Row]:
     rows: dict[tuple[bytes, int], Row] = {}
     for part in parts:
@@ -126,7 +136,7 @@ def _task(part: Row, task: Row) -> Row:
         "required_resources": _amounts(task["request"]),
         "runtime_env_info": {"serialized_runtime_env": task["environment"]} if task["environment"] else None,
         "placement_group_id": _hex(task["group"]),
-        "events": None,
+        "events": _attempt_events(part, task),
         "profiling_data": None,
         "creation_time_ms": None,
         "start_time_ms": _millis(part, task.get("start")),

@@ -13,7 +13,10 @@ import warnings
 from operator import index
 from os.path import abspath, dirname, sep
 
-from skate.core.resources import to_units
+from skate.core.resources import DEVICES, to_units
+
+#: Numbers of TPU chips that one process can use.
+TPU_CHIPS = (1, 2, 4, 8)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -243,8 +246,23 @@ def resources(name: str, value: Any) -> dict[str, float] | None:
         kept = quantity(f"{name}[{key!r}]", amount)
         if kept is None:
             raise TypeError(f"{name}[{key!r}]=None is not an amount; leave it out, or give a number")
+        if key in DEVICES:
+            _check_devices(key, kept)
         checked[key] = kept
     return checked
+
+
+def _check_devices(name: str, amount: float) -> None:
+    """Raise ValueError for parts of devices that cannot be shared, and for numbers of chips that cannot be used together."""
+    if name == "TPU" and amount not in (0, *TPU_CHIPS):
+        raise ValueError(
+            f"The number of requested 'TPU' was set to {amount:g} which is not a supported chip configuration. "
+            f"Supported configs: {TPU_CHIPS}"
+        )
+    if name != "NPU" and amount != int(amount):
+        raise ValueError(
+            f"{name} resource quantity must be whole numbers. The specified quantity {amount} is invalid."
+        )
 
 
 def retry_exceptions(name: str, value: Any) -> bool | tuple[type[Exception], ...]:

@@ -264,6 +264,13 @@ def _bundle_units(bundles: Any) -> list[dict[str, int]]:
             raise ValueError(
                 f"bundle {index} is {bundle!r:.80}; bundles are dicts of resource to amount: give {example}"
             )
+        if "bundle" in bundle:
+            from skate.exceptions import RaySystemError  # only errors need the tree
+
+            raise RaySystemError(
+                "bundle is a system reserved resource, which is not allowed to be used in placement group; "
+                f"bundle {index} asks for it: {bundle!r:.80}"
+            )
         for key, amount in bundle.items():
             if isinstance(amount, bool) or not isinstance(amount, (int, float)):
                 raise ValueError(f"bundle {index}: {key} is {amount!r}, which is no amount; give a number")

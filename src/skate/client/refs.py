@@ -58,14 +58,14 @@ class ObjectRef(Generic[T]):
     def __init__(
         self, oid: bytes, process: Process | None = None, kind: int = UNKNOWN, value: Any = None
     ) -> None:
-        if len(oid) != 28:
-            raise ValueError(f"the id of an object has 28 bytes, this has {len(oid)}")
         self._id = oid
         self._process = process
         self._kind = kind
+        self._grants = 0
+        if len(oid) != 28:
+            raise ValueError(f"the id of an object has 28 bytes, this has {len(oid)}")
         self._value = value
         self._held: Any = None
-        self._grants = 0
         self._waiters: list[Callable[[], None]] | None = None
         self._site: Any = None
         #: One entry for each view of the value, and for who is about to take one; see `client.views`.
@@ -121,6 +121,16 @@ class ObjectRef(Generic[T]):
     def size(cls) -> int:
         """Bytes in an id."""
         return 28
+
+    @classmethod
+    def from_binary(cls, id: bytes) -> ObjectRef[Any]:
+        """The ref with these 28 bytes; it knows of no value."""
+        return cls(id)
+
+    @classmethod
+    def from_hex(cls, hex: str) -> ObjectRef[Any]:
+        """The ref with an id of 56 hexadecimal digits; it knows of no value."""
+        return cls(bytes.fromhex(hex))
 
     @classmethod
     def from_random(cls) -> ObjectRef[Any]:

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from skate.client import session
 from skate.client.session import RayContext
 
 LOCAL = (None, "", "local")
+
+
+@dataclass
+class ClientContext:
+    """What `ray.client(...).connect()` returns in Ray; here it is a `RayContext`, which has the same names."""
+
+    dashboard_url: str | None
+    python_version: str
+    ray_version: str
+    ray_commit: str
+    _num_clients: int
+    _context_to_restore: Any
+
+    def disconnect(self) -> None:
+        """End the session."""
+        session.shutdown()
+
+    def __enter__(self) -> ClientContext:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.disconnect()
 
 
 class ClientBuilder:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import warnings
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from skate.client import refs
@@ -84,8 +86,14 @@ def init(address: str | None = None, **settings: Any) -> RayContext:
             if settings.get("ignore_reinit_error") or _in_worker:
                 return RayContext(_process)
             raise RuntimeError(
-                "init() was called twice: a session runs already; call shutdown() first, or pass ignore_reinit_error=True"
+                "Maybe you called ray.init twice by accident? A session runs already: call shutdown() first, or pass "
+                "ignore_reinit_error=True"
             )
+        hook = settings.pop("_tracing_startup_hook", None)
+        if hook is not None and not settings.get("local_mode"):
+            from skate.client import tracing  # only sessions that are traced
+
+            tracing.start(hook)
         if settings.get("local_mode"):
             started = _start_local(address, settings)
         else:
@@ -103,6 +111,8 @@ def _start_local(address: str | None, settings: dict[str, Any]) -> Any:
 
 def _join(address: str | None, settings: dict[str, Any]) -> Any:
     """Become the driver of a node that is there, if `address` (or the environment) names one; None if not."""
+    if address is not None and not isinstance(address, str):
+        raise TypeError(f"address is a text, not {address!r}")
     wanted = address or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS")
     if wanted == "auto" and len(clusters) == 1:
         wanted = next(iter(clusters))
@@ -146,6 +156,10 @@ def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = F
         if process is None or _in_worker:
             return
         process.exiting = _exiting_interpreter
+        if "SKATE_TRACING_HOOK" in os.environ:
+            from skate.client import tracing  # as in init
+
+            tracing.stop()
         try:
             attach(None)
         finally:  # Ctrl-C between the two must not leave a host that nobody can end
@@ -153,8 +167,11 @@ def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = F
                 host.shutdown()
 
 
-class RayContext(dict[str, Any]):
-    """What `init` returns: facts about the session, and a context manager that shuts it down."""
+class RayContext(Mapping[str, Any]):
+    """What `init` returns: facts about the session, and a context manager that shuts it down.
+
+    `address_info` has the facts by name. Reading them from the context itself (`context["address"]`) is deprecated and warns.
+    """
 
     dashboard_url = ""
     ray_commit = ""
@@ -173,11 +190,43 @@ class RayContext(dict[str, Any]):
             "node_id": process.node_id.hex(),
             "address": address or "local",
             "gcs_address": address,
-            "session_dir": os.path.dirname(address),
+            "redis_address": None,
+            "session_dir": os.path.dirname(address) if address.startswith("/") else "",
             "object_store_address": "",
+            "raylet_socket_name": "",
             "webui_url": "",
+            "metrics_export_port": -1,
+            "dashboard_agent_listen_port": -1,
         }
-        super().__init__(self.address_info)
+
+    def __getitem__(self, name: str) -> Any:
+        if name == "webui_url":
+            self._warn(
+                f'Accessing values through ctx["{name}"] is deprecated; use ctx.dashboard_url',
+                DeprecationWarning,
+            )
+            return self.dashboard_url
+        self._warn(
+            f'Accessing values through ctx["{name}"] is deprecated; use ctx.address_info["{name}"]',
+            DeprecationWarning,
+        )
+        return self.address_info[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._warn("iter(ctx) is deprecated; use iter(ctx.address_info)", UserWarning)
+        return iter(self.address_info)
+
+    def __len__(self) -> int:
+        self._warn("len(ctx) is deprecated; use len(ctx.address_info)", UserWarning)
+        return len(self.address_info)
+
+    # A context is one session, whatever it says of it.
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+    @staticmethod
+    def _warn(text: str, kind: type[Warning]) -> None:
+        warnings.warn(text, kind, stacklevel=3)
 
     def __enter__(self) -> RayContext:
         return self
@@ -190,7 +239,10 @@ class RayContext(dict[str, Any]):
         shutdown()
 
     def __repr__(self) -> str:
-        return f"RayContext(python_version={self.python_version!r}, ray_version={self.ray_version!r})"
+        return (
+            f"RayContext(dashboard_url={self.dashboard_url!r}, python_version={self.python_version!r}, "
+            f"ray_version={self.ray_version!r}, ray_commit={self.ray_commit!r})"
+        )
 
 
 def _after_fork() -> None:

@@ -61,6 +61,11 @@ class Signature:
     def __str__(self) -> str:
         return "(...)" if self._parameters is None else _as_text(self._parameters)
 
+    @property
+    def name(self) -> str:
+        """What it is the signature of: "f", "Actor.method"."""
+        return self._name
+
     def positional_names(self) -> list[str]:
         """Names of the parameters that can be given by position, in order; none if they are not known."""
         return [name for name, kind, _ in self._parameters or () if kind <= _EITHER]

@@ -109,11 +109,13 @@ class Execution:
             if task.origin is None
             else self.node.forwarding.client_of(task)
         )
-        lent = (worker.sched_class, lease.gpus, client)
+        lent = (worker.sched_class, lease.gpus, lease.devices, client)
         if lent == worker.lent:
             return
         worker.lent = lent
         fields: dict[str, Any] = {"resources": lease.request, "gpus": [gpu for gpu, _ in lease.gpus]}
+        if lease.devices:
+            fields["devices"] = {name: [one for one, _ in held] for name, held in lease.devices.items()}
         strategy = task.template.strategy
         if strategy is not None and strategy[0] == "bundle":
             fields["group"] = strategy[1]

@@ -94,20 +94,20 @@ class BaseID:
         self._bytes = id
 
     @classmethod
-    def from_hex(cls, hex: str) -> Self:
-        """The id written as `hex`, two digits a byte. Raises ValueError when it has another length."""
+    def from_hex(cls, hex_id: str) -> Self:
+        """The id written as `hex_id`, two digits a byte. Raises ValueError when it has another length."""
         try:
-            raw = bytes.fromhex(hex)
+            raw = bytes.fromhex(hex_id)
         except ValueError:
-            raise ValueError(f"{cls.__name__}.from_hex() takes hexadecimal digits, got {hex!r}") from None
+            raise ValueError(f"{cls.__name__}.from_hex() takes hexadecimal digits, got {hex_id!r}") from None
         if len(raw) != cls.SIZE:
-            raise ValueError(f"{cls.__name__} has {cls.SIZE * 2} hexadecimal digits, got {len(hex)}")
+            raise ValueError(f"{cls.__name__} has {cls.SIZE * 2} hexadecimal digits, got {len(hex_id)}")
         return cls(raw)
 
     @classmethod
-    def from_binary(cls, id: bytes) -> Self:
+    def from_binary(cls, id_bytes: bytes) -> Self:
         """The id with these bytes."""
-        return cls(id)
+        return cls(id_bytes)
 
     @classmethod
     def nil(cls) -> Self:
@@ -207,6 +207,7 @@ class ActorID(BaseID):
 
     SIZE = ACTOR_BYTES
 
+    @property
     def job_id(self) -> JobID:
         """The job that created the actor."""
         return JobID(self._bytes[-JOB_BYTES:])

@@ -259,7 +259,7 @@ class Inventory:
         unready = actor.state == PENDING and actor.creation.missing > 0
         row: Row = {
             "actor": actor.actor_id,
-            "class": template.fields.get("qualified") or actor.class_name,
+            "class": template.fields.get("class") or actor.class_name,
             "state": "DEPENDENCIES_UNREADY" if unready else ACTOR_STATES[actor.state],
             "name": actor.name,
             "namespace": actor.namespace,

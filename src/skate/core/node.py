@@ -337,6 +337,7 @@ class NodeCore:
                 "node_id": peer.node_id.hex(),
                 "alive": peer.alive,
                 "total": dict(peer.total),
+                "available": dict(self.capacity.available if peer is self.peers.here else peer.available),
                 "labels": dict(peer.labels),
                 "reason": peer.reason,
                 **peer.facts,

@@ -19,6 +19,7 @@ HEAD_VERBS = frozenset(
     {
         *("reserve_name", "get_actor", "list_named_actors", "actor_state", "list_actors"),
         *("create_group", "group_ready", "remove_group", "group_table", "find_group"),
+        *("kv_put", "kv_get", "kv_delete", "kv_keys"),
     }
 )
 
@@ -36,6 +37,8 @@ class Queries:
 
     def __init__(self, node: NodeCore) -> None:
         self.node = node
+        #: What programs keep under keys, by namespace and key.
+        self.kept: dict[tuple[bytes, bytes], bytes] = {}
         self.verbs: dict[str, Callable[..., Any]] = {
             "reserve_name": self.reserve_name,
             "get_actor": self.get_actor,
@@ -55,6 +58,10 @@ class Queries:
             "object_state": self.object_state,
             "is_method": self.is_method,
             "survey_so_far": self.survey_so_far,
+            "kv_put": self.kv_put,
+            "kv_get": self.kv_get,
+            "kv_delete": self.kv_delete,
+            "kv_keys": self.kv_keys,
         }
 
     def request(self, cid: int, message: tuple[Any, ...]) -> None:
@@ -120,6 +127,28 @@ class Queries:
             }
             for actor in self.node.actors.actors.values()
         ]
+
+    # -- keys and values
+
+    def kv_put(self, cid: int, namespace: bytes, key: bytes, value: bytes, overwrite: bool) -> bool:
+        """Keep a value under a key; True if there was one, which stays unless `overwrite`."""
+        there = (namespace, key) in self.kept
+        if overwrite or not there:
+            self.kept[namespace, key] = value
+        return there
+
+    def kv_get(self, cid: int, namespace: bytes, key: bytes) -> bytes | None:
+        """The value of a key, or None."""
+        return self.kept.get((namespace, key))
+
+    def kv_delete(self, cid: int, namespace: bytes, key: bytes, by_prefix: bool) -> int:
+        """Forget a key, or all that start with it: how many there were."""
+        gone = self.kv_keys(cid, namespace, key) if by_prefix else [key]
+        return sum(self.kept.pop((namespace, each), None) is not None for each in gone)
+
+    def kv_keys(self, cid: int, namespace: bytes, prefix: bytes) -> list[bytes]:
+        """The keys that start with a prefix."""
+        return sorted(key for space, key in self.kept if space == namespace and key.startswith(prefix))
 
     # -- resources
 
@@ -203,8 +232,10 @@ class Queries:
     # -- what happened
 
     def timeline(self, cid: int) -> list[tuple[Any, ...]]:
-        """The tasks that ended last: (name, id, kind, worker, pid, end, microseconds, status)."""
-        return [entry[:8] for entry in self.node.history]
+        """The tasks that ended last: (name, id, kind, worker, pid, end, microseconds, status, function)."""
+        return [
+            (*entry[:8], entry[9].fields.get("qualified") or entry[9].name) for entry in self.node.history
+        ]
 
     def survey_so_far(self, cid: int, token: Count) -> Any:
         """What has come of a survey that its asker will not wait for any longer."""

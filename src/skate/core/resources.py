@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     GpuId = int | str
 
+#: Resources besides GPU of which each whole one is a device with a number of its own.
+DEVICES = ("TPU", "NPU", "HPU", "neuron_cores", "RBLN", "FURIOSA", "TTNPU", "MBLT")
+
 UNIT = 10_000
 """Units in one whole."""
 

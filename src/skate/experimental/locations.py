@@ -14,12 +14,10 @@ def get_object_locations(
     """For each ref the ids of the nodes that have its value, its size in bytes, and whether it was spilled.
 
     A value that is not there yet has no nodes; one that never left this process counts as here, its size
-    unknown. Raises ValueError for an empty list, TypeError for what is not a list of refs.
+    unknown. Raises TypeError for what is not a list of refs.
     """
     if not isinstance(obj_refs, list) or not all(isinstance(ref, ObjectRef) for ref in obj_refs):
         raise TypeError(f"get_object_locations takes a list of ObjectRefs, not {obj_refs!r:.80}")
-    if not obj_refs:
-        raise ValueError("get_object_locations takes at least one ref")
     return {ref: inquiries.object_location(ref) for ref in obj_refs}
 
 

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 
 SCHEME = "skate://"
 SOCKET_PREFIX, SOCKET_SUFFIX = "node-", ".sock"
+#: What the name of a socket starts with that is no file: it is gone with the process that made it.
+ABSTRACT = "@"
 LOG_NAMES = ("node.log", "node.log.1")
 
 
@@ -102,7 +104,8 @@ def path_for(folder: str, pid: int) -> str:
 def pid_of(path: str) -> int | None:
     """The process that made a socket, as its name says."""
     name = os.path.basename(path)
-    number = name[len(SOCKET_PREFIX) : -len(SOCKET_SUFFIX)]
+    name = name.removeprefix(ABSTRACT)
+    number = name[len(SOCKET_PREFIX) :].removesuffix(SOCKET_SUFFIX).partition("-")[0]
     return int(number) if name.startswith(SOCKET_PREFIX) and number.isdigit() else None
 
 
@@ -127,13 +130,19 @@ def to_path(address: str) -> str | None:
     return None
 
 
+def to_address(path: str) -> str:
+    """The address of a socket: its path, or the name of one that is no file with the scheme in front."""
+    return SCHEME + path if path.startswith(ABSTRACT) else path
+
+
 def bind(path: str) -> socket.socket:
     """A listening socket at a path of any length."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with _short(path) as name:
             listener.bind(name)
-        os.chmod(path, 0o600)
+        if not path.startswith(ABSTRACT):
+            os.chmod(path, 0o600)
         listener.listen(128)
         listener.setblocking(False)
     except BaseException:  # whatever it was, the descriptor is not to stay
@@ -145,7 +154,8 @@ def bind(path: str) -> socket.socket:
 def connect(path: str) -> socket.socket:
     """A connection to the node at a path. Raises ConnectionError saying what became of it."""
     try:
-        check(os.path.dirname(path))
+        if not path.startswith(ABSTRACT):  # else the kernel tells who is at the other end
+            check(os.path.dirname(path))
     except (FileNotFoundError, NotADirectoryError):
         raise ConnectionError(gone_text(path)) from None
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -199,6 +209,8 @@ def gone_text(path: str) -> str:
     what = f"its process {pid} is gone" if pid is not None else "nobody listens there"
     if pid is None and not os.path.exists(path):
         what = "there is no such socket"
+    if path.startswith(ABSTRACT):
+        return f"there is no session at {to_address(path)} any more: {what}, and it ended with the program that had started it"
     return (
         f"there is no node at {path} any more: {what}; start one with `skate start --head` and use the address that it prints, "
         'or address="auto"'
@@ -212,6 +224,9 @@ def _exists(pid: int | None) -> bool:
 @contextmanager
 def _short(path: str) -> Iterator[str]:
     """A name for a path that fits into a socket address, which holds 107 bytes."""
+    if path.startswith(ABSTRACT):
+        yield "\0" + path
+        return
     if len(os.fsencode(path)) < 100:
         yield path
         return

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 EPOLLOUT = 4
 #: What a driver may be behind with printing before its workers wait for their pipes.
 UNPRINTED_MAX = 1 << 24
+#: Jobs of the program that hosts a node come before those of its guests.
+OWN_JOBS = 1 << 16
 #: What a driver says of itself that its workers take over.
 VIEW = ("sys_path", "stdlib", "environ", "cwd", "preload", "main", "namespace")
 
@@ -74,12 +76,14 @@ class Drivers:
         #: What the workers of each job are configured with, and by which interpreter they run.
         self._views: dict[str, dict[str, Any]] = {}
         self._pythons: dict[str, list[str]] = {}
-        self._number = 0
-        host.pump.add(listener.fileno(), self._accept)
+        #: The last job that was begun; ids of objects are made of it, so a driver in this process has had its own.
+        self._number = 0 if host.door is None else int.from_bytes(host.job, "big") + OWN_JOBS
+        host.pump.add(listener.fileno(), self.accept)
 
     # -- coming in
 
-    def _accept(self, _: int) -> None:
+    def accept(self, _: int) -> None:
+        """Somebody connects."""
         try:
             sock, _address = self._listener.accept()
         except OSError:
@@ -111,6 +115,8 @@ class Drivers:
             self._refuse(channel, f"{text}; use the same version for both, or start another node")
         elif fields.get("wants") == "status":
             self._answer(channel, self.status())
+        elif fields.get("wants") == "stop" and self.host.door is not None:
+            self._refuse(channel, f"this session ends with the program that started it (pid {os.getpid()})")
         elif fields.get("wants") == "stop":
             self._answer(channel, {"pid": os.getpid(), "drivers": len(self.drivers)})
             self.host.leave()
@@ -320,6 +326,12 @@ class Drivers:
         """Nothing of a job is left."""
         self._views.pop(job, None)
         self._pythons.pop(job, None)
+
+    def forked(self) -> None:
+        """In a forked child: the sockets are the parent's."""
+        self._listener.close()
+        for driver in self.drivers.values():
+            driver.channel.close()
 
     def close(self) -> None:
         """The node ends: every driver is told, nobody else is let in."""

@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core.guard import Guard
 from skate.core.node import SHELL, NodeCore
+from skate.node import address
 from skate.node.arena import ArenaFile
 from skate.node.control_c import ControlC
 from skate.node.cooling import Cooling
 from skate.node.disk import DISK_WORDS, Answer, Disk
+from skate.node.door import Door
+from skate.node.job_output import GuestOutput
 from skate.node.launcher import PYTHON, zygote_config
 from skate.node.logs import WorkerOutput
 from skate.node.memory_monitor import NEVER, MemoryMonitor
@@ -67,11 +70,7 @@ class NodeHost:
         self.pump = pump
         self.lock = pump.lock
         board_at = -(-settings.object_store_memory // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
-        outside = None
-        if settings.spill.uri:
-            from skate.node.outside import Outside  # fsspec, where it is asked for
-
-            outside = Outside(settings.spill.uri)
+        outside = _outside(settings)
         files = overflow_files(settings.spill)
         #: The one in which values can lie for good.
         self.overflow = files[0]
@@ -104,7 +103,9 @@ class NodeHost:
         self.drivers: Drivers | None = None
         self.guests: dict[int, Channel] = {}
         self.leaving = False
-        self.output = WorkerOutput(settings.log_to_driver)
+        #: Where other programs come in, of a node hosted in its driver.
+        self.door: Door | None = None
+        self.output: WorkerOutput = GuestOutput(self, settings.log_to_driver)
         self.dirty: set[int] = set()
         self.monitor = MemoryMonitor(self)
         self.pool = WorkerPool(self)
@@ -135,6 +136,7 @@ class NodeHost:
                 host = cls(settings, pump, control_c)
                 if join is not None:
                     join(host)
+                host.door = Door(host)
                 host.pool.launcher_for(PYTHON)
                 pump.start()
             except BaseException:
@@ -146,7 +148,12 @@ class NodeHost:
                 raise
         return host
 
-    # -- the driver
+    # -- drivers
+
+    @property
+    def address(self) -> str:
+        """Where other programs of this user join the node; empty if they cannot."""
+        return "" if self.door is None else address.to_address(self.door.path)
 
     def preload(self, name: str) -> None:
         """Have workers that are not started yet share a module; it is imported in the background, once."""
@@ -348,6 +355,10 @@ class NodeHost:
     def forked(self) -> None:
         """In a forked child: leave everything to the parent, whose node this is."""
         self.pool.forked()
+        if self.door is not None:
+            self.door.forked()
+        if self.drivers is not None:
+            self.drivers.forked()
         if self.neighbours is not None:
             self.neighbours.forked()
         self.control_c.give_back()
@@ -359,6 +370,8 @@ class NodeHost:
                 self._end_process()
                 if self.neighbours is not None:
                     self.neighbours.fabric.close()
+                if self.door is not None:
+                    self.door.close()
                 if self.drivers is not None:
                     self.drivers.close()
                 self.pump.wake_ready()
@@ -378,6 +391,15 @@ class NodeHost:
         deadline = time.monotonic() + WRITERS_SECONDS
         while self.pump.asides and time.monotonic() < deadline:
             time.sleep(0.001)
+
+
+def _outside(settings: Settings) -> Any:
+    """Where values go that no file here is to take, if anywhere."""
+    if not settings.spill.uri:
+        return None
+    from skate.node.outside import Outside  # fsspec, where it is asked for
+
+    return Outside(settings.spill.uri)
 
 
 def _main_path() -> str | None:

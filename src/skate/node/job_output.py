@@ -46,10 +46,22 @@ class LogFile:
         """Everything is written at once."""
 
 
+class Spoken:
+    """What stands in for the file where there is none: the program that hosts the node says it on its stderr."""
+
+    def __init__(self, output: GuestOutput) -> None:
+        self._output = output
+
+    def write(self, text: str) -> int:
+        """Say it."""
+        self._output.relay(True, text)
+        return len(text)
+
+
 class JobOutput(WorkerOutput):
     """Sends what workers print on its way; a program whose driver prints no more does not hold up the others."""
 
-    def __init__(self, host: NodeHost, log: LogFile) -> None:
+    def __init__(self, host: NodeHost, log: LogFile | Spoken) -> None:
         super().__init__(True)
         self._host = host
         self.log = log
@@ -97,3 +109,31 @@ class JobOutput(WorkerOutput):
     def unread(self) -> set[int]:
         """The workers whose output has not ended."""
         return set(self._workers)
+
+
+class GuestOutput(JobOutput):
+    """Prints what the workers of the program that hosts the node say, and sends on what those of its guests do."""
+
+    def __init__(self, host: NodeHost, prints: bool) -> None:
+        super().__init__(host, Spoken(self))
+        self._prints = prints
+
+    def said(self, job: str, is_error: bool, text: str) -> None:
+        """Print it here, or send it to the driver of the job; nobody has it once that driver is gone."""
+        if job:
+            host = self._host
+            with host.lock:
+                if host.drivers is not None:
+                    host.drivers.printed(job, is_error, text)
+        elif self._prints:
+            self._printer.hold(is_error, text)
+
+    def relay(self, is_error: bool, text: str) -> None:
+        """Print what workers of another node have said."""
+        if self._prints:
+            self._printer.hold(is_error, text)
+
+    def silent(self, cid: int, job: str) -> None:
+        """A worker prints nothing more."""
+        if job:
+            super().silent(cid, job)

@@ -73,11 +73,14 @@ class Settings:
         store = _bytes("object_store_memory", given.get("object_store_memory"))
         if store is not None and store < 75 * 1024 * 1024:
             raise ValueError(
-                f"object_store_memory={store} is less than the least, {75 * 1024 * 1024} (75 MiB)"
+                f"Attempting to cap object store memory usage at {store} bytes, but the minimum allowed is "
+                f"{75 * 1024 * 1024} bytes (75 MiB)"
             )
         namespace = given.get("namespace")
-        if namespace is not None and (not isinstance(namespace, str) or not namespace):
-            raise ValueError(f"a namespace is a text that is not empty, not {namespace!r}")
+        if namespace is not None and not isinstance(namespace, str):
+            raise TypeError(f"namespace must be None or a string, not {namespace!r}")
+        if namespace == "":
+            raise ValueError('"" is not a valid namespace; leave it out for one of its own')
         visible = _visible_gpus()
         ids = (
             visible
@@ -136,7 +139,7 @@ def _check_names(given: dict[str, Any]) -> None:
 
         near = difflib.get_close_matches(name, [*_KNOWN, *_WITHOUT_EFFECT], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise RuntimeError(f"init() has no setting {name!r}{hint}")
+        raise RuntimeError(f"Unknown keyword argument(s): {name} is no setting of init(){hint}")
 
 
 def _check_address(address: str | None) -> None:
@@ -160,7 +163,7 @@ def _number(name: str, value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} is a number, not {value!r}")
     if value < 0:
-        raise ValueError(f"{name} is 0 or more, not {value}")
+        raise ValueError(f"Resource quantities must be nonnegative: {name} is 0 or more, not {value}")
     return float(value)
 
 
@@ -184,7 +187,10 @@ def _resources(given: Any) -> dict[str, float]:
         if not isinstance(name, str):
             raise TypeError(f"the name of a resource is a text, not {name!r}")
         if name in ("CPU", "GPU"):
-            raise ValueError(f"resources={{{name!r}: ...}}: say num_{name.lower()}s={amount} instead")
+            raise ValueError(
+                f"`{name}` cannot be a custom resource because it is one of the default resources: say "
+                f"num_{name.lower()}s={amount} instead of resources={{{name!r}: {amount}}}"
+            )
         found[name] = _number(f"resources[{name!r}]", amount) or 0.0
         if found[name] != int(found[name]):
             raise ValueError(

@@ -33,6 +33,8 @@ REQUEST_BYTES_MAX = 1 << 17
 MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
 #: How long a process may take to halt; one that waits for a disk does so later.
 HALT_SECONDS = 0.05
+#: Ray's variable for how far workers stand back for other processes.
+NICENESS = "RAY_worker_niceness"
 
 
 class Zygote:
@@ -144,6 +146,9 @@ class Zygote:
         sys.path[:] = merged_path(sys.path, self.config["sys_path"], self.config["stdlib"])
         os.environ.clear()
         os.environ.update(self.config["environ"])
+        niceness = os.environ.get(NICENESS, "")
+        if niceness.isdigit():
+            os.nice(int(niceness))
         try:
             os.chdir(self.config["cwd"])
         except OSError:

@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from skate.client.deprecation import RayDeprecationWarning as RayDeprecationWarning
+
 
 class AnnotationType(enum.Enum):
     """How stable an annotated object is."""
@@ -16,10 +18,6 @@ class AnnotationType(enum.Enum):
     DEVELOPER_API = "DeveloperAPI"
     DEPRECATED = "Deprecated"
     UNKNOWN = "Unknown"
-
-
-class RayDeprecationWarning(DeprecationWarning):
-    """Something that still works is going to be removed."""
 
 
 def PublicAPI(*args: Any, stability: str = "stable", api_group: str = "Others") -> Any:

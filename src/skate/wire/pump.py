@@ -52,6 +52,8 @@ class Pump:
         self.handlers: dict[int, Callable[[int], None]] = {}
         #: Called under the lock before polling: flush what is queued; returns seconds until the next timer, or None.
         self.before_poll: Callable[[], float | None] = lambda: None
+        #: Called when the main thread is about to sleep.
+        self.on_sleep: Callable[[], None] | None = None
         #: After how long a wait is worth a closer look.
         self.quick_seconds: float | None = QUICK_SECONDS
         self.turns = 0
@@ -172,8 +174,14 @@ class Pump:
         lock.release()
         try:
             if self._spin_credit > 0 and is_main and timeout != 0:
-                events = self._spin() or self._poll(timeout)
+                events = self._spin()
+                if not events:
+                    if self.on_sleep is not None:
+                        self.on_sleep()
+                    events = self._poll(timeout)
             else:
+                if self.on_sleep is not None and is_main and timeout != 0:
+                    self.on_sleep()
                 events = self._poll(timeout)
         finally:
             lock.acquire()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,24 @@ class WorkerContext:
         running = self.current()
         return None if running is None else running.template.fields
 
+    def function_name(self) -> str | None:
+        """Module and name of the function that runs; of a script the module is its file."""
+        running = self.current()
+        if running is None:
+            return None
+        template = running.template
+        if self.actor_template is None:
+            function, name = template.load(self.process), template.fields["qualified"]
+        else:
+            cls = self.actor_template.load(self.process)
+            method = template.method or "__init__"
+            function = getattr(cls, method, cls)
+            name = f"{self.actor_template.fields['qualified']}.{method}"
+        module: str = function.__module__
+        if module == "__main__" and hasattr(function, "__code__"):
+            module = os.path.basename(function.__code__.co_filename).removesuffix(".py")
+        return f"{module}.{name}"
+
     def environment(self) -> dict[str, Any] | None:
         """The runtime environment that tasks started from here inherit."""
         text = self.actor_environment or (self.template() or {}).get("environment")
@@ -85,6 +104,10 @@ class WorkerContext:
     def gpus(self) -> list[Any]:
         """Ids of the GPUs the worker holds."""
         return list(self.lease.get("gpus", ()))
+
+    def devices(self) -> dict[str, list[Any]]:
+        """Numbers of the other accelerators that the worker holds, by the name of their resource."""
+        return dict(self.lease.get("devices") or {})
 
     def is_cancelled(self) -> bool:
         """True if the running task was cancelled."""

@@ -8,7 +8,27 @@ from typing import Any
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _THREADS = "OMP_NUM_THREADS"
+#: The variables by which the libraries of other accelerators know which devices are theirs.
+_OF_DEVICES = {
+    "TPU": "TPU_VISIBLE_CHIPS",
+    "NPU": "ASCEND_RT_VISIBLE_DEVICES",
+    "HPU": "HABANA_VISIBLE_MODULES",
+    "neuron_cores": "NEURON_RT_VISIBLE_CORES",
+    "RBLN": "RBLN_DEVICES",
+    "FURIOSA": "FURIOSA_DEVICES",
+    "TTNPU": "TT_VISIBLE_DEVICES",
+    "MBLT": "QBRUNTIME_VISIBLE_DEVICES",
+}
+#: The variables of Ray's that say to leave one of these alone, where they are not named after it.
+_LEFT_ALONE = {
+    "RBLN": "RBLN_RT_VISIBLE_DEVICES",
+    "TTNPU": "TENSTORRENT_VISIBLE_DEVICES",
+    "MBLT": "MBLT_RT_VISIBLE_DEVICES",
+}
+#: How the chips of a TPU host are laid out for one process, by how many of its four it has.
+_TPU_BOUNDS = {1: "1,1,1", 2: "1,2,1"}
 _before: dict[str, str | None] = {}
+_shown: set[str] = set()
 _fixed: set[str] = set()
 
 
@@ -21,21 +41,49 @@ def remember(given: dict[str, str], inherited_threads: bool) -> None:
 
 def apply_lease(lease: dict[str, Any]) -> None:
     """Show the GPUs that a lease holds, and as many threads as it has CPUs, to the libraries of a task."""
-    gpus = lease.get("gpus") or ()
-    if _VISIBLE not in _before:
-        _before[_VISIBLE] = os.environ.get(_VISIBLE)
-    if gpus:
-        os.environ[_VISIBLE] = ",".join(str(gpu) for gpu in gpus)
-    elif _before[_VISIBLE] is None:
-        os.environ.pop(_VISIBLE, None)
-    else:
-        os.environ[_VISIBLE] = _before[_VISIBLE] or ""
+    wanted = of_devices(lease)
+    for name in [*wanted, *(_shown - wanted.keys())]:
+        _set(name, wanted.get(name))
+    _shown.update(wanted)
     if _THREADS not in _fixed:
         cpus = lease.get("resources", {}).get("CPU", 0) // 10_000
         before, now = os.environ.get(_THREADS), str(max(1, cpus))
         os.environ[_THREADS] = now
         if now != before and "numpy" in sys.modules:
             _tell_numpy(int(now))
+
+
+def of_devices(lease: dict[str, Any]) -> dict[str, str]:
+    """The variables that say which devices a lease holds."""
+    found: dict[str, str] = {}
+    gpus = lease.get("gpus")
+    if gpus and not _is_left_alone(_VISIBLE):
+        found[_VISIBLE] = ",".join(map(str, gpus))
+    for name, numbers in (lease.get("devices") or {}).items():
+        variable = _OF_DEVICES[name]
+        if not numbers or _is_left_alone(_LEFT_ALONE.get(name, variable)):
+            continue
+        prefix = "npu:" if name == "FURIOSA" else ""
+        found[variable] = ",".join(f"{prefix}{number}" for number in numbers)
+        if name == "TPU" and len(numbers) in _TPU_BOUNDS:
+            found["TPU_CHIPS_PER_HOST_BOUNDS"] = _TPU_BOUNDS[len(numbers)]
+            found["TPU_HOST_BOUNDS"] = "1,1,1"
+    return found
+
+
+def _is_left_alone(variable: str) -> bool:
+    return os.environ.get(f"RAY_EXPERIMENTAL_NOSET_{variable}", "").lower() in ("1", "true")
+
+
+def _set(name: str, value: str | None) -> None:
+    """Set a variable, or give it back the value that it had before the first lease."""
+    before = _before.setdefault(name, os.environ.get(name))
+    if value is None:
+        value = before
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
 
 
 def _tell_numpy(threads: int) -> None:

@@ -21,6 +21,7 @@ from skate.worker.departure import TERMINATED, Departure
 from skate.worker.environment import apply_lease
 from skate.worker.returns import pack_failure, pack_returns, pack_value
 from skate.worker.templates import WorkerTemplate
+from skate.worker.title import Title
 
 FLUSH_SECONDS = 0.001
 SHORT_SECONDS = 0.0005
@@ -55,6 +56,10 @@ class Executor:
         self.interrupts = Interrupts(self.pump, whole_imports=True)
         self._main = threading.get_ident()
         self.departure = Departure(self)
+        self.title = Title()
+        self.title.show(self.title.idle)
+        # When the process goes to sleep, which is when nobody waits for it any more.
+        self.pump.on_sleep = self._rest
         process.handlers.update(
             {
                 m.FUNCTION: self._function,
@@ -213,6 +218,12 @@ class Executor:
         self.context.main = running
         self.context.enter(running)
         output.current_name[0] = running.template.name
+        self.title.show(running.template.name)
+
+    def _rest(self) -> None:
+        """The main thread goes to sleep: show so, unless it sleeps inside of a task."""
+        if self.running is None:
+            self.title.show(self.title.idle)
 
     def execute(self, sequence: int, message: tuple[Any, ...]) -> None:
         """Run one plain task."""
@@ -302,6 +313,8 @@ class Executor:
         running = Running(actor_id, template, 0)
         self.begin(sequence, running)
         output.current_name[0] = self.actor_name
+        self.title.idle = template.fields["qualified"]
+        self.title.show(f"{self.title.idle}.__init__")
         groups = template.fields.get("groups") or {}
         if template.fields.get("is_async") and groups:
             from skate.worker.grouped_loops import GroupedLoops  # likewise

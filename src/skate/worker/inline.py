@@ -20,6 +20,7 @@ from skate.client.generators import DynamicObjectRefGenerator
 from skate.core import messages as m
 from skate.worker.arguments import give_up, unpack_arguments
 from skate.worker.context import ActorExit, Running, WorkerContext
+from skate.worker.environment import of_devices
 from skate.worker.returns import pack_failure, pack_returns, pack_value
 from skate.worker.templates import WorkerTemplate
 
@@ -262,9 +263,7 @@ class InlineWorker:
         environment = running.template.fields.get("environment") or self.context.actor_environment
         if environment:
             found.update(json.loads(environment).get("env_vars") or {})
-        gpus = self.context.gpus()
-        if gpus:
-            found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
+        found.update(of_devices(self.context.lease))
         return found
 
     def close(self) -> None:

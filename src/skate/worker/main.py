@@ -108,6 +108,10 @@ def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
         from skate.runtime_env.hooks import run as run_hook  # only with such an environment
 
         run_hook(config["setup_hook"])
+    if "SKATE_TRACING_HOOK" in os.environ:
+        from skate.worker import tracing  # only sessions that are traced
+
+        tracing.start()
     pump.start()
     forks.guard(executor)
     executor.run()

@@ -8,6 +8,7 @@ cannot be, and RayStateApiException if a process has not answered in time, unles
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from typing import Any
 
@@ -264,3 +265,24 @@ def list_cluster_events(
 ) -> list[ClusterEventState]:
     """The processes that were lost."""
     return find("cluster_events", filters, limit, timeout, detail, raise_on_missing_output)
+
+
+#: Names that Ray has here as well; those modules stand on this one.
+_ELSEWHERE = {
+    "StateApiClient": "client",
+    "get_log": "logs",
+    "list_logs": "logs",
+    "summarize_actors": "summary",
+    "summarize_objects": "summary",
+    "summarize_tasks": "summary",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ELSEWHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"skate.util.state.{_ELSEWHERE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ELSEWHERE})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from skate.client import session
 from skate.util.state.api import find, rows_of
 from skate.util.state.common import (
     DEFAULT_RPC_TIMEOUT,
@@ -14,6 +15,7 @@ from skate.util.state.common import (
     SummaryResource,
 )
 from skate.util.state.summary import summarize
+from skate.version import RAY_VERSION
 
 
 class StateApiClient:
@@ -68,3 +70,11 @@ class StateApiClient:
     ) -> dict[str, Any]:
         """A summary, under the name of the whole cluster."""
         return summarize(resource.value, options.timeout, raise_on_missing_output)
+
+    def get_address(self) -> str:
+        """Where the session is joined; empty without one."""
+        return session.address_of_node()
+
+    def get_version(self) -> str:
+        """The version of Ray's API."""
+        return RAY_VERSION

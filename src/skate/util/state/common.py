@@ -5,6 +5,7 @@ Columns marked as detail are None unless `detail=True` was given. Those that Ray
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
@@ -13,6 +14,18 @@ DEFAULT_RPC_TIMEOUT = 30
 DEFAULT_LIMIT = 100
 DEFAULT_LOG_LIMIT = 1000
 RAY_MAX_LIMIT_FROM_API_SERVER = 10_000
+RAY_MAX_LIMIT_FROM_DATA_SOURCE = 10_000
+DEFAULT_DOWNLOAD_FILENAME = "file.txt"
+DRIVER_TASK_ID_PREFIX = "ffffffffffffffffffffffffffffffffffffffff"
+#: The states that each kind of row can be in.
+AVAILABLE_STATES = {
+    "actors": ("DEPENDENCIES_UNREADY", "PENDING_CREATION", "ALIVE", "RESTARTING", "DEAD"),
+    "placement_groups": ("PENDING", "CREATED", "RESCHEDULING", "REMOVED"),
+    "nodes": ("ALIVE", "DEAD"),
+    "jobs": ("RUNNING", "STOPPED", "SUCCEEDED", "FAILED", "PENDING"),
+}
+
+PredicateType = str
 
 Filter = tuple[str, str, Any]
 
@@ -307,7 +320,7 @@ def check_filters(filters: list[Filter] | None, limit: int) -> list[Filter]:
             raise ValueError(f"a filter is (column, '=' or '!=', value), not {each!r}")
         if each[1] not in ("=", "!="):
             raise ValueError(f"filters compare with '=' or '!=', not {each[1]!r} (in {each!r})")
-    return checked
+    return [(str(key).lower(), predicate, value) for key, predicate, value in checked]
 
 
 @dataclass
@@ -319,9 +332,19 @@ class ListApiOptions:
     detail: bool = False
     filters: list[Filter] | None = None
     exclude_driver: bool = True
+    #: Accepted for compatibility: the share of the time that Ray's server has for its own questions.
+    server_timeout_multiplier: float = 0.8
 
     def __post_init__(self) -> None:
         self.filters = check_filters(self.filters, self.limit)
+
+    def has_conflicting_filters(self) -> bool:
+        """Whether no row can pass, as two filters want different values of one column."""
+        wanted: dict[str, Any] = {}
+        return any(
+            predicate == "=" and wanted.setdefault(key, value) != value
+            for key, predicate, value in self.filters or ()
+        )
 
 
 @dataclass
@@ -329,6 +352,8 @@ class GetApiOptions:
     """How to get one row: seconds to wait."""
 
     timeout: float = DEFAULT_RPC_TIMEOUT
+    #: As in `ListApiOptions`.
+    server_timeout_multiplier: float = 0.8
 
 
 @dataclass
@@ -338,3 +363,40 @@ class SummaryApiOptions:
     timeout: float = DEFAULT_RPC_TIMEOUT
     filters: list[Filter] | None = None
     summary_by: str | None = None
+
+
+@dataclass
+class GetLogOptions:
+    """Which log to get: of a worker by its pid, of an actor or a task by its id, or a file by its name."""
+
+    timeout: float
+    node_id: str | None = None
+    node_ip: str | None = None
+    media_type: str = "file"
+    filename: str | None = None
+    download_filename: str = DEFAULT_DOWNLOAD_FILENAME
+    actor_id: str | None = None
+    task_id: str | None = None
+    attempt_number: int = 0
+    pid: int | None = None
+    lines: int = 1000
+    interval: float | None = None
+    suffix: str = "out"
+    submission_id: str | None = None
+
+
+def resource_to_schema(resource: StateResource) -> type[StateSchema]:
+    """The dataclass of the rows of a kind."""
+    return SCHEMAS[resource.value]
+
+
+_OF_SUMMARIES = {
+    "ActorSummaries", "ActorSummaryPerClass", "ObjectSummaries", "ObjectSummaryPerKey", "StateSummary", "TaskSummaries",
+    "TaskSummaryPerFuncOrClassName",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_SUMMARIES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module("skate.util.state.summary"), name)

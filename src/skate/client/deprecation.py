@@ -1,0 +1,16 @@
+"""The warning that names which are on their way out give."""
+
+from __future__ import annotations
+
+import warnings
+
+
+class RayDeprecationWarning(DeprecationWarning):
+    """Something that still works is going to be removed."""
+
+
+def warn(what: str, instead: str) -> None:
+    """Say that something is on its way out, at the line of the program that uses it."""
+    warnings.warn(
+        f"{what} is deprecated and may be removed. Use {instead} instead", RayDeprecationWarning, stacklevel=3
+    )

@@ -1,0 +1,7 @@
+"""Functions and classes of other languages, which Skate's workers do not run."""
+
+from __future__ import annotations
+
+from skate.client.cross_language import cpp_actor_class, cpp_function, java_actor_class, java_function
+
+__all__ = ["cpp_actor_class", "cpp_function", "java_actor_class", "java_function"]

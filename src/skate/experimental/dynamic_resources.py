@@ -1,0 +1,7 @@
+"""`set_resource`, which Ray took out, by its older name."""
+
+from __future__ import annotations
+
+from skate.experimental import set_resource
+
+__all__ = ["set_resource"]

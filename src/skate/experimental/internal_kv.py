@@ -1,0 +1,57 @@
+"""Small values under keys, which all processes of a session see. Ray's names for it start with an underscore."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.client import keyvalue, session
+
+Text = Any  # str or bytes
+
+
+def _internal_kv_initialized() -> bool:
+    """True while a session runs in this process."""
+    return session.is_initialized()
+
+
+def _initialize_internal_kv(gcs_client: Any = None) -> None:
+    """Nothing: a session brings it along."""
+
+
+def _internal_kv_reset() -> None:
+    """Nothing: it ends with the session."""
+
+
+def internal_kv_get_gcs_client() -> Any:
+    """The client that Ray has for it; None, as there is no such process here."""
+    return None
+
+
+def _internal_kv_get(key: Text, *, namespace: Text | None = None) -> bytes | None:
+    """The value of a key; None if there is none."""
+    return keyvalue.get(key, namespace)
+
+
+def _internal_kv_exists(key: Text, *, namespace: Text | None = None) -> bool:
+    """True if there is a value under a key."""
+    return keyvalue.get(key, namespace) is not None
+
+
+def _internal_kv_put(
+    key: Text, value: Text, overwrite: bool = True, *, namespace: Text | None = None
+) -> bool:
+    """Keep a value under a key; returns True if there was one already."""
+    return keyvalue.put(key, value, overwrite, namespace)
+
+
+def _internal_kv_del(key: Text, *, del_by_prefix: bool = False, namespace: Text | None = None) -> int:
+    """Forget a key, or all that start with it; returns how many there were."""
+    return keyvalue.delete(key, del_by_prefix, namespace)
+
+
+def _internal_kv_list(prefix: Text, *, namespace: Text | None = None) -> list[bytes]:
+    """The keys that start with a prefix."""
+    return keyvalue.keys(prefix, namespace)
+
+
+global_gcs_client = None

@@ -1,0 +1,1 @@
+"""The older name of `ray.util.state`: `api`, `common` and `exception`."""

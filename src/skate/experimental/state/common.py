@@ -1,0 +1,5 @@
+"""The older name of `ray.util.state.common`."""
+
+from __future__ import annotations
+
+from skate.util.state.common import *  # noqa: F403

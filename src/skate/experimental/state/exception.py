@@ -1,0 +1,5 @@
+"""The older name of `ray.util.state.exception`."""
+
+from __future__ import annotations
+
+from skate.util.state.exception import *  # noqa: F403

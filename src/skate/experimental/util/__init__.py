@@ -1,0 +1,1 @@
+"""Types of collective operations."""

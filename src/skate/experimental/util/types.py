@@ -1,0 +1,47 @@
+"""The kinds of collective operations, and of devices."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class ReduceOp(enum.Enum):
+    """How values are put together."""
+
+    SUM = 0
+    PRODUCT = 1
+    MAX = 2
+    MIN = 3
+    AVG = 4
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+@dataclass
+class AllGatherOp:
+    """Every rank gets the values of all."""
+
+
+@dataclass
+class AllReduceOp:
+    """Every rank gets what the values of all make together."""
+
+    reduceOp: ReduceOp = ReduceOp.SUM
+
+
+@dataclass
+class ReduceScatterOp:
+    """Every rank gets its part of what the values of all make together."""
+
+    reduceOp: ReduceOp = ReduceOp.SUM
+
+
+class Device(enum.Enum):
+    """Where tensors arrive."""
+
+    DEFAULT = "default"
+    CPU = "cpu"
+    GPU = "gpu"
+    CUDA = "cuda"

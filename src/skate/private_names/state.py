@@ -1,0 +1,142 @@
+"""`ray._private.state`: what there is in the cluster, in the form that Ray's inside has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import skate
+from skate.client import inquiries
+from skate.util.placement_group import placement_group_table as _placement_group_table
+from skate.util.state import list_actors, list_jobs, list_workers
+
+_ALL = 10_000
+
+
+def available_resources_per_node() -> dict[str, dict[str, float]]:
+    """What is free on each node that lives, by node id."""
+    return inquiries.available_per_node()
+
+
+def total_resources_per_node() -> dict[str, dict[str, float]]:
+    """What each node that lives has, by node id."""
+    return {each["NodeID"]: dict(each["Resources"]) for each in skate.nodes() if each["Alive"]}
+
+
+def node_ids() -> list[str]:
+    """The names of the resources that stand for single nodes."""
+    return [
+        name
+        for each in skate.nodes()
+        for name in each["Resources"]
+        if name.startswith("node:") and not name.startswith("node:__")
+    ]
+
+
+def actors(
+    actor_id: str | None = None, job_id: Any = None, actor_state_name: str | None = None
+) -> dict[str, Any]:
+    """The actors by id, or the one of an id; those of a job or in a state only, if one is named."""
+    found = {}
+    for each in list_actors(limit=_ALL, detail=True):
+        if job_id is not None and each.job_id != job_id.hex():
+            continue
+        if actor_state_name is not None and each.state != actor_state_name:
+            continue
+        found[each.actor_id] = {
+            "ActorID": each.actor_id,
+            "ActorClassName": each.class_name,
+            "IsDetached": each.is_detached,
+            "Name": each.name or "",
+            "JobID": each.job_id,
+            "Address": {"IPAddress": "127.0.0.1", "Port": 0, "NodeID": each.node_id or ""},
+            "OwnerAddress": {"IPAddress": "127.0.0.1", "Port": 0, "NodeID": each.node_id or ""},
+            "State": each.state,
+            "NumRestarts": each.num_restarts,
+            "Timestamp": 0.0,
+            "StartTime": 0,
+            "EndTime": 0,
+            "DeathCause": each.death_cause,
+            "Pid": each.pid or 0,
+        }
+    if actor_id is not None:
+        one: dict[str, Any] = found.get(actor_id, {})
+        return one
+    return found
+
+
+def jobs() -> list[dict[str, Any]]:
+    """The drivers that run."""
+    return [
+        {
+            "JobID": each.job_id,
+            "DriverIPAddress": "127.0.0.1",
+            "DriverPid": int((each.driver_info or {}).get("pid", 0)),
+            "Entrypoint": each.entrypoint,
+            "IsDead": each.status != "RUNNING",
+            "StartTime": each.start_time or 0,
+            "EndTime": each.end_time or 0,
+        }
+        for each in list_jobs(limit=_ALL, detail=True)
+    ]
+
+
+def workers() -> dict[str, Any]:
+    """The worker processes that live, by id."""
+    return {
+        each.worker_id: {"node_ip_address": each.ip, "pid": each.pid}
+        for each in list_workers(limit=_ALL)
+        if each.worker_type == "WORKER" and each.is_alive
+    }
+
+
+class GlobalState:
+    """The same questions as methods of one object, which older programs have."""
+
+    def node_table(self) -> list[dict[str, Any]]:
+        """The nodes."""
+        return inquiries.nodes()
+
+    def job_table(self) -> list[dict[str, Any]]:
+        """The drivers that run."""
+        return jobs()
+
+    def actors(self) -> dict[str, Any]:
+        """The actors by id."""
+        return actors()
+
+    def actor_table(
+        self, actor_id: str | None = None, job_id: Any = None, actor_state_name: str | None = None
+    ) -> dict[str, Any]:
+        """See `actors`."""
+        return actors(actor_id, job_id, actor_state_name)
+
+    def placement_group_table(self, placement_group_id: Any = None) -> dict[str, Any]:
+        """The placement groups by id, or the one of an id."""
+        table: dict[str, Any] = _placement_group_table()
+        if placement_group_id is None:
+            return table
+        one: dict[str, Any] = table.get(placement_group_id.hex(), {})
+        return one
+
+    def cluster_resources(self) -> dict[str, float]:
+        """What all nodes have together."""
+        return inquiries.cluster_resources()
+
+    def available_resources(self) -> dict[str, float]:
+        """What is free."""
+        return inquiries.available_resources()
+
+    def available_resources_per_node(self) -> dict[str, dict[str, float]]:
+        """What is free on each node."""
+        return available_resources_per_node()
+
+    _available_resources_per_node = available_resources_per_node
+
+    def total_resources_per_node(self) -> dict[str, dict[str, float]]:
+        """What each node has."""
+        return total_resources_per_node()
+
+    _total_resources_per_node = total_resources_per_node
+
+
+state = GlobalState()

@@ -1,0 +1,174 @@
+"""The declared table of private names, and the modules that are made of it when they are first asked for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+_HERE = "skate.private_names"
+#: What the modules are called, so that functions which use them can be sent.
+_AS = f"{_HERE}.ray."
+_IDS = ("ActorClassID", "ActorID", "ClusterID", "FunctionID", "JobID", "NodeID", "ObjectID", "PlacementGroupID",
+        "TaskID", "UniqueID", "WorkerID")  # fmt: skip
+_CALLS = (
+    "cancel",
+    "get",
+    "get_actor",
+    "get_gpu_ids",
+    "init",
+    "is_initialized",
+    "kill",
+    "put",
+    "remote",
+    "shutdown",
+    "wait",
+)
+_MODES = ("LOCAL_MODE", "RESTORE_WORKER_MODE", "SCRIPT_MODE", "SPILL_WORKER_MODE", "WORKER_MODE")
+_TESTS = (
+    "Semaphore", "SignalActor", "async_wait_for_condition", "run_string_as_driver", "run_string_as_driver_nonblocking",
+    "wait_for_condition",
+)  # fmt: skip
+_CONSTANTS: dict[str, Any] = {
+    "DEFAULT_DASHBOARD_PORT": 8265,
+    "DEFAULT_OBJECT_STORE_MEMORY_PROPORTION": 0.3,
+    "DEFAULT_PORT": 6379,
+    "DEFAULT_TASK_MAX_RETRIES": 3,
+    "HEAD_NODE_RESOURCE_NAME": "node:__internal_head__",
+    "ID_SIZE": 28,
+    "LOGGER_LEVEL": "info",
+    "NODE_ID_PREFIX": "node:",
+    "NOSET_CUDA_VISIBLE_DEVICES_ENV_VAR": "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES",
+    "OBJECT_STORE_MINIMUM_MEMORY_BYTES": 75 * 1024 * 1024,
+    "RAY_ADDRESS_ENVIRONMENT_VARIABLE": "RAY_ADDRESS",
+    "RAY_JOB_CONFIG_JSON_ENV_VAR": "RAY_JOB_CONFIG_JSON_ENV_VAR",
+    "RAY_NAMESPACE_ENVIRONMENT_VARIABLE": "RAY_NAMESPACE",
+    "RAY_RUNTIME_ENV_ENVIRONMENT_VARIABLE": "RAY_RUNTIME_ENV",
+    "REDIS_DEFAULT_PASSWORD": "",
+}
+
+#: Where names live: "module:name", "module" for a module as a whole, or a plain value in a dict of one entry.
+_STATE = {name: f"{_HERE}.state:{name}" for name in (
+    "actors", "available_resources_per_node", "jobs", "node_ids", "state", "total_resources_per_node", "workers")}  # fmt: skip
+_STATE |= {
+    name: f"skate:{name}" for name in ("available_resources", "cluster_resources", "nodes", "timeline")
+}
+_WORKER = {
+    name: f"{_HERE}.worker:{name}"
+    for name in ("BaseContext", "RayContext", "Worker", "global_worker", "_global_node")
+}
+_WORKER |= {name: f"skate:{name}" for name in (*_CALLS, *_MODES)}
+
+TABLE: dict[str, dict[str, Any]] = {
+    # modin, OpenRLHF, molt-rl, SkyRL, slime, NeMo-RL
+    "_private.services": {
+        "get_node_instance_id": "skate.util:get_node_instance_id",
+        "get_node_ip_address": "skate.util:get_node_ip_address",
+    },
+    # vLLM, verl, deltacat, daft, NeMo-RL
+    "_private.state": _STATE,
+    # OpenRLHF, molt-rl, RLinf, daft, raydp, dagster-ray
+    "_private.worker": {**_WORKER, "blocking_get_inside_async_warned": {"value": False}},
+    # unidist, modin, verl
+    "_private.ray_constants": {name: {"value": value} for name, value in _CONSTANTS.items()},
+    # tests of programs
+    "_private.test_utils": {name: f"{_HERE}.testing:{name}" for name in _TESTS},
+    "_common.test_utils": {name: f"{_HERE}.testing:{name}" for name in _TESTS},
+    # Ray_observability, xgboost_ray, mars
+    "_raylet": {
+        **{
+            name: f"skate:{name}"
+            for name in (*_IDS, "DynamicObjectRefGenerator", "ObjectRef", "ObjectRefGenerator", "Language")
+        },
+        "StreamingObjectRefGenerator": "skate:ObjectRefGenerator",
+    },
+    # lance-ray
+    "data._internal.util": {
+        "_check_import": f"{_HERE}.loading:check_import",
+        "call_with_retry": f"{_HERE}.loading:call_with_retry",
+    },
+    # xgboost_ray, lightgbm_ray
+    "train._internal.session": {"get_session": f"{_HERE}.loading:train_session"},
+    # autogluon, cosmos-xenna, NeMo-Curator, xgboost_ray: the older names of the modules above
+    "state": _STATE,
+    "worker": _WORKER,
+    "ray_constants": {name: {"value": value} for name, value in _CONSTANTS.items()},
+}
+
+_PACKAGES = {name.rpartition(".")[0] for name in TABLE} - {""}
+_PACKAGES |= {name.rpartition(".")[0] for name in _PACKAGES} - {"", "data", "train"}
+
+
+def has(name: str) -> bool:
+    """Whether the table has a module, named without the `ray.` in front."""
+    return name in TABLE or name in _PACKAGES
+
+
+def is_package(name: str) -> bool:
+    """Whether other modules of the table are below it."""
+    return name in _PACKAGES
+
+
+def module(name: str) -> ModuleType:
+    """A module of the table."""
+    full = f"{_AS}{name}"
+    found = sys.modules.get(full)
+    if found is None:
+        found = _Private(
+            full, f"Names that packages take from the inside of Ray, as {_HERE}.table declares them."
+        )
+        found.names = TABLE.get(name, {})
+        if is_package(name):
+            found.__path__ = []
+        sys.modules[full] = found
+    return found
+
+
+class Finder:
+    """Imports the modules by the names that they have here."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        name = fullname.removeprefix(_AS)
+        if fullname + "." == _AS or (name != fullname and has(name)):
+            return ModuleSpec(fullname, _Loader(), is_package=True)
+        return None
+
+
+class _Loader(Loader):
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        name = spec.name.removeprefix(_AS)
+        return ModuleType(spec.name) if name == spec.name else module(name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """The table says it all."""
+
+
+class _Private(ModuleType):
+    """A module whose names are looked up in the table when they are first used."""
+
+    names: dict[str, Any]
+    __path__: list[str]
+
+    def __getattr__(self, name: str) -> Any:
+        home = self.__dict__.get("names", {}).get(name)
+        own = self.__name__.removeprefix(_AS)
+        if home is None:
+            if has(f"{own}.{name}"):
+                return module(f"{own}.{name}")
+            raise AttributeError(
+                f"module 'ray.{own}' has no attribute {name!r}: of Ray's inside Skate has what packages are known to use: "
+                f"{', '.join(sorted(self.__dict__.get('names', ()))) or 'nothing here'}"
+            )
+        if isinstance(home, dict):
+            return home["value"]
+        where, _, attribute = home.partition(":")
+        return getattr(importlib.import_module(where), attribute)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *self.__dict__.get("names", ())} - {"names"})

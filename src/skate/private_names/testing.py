@@ -1,0 +1,147 @@
+"""What tests of programs take from Ray's own test kit: waiting for conditions, signals between tasks, programs as texts."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import skate
+
+
+def wait_for_condition(
+    condition_predictor: Callable[..., bool],
+    timeout: float = 10,
+    retry_interval_ms: float = 100,
+    raise_exceptions: bool = False,
+    **kwargs: Any,
+) -> None:
+    """Ask until a condition holds.
+
+    Args:
+        condition_predictor: called with `kwargs`; true when it holds.
+        timeout: seconds to wait.
+        retry_interval_ms: milliseconds between two questions.
+        raise_exceptions: whether what it raises is raised; else it counts as false.
+
+    Raises RuntimeError when the time is over, with what was raised last.
+    """
+    deadline = time.monotonic() + timeout
+    last = ""
+    while time.monotonic() <= deadline:
+        try:
+            if condition_predictor(**kwargs):
+                return
+            last = ""
+        except Exception:  # a condition that cannot be told yet does not hold yet
+            if raise_exceptions:
+                raise
+            last = traceback.format_exc()
+        time.sleep(retry_interval_ms / 1000)
+    raise RuntimeError(_not_met(timeout, last))
+
+
+async def async_wait_for_condition(
+    condition_predictor: Callable[..., Any],
+    timeout: float = 10,
+    retry_interval_ms: float = 100,
+    **kwargs: Any,
+) -> None:
+    """The same in an event loop; the condition may be a coroutine."""
+    deadline = time.monotonic() + timeout
+    last = ""
+    while time.monotonic() <= deadline:
+        try:
+            found = condition_predictor(**kwargs)
+            if await found if inspect.isawaitable(found) else found:
+                return
+            last = ""
+        except Exception:  # as above
+            last = traceback.format_exc()
+        await asyncio.sleep(retry_interval_ms / 1000)
+    raise RuntimeError(_not_met(timeout, last))
+
+
+def _not_met(timeout: float, last: str) -> str:
+    text = f"The condition wasn't met before the timeout expired: {timeout:g} s have passed"
+    return f"{text}; the last question ended in\n{last}" if last else text
+
+
+@skate.remote(num_cpus=0)
+class SignalActor:
+    """A signal between tasks: `send()` lets all go on that `wait()`."""
+
+    def __init__(self) -> None:
+        self.ready_event = asyncio.Event()
+        self.num_waiters = 0
+
+    def send(self, clear: bool = False) -> None:
+        """Let those go on that wait; with `clear` those that come later wait again."""
+        self.ready_event.set()
+        if clear:
+            self.ready_event.clear()
+
+    async def wait(self, should_wait: bool = True) -> None:
+        """Wait for the signal."""
+        if should_wait:
+            self.num_waiters += 1
+            try:
+                await self.ready_event.wait()
+            finally:
+                self.num_waiters -= 1
+
+    async def cur_num_waiters(self) -> int:
+        """How many wait."""
+        return self.num_waiters
+
+
+@skate.remote(num_cpus=0)
+class Semaphore:
+    """A semaphore between tasks."""
+
+    def __init__(self, value: int = 1) -> None:
+        self._semaphore = asyncio.Semaphore(value=value)
+
+    async def acquire(self) -> bool:
+        """Take one, when there is one."""
+        return await self._semaphore.acquire()
+
+    async def release(self) -> None:
+        """Give one back."""
+        self._semaphore.release()
+
+    async def locked(self) -> bool:
+        """Whether there is none."""
+        return self._semaphore.locked()
+
+
+def run_string_as_driver(driver_script: str, env: dict[str, str] | None = None, encode: str = "utf-8") -> str:
+    """Run the text of a program to its end; returns what it printed. Raises CalledProcessError if it fails."""
+    process = run_string_as_driver_nonblocking(driver_script, env)
+    output = process.communicate(None)[0].decode(encode)
+    if process.returncode:
+        print(output)
+        raise subprocess.CalledProcessError(process.returncode, process.args, output, "")
+    return output
+
+
+def run_string_as_driver_nonblocking(
+    driver_script: str, env: dict[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start the text of a program; it says `import ray` as this one does."""
+    return subprocess.Popen(
+        [sys.executable, "-c", _STARTER, driver_script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=env,
+    )
+
+
+_STARTER = (
+    "import sys, skate.compat; skate.compat.install(); sys.argv[1:], text = [], sys.argv[1]; exec(text)"
+)

@@ -1,0 +1,150 @@
+"""`ray._private.worker`: the worker of this process, which programs ask where they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import skate
+from skate.client import session
+from skate.client.context import in_worker
+from skate.client.session import RayContext
+
+BaseContext = RayContext
+
+
+class CoreWorker:
+    """What programs ask of the core of a worker."""
+
+    def get_actor_id(self) -> Any:
+        """The id of the actor that runs here; nil outside of actors."""
+        return skate.ActorID(bytes.fromhex(skate.get_runtime_context().get_actor_id() or "ff" * 16))
+
+    def get_current_task_id(self) -> Any:
+        """The id of the task that runs here; nil outside of tasks."""
+        return skate.TaskID(bytes.fromhex(skate.get_runtime_context().get_task_id() or "ff" * 24))
+
+    def get_current_job_id(self) -> Any:
+        """The id of the job."""
+        return skate.JobID(bytes.fromhex(skate.get_runtime_context().get_job_id()))
+
+    def get_current_node_id(self) -> Any:
+        """The id of the node."""
+        return skate.NodeID(bytes.fromhex(skate.get_runtime_context().get_node_id()))
+
+    def get_worker_id(self) -> Any:
+        """The id of this process."""
+        return skate.WorkerID(bytes.fromhex(skate.get_runtime_context().get_worker_id()))
+
+
+class Node:
+    """Where the session is."""
+
+    @property
+    def address_info(self) -> dict[str, Any]:
+        """What `init` returned."""
+        process = session.current_or_none()
+        return {} if process is None else RayContext(process).address_info
+
+    @property
+    def address(self) -> str:
+        """Where the session is joined."""
+        return str(self.address_info.get("address", ""))
+
+    @property
+    def gcs_address(self) -> str:
+        """The same."""
+        return self.address
+
+    @property
+    def node_ip_address(self) -> str:
+        """The address of this machine."""
+        return str(self.address_info.get("node_ip_address", "127.0.0.1"))
+
+    @property
+    def node_id(self) -> str:
+        """The node's id, 56 hexadecimal digits."""
+        return str(skate.get_runtime_context().get_node_id())
+
+    @property
+    def unique_id(self) -> str:
+        """The same."""
+        return self.node_id
+
+    def get_session_dir_path(self) -> str:
+        """The folder of the session; empty for one that has none."""
+        return str(self.address_info.get("session_dir", ""))
+
+
+class Worker:
+    """This process as a part of a session."""
+
+    def __init__(self) -> None:
+        self.core_worker = CoreWorker()
+
+    @property
+    def connected(self) -> bool:
+        """True while a session runs in this process."""
+        return session.is_initialized()
+
+    @property
+    def mode(self) -> int | None:
+        """SCRIPT_MODE in a driver, WORKER_MODE in a worker, None without a session."""
+        if not self.connected:
+            return None
+        return skate.WORKER_MODE if in_worker() else skate.SCRIPT_MODE
+
+    @property
+    def node(self) -> Node | None:
+        """The node, or None without a session."""
+        return _global_node if self.connected else None
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of this process."""
+        return str(skate.get_runtime_context().namespace)
+
+    @property
+    def current_job_id(self) -> Any:
+        """The id of the job."""
+        return self.core_worker.get_current_job_id() if self.connected else skate.JobID.nil()
+
+    @property
+    def current_task_id(self) -> Any:
+        """The id of the task that runs here; nil outside of tasks."""
+        return self.core_worker.get_current_task_id()
+
+    @property
+    def current_node_id(self) -> Any:
+        """The id of the node."""
+        return self.core_worker.get_current_node_id()
+
+    @property
+    def actor_id(self) -> Any:
+        """The id of the actor that runs here; nil outside of actors."""
+        return self.core_worker.get_actor_id()
+
+    @property
+    def worker_id(self) -> bytes:
+        """The id of this process."""
+        return bytes.fromhex(skate.get_runtime_context().get_worker_id())
+
+    @property
+    def runtime_env(self) -> str:
+        """The runtime environment of the running code as JSON."""
+        return str(skate.get_runtime_context().get_runtime_env_string())
+
+    @property
+    def gcs_client(self) -> None:
+        """None: there is no such server."""
+        return
+
+    def check_connected(self) -> None:
+        """Raise RaySystemError unless a session runs in this process."""
+        if not self.connected:
+            from skate.exceptions import RaySystemError  # the tree of errors, where one is wanted
+
+            raise RaySystemError("Ray has not been started yet. You can start Ray with 'ray.init()'.")
+
+
+global_worker = Worker()
+_global_node = Node()

@@ -1,0 +1,33 @@
+"""Ray's thin client, which Skate has not: programs ask here whether they run on one, and they never do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import skate
+from skate.job_config import JobConfig
+
+__all__ = ["JobConfig", "RayAPIStub", "num_connected_contexts", "ray"]
+
+
+class RayAPIStub:
+    """The API as seen through a client; here it is the API itself."""
+
+    def is_connected(self, *args: Any, **kwargs: Any) -> bool:
+        """False: nothing is reached through a client."""
+        return False
+
+    def is_default(self) -> bool:
+        """True: there is one context."""
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(skate, name)
+
+
+def num_connected_contexts() -> int:
+    """How many clients are connected: none."""
+    return 0
+
+
+ray = RayAPIStub()

@@ -1,0 +1,9 @@
+"""A debugger in tasks, as Ray's is called that editors attach to."""
+
+from __future__ import annotations
+
+from skate.util.rpdb import set_trace
+
+POST_MORTEM_ERROR_UUID = "post_mortem_error_uuid"
+
+__all__ = ["POST_MORTEM_ERROR_UUID", "set_trace"]

@@ -1,0 +1,10 @@
+"""Taking results as they come, by the name that Ray's documentation has for it."""
+
+from __future__ import annotations
+
+from skate.util.iteration import as_completed, map_unordered
+
+DEFAULT_CHUNK_SIZE = 10
+DEFAULT_BACKPRESSURE_SIZE = 100
+
+__all__ = ["DEFAULT_BACKPRESSURE_SIZE", "DEFAULT_CHUNK_SIZE", "as_completed", "map_unordered"]

@@ -1,0 +1,303 @@
+"""Parallel iterators: items in shards, each made and transformed by an actor. Ray keeps them for older programs.
+
+A `ParallelIterator` is a description; `gather_sync`, `gather_async`, `shards` and the like make `LocalIterator`s that run it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import skate
+from skate.util.iter_metrics import SharedMetrics
+from skate.util.iter_worker import ParallelIteratorWorker
+from skate.util.local_iterator import LocalIterator
+
+__all__ = [
+    "LocalIterator",
+    "ParallelIterator",
+    "ParallelIteratorWorker",
+    "from_actors",
+    "from_items",
+    "from_iterators",
+    "from_range",
+]
+
+Step = Callable[[LocalIterator], LocalIterator]
+
+
+def from_items(items: list[Any], num_shards: int = 2, repeat: bool = False) -> ParallelIterator:
+    """An iterator over items, dealt to the shards in turns; over and over with `repeat`."""
+    shards: list[list[Any]] = [[] for _ in range(num_shards)]
+    for index, item in enumerate(items):
+        shards[index % num_shards].append(item)
+    kind = type(items[0]).__name__ if items else "None"
+    more = ", repeat=True" if repeat else ""
+    return from_iterators(shards, repeat, f"from_items[{kind}, {len(items)}, shards={num_shards}{more}]")
+
+
+def from_range(n: int, num_shards: int = 2, repeat: bool = False) -> ParallelIterator:
+    """An iterator over 0 to n - 1, a stretch of it in each shard."""
+    size = n // num_shards
+    ends = [size * index for index in range(num_shards)] + [n]
+    stretches = [range(start, end) for start, end in zip(ends, ends[1:], strict=False)]
+    more = ", repeat=True" if repeat else ""
+    return from_iterators(stretches, repeat, f"from_range[{n}, shards={num_shards}{more}]")
+
+
+def from_iterators(
+    generators: Iterable[Any], repeat: bool = False, name: str | None = None
+) -> ParallelIterator:
+    """An iterator with one shard for each of `generators`: what can be iterated, or functions that return such."""
+    worker = skate.remote(ParallelIteratorWorker)
+    actors = [worker.remote(each, repeat) for each in generators]
+    more = ", repeat=True" if repeat else ""
+    return from_actors(actors, name or f"from_iterators[shards={len(actors)}{more}]")
+
+
+def from_actors(actors: list[Any], name: str | None = None) -> ParallelIterator:
+    """An iterator with one shard for each actor; their class inherits from ParallelIteratorWorker."""
+    return ParallelIterator([_Shards(actors, [])], name or f"from_actors[shards={len(actors)}]", [])
+
+
+class _Shards:
+    """Actors, and what they are to do to their items."""
+
+    def __init__(self, actors: list[Any], steps: list[Step]) -> None:
+        self.actors = actors
+        self.steps = steps
+
+    def begin(self, actors: list[Any] | None = None) -> list[Any]:
+        """Have actors start over with their items."""
+        chosen = self.actors if actors is None else actors
+        skate.get([each.par_iter_init.remote(self.steps) for each in chosen])
+        return chosen
+
+
+class ParallelIterator:
+    """Items in shards. Use `from_items`, `from_range`, `from_iterators` or `from_actors` to make one.
+
+    It cannot be iterated itself: say how its shards are gathered. It can be passed to tasks and actors.
+    """
+
+    def __init__(self, actor_sets: list[Any], name: str, parent_iterators: list[ParallelIterator]) -> None:
+        self.actor_sets: list[_Shards] = actor_sets
+        self.name = name
+        # As long as these live, so do their actors.
+        self.parent_iterators = parent_iterators
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError(
+            "You must use it.gather_sync() or it.gather_async() to iterate over the results of a ParallelIterator."
+        )
+
+    def __repr__(self) -> str:
+        return f"ParallelIterator[{self.name}]"
+
+    __str__ = __repr__
+
+    def _with(self, step: Step, name: str) -> ParallelIterator:
+        sets = [_Shards(each.actors, [*each.steps, step]) for each in self.actor_sets]
+        return ParallelIterator(sets, self.name + name, self.parent_iterators)
+
+    # -- what shards do to their items
+
+    def transform(self, fn: Callable[[Iterable[Any]], Iterable[Any]]) -> ParallelIterator:
+        """In each shard, the items of what `fn` makes of an iterator over them."""
+        return self._with(lambda local: local.transform(fn), ".transform()")
+
+    def for_each(
+        self, fn: Callable[[Any], Any], max_concurrency: int = 1, resources: dict[str, Any] | None = None
+    ) -> ParallelIterator:
+        """`fn` of each item; in up to `max_concurrency` tasks at a time if that is not 1, each with `resources`."""
+        if max_concurrency < 0:
+            raise AssertionError("max_concurrency must be non-negative.")
+        return self._with(lambda local: local.for_each(fn, max_concurrency, resources), ".for_each()")
+
+    def filter(self, fn: Callable[[Any], bool]) -> ParallelIterator:
+        """The items for which `fn` is true."""
+        return self._with(lambda local: local.filter(fn), ".filter()")
+
+    def batch(self, n: int) -> ParallelIterator:
+        """Lists of `n` items of one shard."""
+        return self._with(lambda local: local.batch(n), f".batch({n})")
+
+    def flatten(self) -> ParallelIterator:
+        """The items of the items."""
+        return self._with(lambda local: local.flatten(), ".flatten()")
+
+    def combine(self, fn: Callable[[Any], list[Any]]) -> ParallelIterator:
+        """The items of the lists that `fn` makes of the items."""
+        return self._with(lambda local: local.combine(fn), ".combine()")
+
+    def local_shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> ParallelIterator:
+        """The items of each shard in another order, picked from a buffer."""
+        return self._with(
+            lambda local: local.shuffle(shuffle_buffer_size, seed),
+            f".local_shuffle(shuffle_buffer_size={shuffle_buffer_size}, seed={seed})",
+        )
+
+    # -- shards
+
+    def repartition(self, num_partitions: int, batch_ms: int = 0) -> ParallelIterator:
+        """The same items in another number of shards; these are read from all of the present ones."""
+        sources = [(each.actors, each.steps) for each in self.actor_sets]
+        parts = [_Part(sources, num_partitions, index, batch_ms) for index in range(num_partitions)]
+        found = from_iterators(parts, name=f"{self.name}.repartition[num_partitions={num_partitions}]")
+        found.parent_iterators = [self]
+        return found
+
+    def union(self, other: ParallelIterator) -> ParallelIterator:
+        """The shards of both. Raises ValueError for what is no ParallelIterator."""
+        if not isinstance(other, ParallelIterator):
+            raise ValueError(f"other must be of type ParallelIterator, got {type(other)}")
+        sets = [*self.actor_sets, *other.actor_sets]
+        parents = [*self.parent_iterators, *other.parent_iterators]
+        return ParallelIterator(sets, f"ParallelUnion[{self}, {other}]", parents)
+
+    def select_shards(self, shards_to_keep: list[int]) -> ParallelIterator:
+        """Some of the shards, by their numbers. Raises ValueError for more than one set of them (`union`)."""
+        if len(self.actor_sets) > 1:
+            raise ValueError("select_shards() is not supported after union()")
+        (only,) = self.actor_sets
+        kept = [actor for index, actor in enumerate(only.actors) if index in shards_to_keep]
+        name = f"{self}.select_shards({len(shards_to_keep)} total)"
+        return ParallelIterator([_Shards(kept, only.steps)], name, self.parent_iterators)
+
+    def num_shards(self) -> int:
+        """How many shards there are."""
+        return sum(len(each.actors) for each in self.actor_sets)
+
+    def shards(self) -> list[LocalIterator]:
+        """An iterator for each shard."""
+        return [self.get_shard(index) for index in range(self.num_shards())]
+
+    def get_shard(self, shard_index: int, batch_ms: int = 0, num_async: int = 1) -> LocalIterator:
+        """An iterator over one shard.
+
+        Args:
+            shard_index: its number.
+            batch_ms: have the shard collect items for so long before it sends them.
+            num_async: how many requests are under way at a time.
+
+        Raises ValueError for a shard that there is not.
+        """
+        _check(batch_ms, num_async)
+        places = [(shards, actor) for shards in self.actor_sets for actor in shards.actors]
+        if not 0 <= shard_index < len(places):
+            raise ValueError(f"Shard index out of range: {shard_index}, there are {len(places)} shards")
+        shards, actor = places[shard_index]
+
+        def items(timeout: float | None) -> Iterator[Any]:
+            shards.begin([actor])
+            for _, item in _gathered([actor], batch_ms, num_async):
+                yield item
+
+        return LocalIterator(items, SharedMetrics(), name=f"{self.name}.shard[{shard_index}]")
+
+    # -- gathering
+
+    def gather_sync(self) -> LocalIterator:
+        """An iterator over all shards, an item of each in turn; while one is used, the next of each is made."""
+        found = self.batch_across_shards().flatten()
+        found.name = f"{self}.gather_sync()"
+        return found
+
+    def batch_across_shards(self) -> LocalIterator:
+        """Lists of one item of each shard, in the order of shards, for as long as any has some."""
+
+        def items(timeout: float | None) -> Iterator[list[Any]]:
+            actors = self._begin()
+            refs = [each.par_iter_take.remote() for each in actors]
+            while actors:
+                got = skate.get(refs)
+                batch = [item for each in got for item in each]
+                actors = [actor for actor, each in zip(actors, got, strict=True) if each]
+                refs = [each.par_iter_take.remote() for each in actors]
+                if batch:
+                    yield batch
+
+        return LocalIterator(items, SharedMetrics(), name=f"{self}.batch_across_shards()")
+
+    def gather_async(self, batch_ms: int = 0, num_async: int = 1) -> LocalIterator:
+        """An iterator over all shards, whichever has an item first.
+
+        Args:
+            batch_ms: have each shard collect items for so long before it sends them.
+            num_async: how many requests to each shard are under way at a time.
+        """
+        _check(batch_ms, num_async)
+        metrics = SharedMetrics()
+
+        def items(timeout: float | None) -> Iterator[Any]:
+            for actor, item in _gathered(self._begin(), batch_ms, num_async):
+                found.shared_metrics.get().current_actor = actor
+                metrics.get().current_actor = actor
+                yield item
+
+        found = LocalIterator(items, metrics, name=f"{self}.gather_async()")
+        return found
+
+    def take(self, n: int) -> list[Any]:
+        """The first `n` items of `gather_sync`."""
+        return self.gather_sync().take(n)
+
+    def show(self, n: int = 20) -> None:
+        """Print the first `n` items of `gather_sync`."""
+        self.gather_sync().show(n)
+
+    def _begin(self) -> list[Any]:
+        return [actor for shards in self.actor_sets for actor in shards.begin()]
+
+
+def _check(batch_ms: int, num_async: int) -> None:
+    if num_async < 1:
+        raise ValueError("queue depth must be positive")
+    if batch_ms < 0:
+        raise ValueError("batch time must be positive")
+
+
+def _gathered(actors: list[Any], batch_ms: int, num_async: int) -> Iterator[tuple[Any, Any]]:
+    """Actors and their items, as they come."""
+
+    waiting = {actor.par_iter_take.remote(batch_ms): actor for _ in range(num_async) for actor in actors}
+    while waiting:
+        (ready,), _ = skate.wait(list(waiting), num_returns=1)
+        actor = waiting.pop(ready)
+        got = skate.get(ready)
+        if got:
+            waiting[actor.par_iter_take.remote(batch_ms)] = actor
+        for item in got:
+            yield actor, item
+
+
+class _Part:
+    """One of the shards that `repartition` makes: every so many-th item of each shard before."""
+
+    def __init__(
+        self, sources: list[tuple[list[Any], list[Step]]], parts: int, index: int, batch_ms: int
+    ) -> None:
+        self.sources = sources
+        self.parts = parts
+        self.index = index
+        self.batch_ms = batch_ms
+
+    def __iter__(self) -> Iterator[Any]:
+        actors = []
+        for members, steps in self.sources:
+            skate.get([each.par_iter_slice_begin.remote(steps, self.index) for each in members])
+            actors += members
+        # So that the parts do not all ask the same shard at first.
+        random.Random(self.index).shuffle(actors)
+        waiting = {self._ask(actor): actor for actor in actors}
+        while waiting:
+            (ready,), _ = skate.wait(list(waiting), num_returns=1)
+            actor = waiting.pop(ready)
+            batch = skate.get(ready)
+            if batch:
+                waiting[self._ask(actor)] = actor
+            yield from batch
+
+    def _ask(self, actor: Any) -> Any:
+        return actor.par_iter_take_slice.remote(self.parts, self.index, self.batch_ms)

@@ -1,0 +1,54 @@
+"""Counters and timers that parts of one iterator share."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+from skate.util.timer import _Timer
+
+
+class MetricsContext:
+    """Counters, timers and facts that the transformations of one iterator fill in.
+
+    `counters` and `info` are plain values and travel; `timers` stay where they are; `current_actor` is the actor that the item
+    at hand came from.
+    """
+
+    def __init__(self) -> None:
+        self.counters: dict[str, int] = collections.defaultdict(int)
+        self.timers: dict[str, _Timer] = collections.defaultdict(_Timer)
+        self.info: dict[str, Any] = {}
+        self.current_actor: Any = None
+
+    def save(self) -> dict[str, Any]:
+        """What can be kept, as a dict for `restore`."""
+        return {"counters": dict(self.counters), "info": dict(self.info)}
+
+    def restore(self, values: dict[str, Any]) -> None:
+        """Take over what `save` returned."""
+        self.counters.clear()
+        self.counters.update(values["counters"])
+        self.timers.clear()
+        self.info = values["info"]
+
+
+class SharedMetrics:
+    """The metrics of an iterator, which those made of it share."""
+
+    def __init__(
+        self, metrics: MetricsContext | None = None, parents: list[SharedMetrics] | None = None
+    ) -> None:
+        self.metrics = metrics or MetricsContext()
+        self.parents = parents or []
+        self.set(self.metrics)
+
+    def set(self, metrics: MetricsContext) -> None:
+        """Use these metrics from now on, and in the iterators that this one is made of."""
+        self.metrics = metrics
+        for parent in self.parents:
+            parent.set(metrics)
+
+    def get(self) -> MetricsContext:
+        """The metrics."""
+        return self.metrics

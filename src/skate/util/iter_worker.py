@@ -1,0 +1,107 @@
+"""ParallelIteratorWorker: the actor behind a shard of a parallel iterator. See `ray.util.iter`."""
+
+from __future__ import annotations
+
+import collections
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from skate.util.iter_metrics import SharedMetrics
+from skate.util.local_iterator import LocalIterator
+
+
+class ParallelIteratorWorker:
+    """Makes and transforms the items of one shard; actors for `from_actors` inherit from it.
+
+    Args:
+        item_generator: what can be iterated, or a function that returns such.
+        repeat: start over when there are no more items.
+    """
+
+    def __init__(self, item_generator: Any, repeat: bool) -> None:
+        self.item_generator = item_generator
+        self.repeat = repeat
+        self.transforms: list[Callable[[LocalIterator], LocalIterator]] = []
+        self.local_it: Iterator[Any] | None = None
+        self.next_ith_buffer: dict[int, collections.deque[Any]] = collections.defaultdict(collections.deque)
+        self._begun: set[int] = set()
+
+    def _items(self, timeout: float | None = None) -> Iterator[Any]:
+        while True:
+            made = self.item_generator() if callable(self.item_generator) else self.item_generator
+            yield from made
+            if not self.repeat:
+                return
+
+    def par_iter_init(self, transforms: list[Any]) -> None:
+        """Start over, with these transformations."""
+        local = LocalIterator(self._items, SharedMetrics())
+        for transform in transforms:
+            local = transform(local)
+        self.transforms = transforms
+        self.local_it = local
+        self.next_ith_buffer.clear()
+        self._begun = set()
+
+    def par_iter_next(self) -> Any:
+        """The next item. Raises StopIteration behind the last one."""
+        assert self.local_it is not None, "must call par_iter_init()"
+        return next(self.local_it)
+
+    def par_iter_next_batch(self, batch_ms: float) -> list[Any]:
+        """The items that can be made in `batch_ms` milliseconds, one at least."""
+        batch = [self.par_iter_next()]
+        deadline = time.monotonic() + batch_ms / 1000
+        while time.monotonic() < deadline:
+            try:
+                batch.append(self.par_iter_next())
+            except StopIteration:
+                break
+        return batch
+
+    def par_iter_take(self, batch_ms: float = 0) -> list[Any]:
+        """The next item, or those that can be made in `batch_ms` milliseconds; none behind the last one."""
+        try:
+            return self.par_iter_next_batch(batch_ms)
+        except StopIteration:
+            return []
+
+    def par_iter_take_slice(self, step: int, start: int, batch_ms: float) -> list[Any]:
+        """The same for a slice."""
+        try:
+            return self.par_iter_slice_batch(step, start, batch_ms)
+        except StopIteration:
+            return []
+
+    def par_iter_slice_begin(self, transforms: list[Any], start: int) -> None:
+        """A reader of slices begins; the second time that the same one does, the items start over."""
+        if self.local_it is None or not self._begun or start in self._begun:
+            self.par_iter_init(transforms)
+        self._begun.add(start)
+
+    def par_iter_slice(self, step: int, start: int) -> Any:
+        """The next item of those at `start`, `start + step` and so on; others are kept for who asks for them."""
+        assert self.local_it is not None, "must call par_iter_init()"
+        own = self.next_ith_buffer[start]
+        while not own:
+            # One item for each reader in turn; at the end of the items the first of them are served.
+            for index in range(step):
+                try:
+                    self.next_ith_buffer[index].append(next(self.local_it))
+                except StopIteration:
+                    if not own:
+                        raise
+                    break
+        return own.popleft()
+
+    def par_iter_slice_batch(self, step: int, start: int, batch_ms: float) -> list[Any]:
+        """The items of a slice that can be made in `batch_ms` milliseconds, one at least."""
+        batch = [self.par_iter_slice(step, start)]
+        deadline = time.monotonic() + batch_ms / 1000
+        while time.monotonic() < deadline:
+            try:
+                batch.append(self.par_iter_slice(step, start))
+            except StopIteration:
+                break
+        return batch

@@ -1,0 +1,1 @@
+"""Hooks for tracing: see `setup_local_tmp_tracing`."""
