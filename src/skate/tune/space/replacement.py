@@ -30,7 +30,7 @@ def with_objects_of(config: dict[str, Any], old: Mapping[str, Any], new: Mapping
         exchanged = _counterpart(value, before, after)
         if exchanged is not None:
             found = assigned(found, path, exchanged)
-    return found
+    return dict(found)
 
 
 def _places(old: Any, new: Any, path: Path = ()) -> list[tuple[Path, Any, Any]]:
