@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from skate import tune
 from skate.tune.execution.commands import Advance, Note, Start, Stop
-from skate.tune.execution.machine import Machine, Settings
+from skate.tune.execution.machine import Machine
+from skate.tune.execution.settings import Settings
 from skate.tune.experiment.experiment import Experiment
 from skate.tune.experiment.trial import Trial
 from skate.tune.search.basic_variant import BasicVariantGenerator

@@ -232,7 +232,7 @@ def test_registered_trainables() -> None:
     assert registry.is_function_trainable("names-function")
     assert not registry.is_function_trainable("names-class")
     assert registry.get_trainable_cls("names-class") is Counting
-    with pytest.raises(tune.TuneError, match="no trainable is registered as 'names-none'"):
+    with pytest.raises(tune.TuneError, match="Unknown trainable: names-none"):
         registry.validate_trainable("names-none")
 
 

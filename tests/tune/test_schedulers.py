@@ -12,7 +12,8 @@ import pytest
 from skate import tune
 from skate.train.storage.keeping import Kept
 from skate.tune.execution.commands import Note, Save, Start, Stop, Write
-from skate.tune.execution.machine import Machine, Settings
+from skate.tune.execution.machine import Machine
+from skate.tune.execution.settings import Settings
 from skate.tune.experiment.experiment import Experiment
 from skate.tune.experiment.trial import Trial
 from skate.tune.schedulers import (

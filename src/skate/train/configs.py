@@ -178,10 +178,13 @@ class CheckpointConfig:
         _refuse_deprecated(self, tuple(instead), instead)
         if self.num_to_keep is not None and (not _is_count(self.num_to_keep) or self.num_to_keep < 1):
             raise ValueError(
-                f"Received invalid num_to_keep: {self.num_to_keep!r}. Must be None or an integer >= 1: a number of checkpoints, None for all"
+                f"Received invalid num_to_keep: {self.num_to_keep!r}. Must be None or an integer >= "
+                f"1: a number of checkpoints, None for all"
             )
         if self.checkpoint_score_order not in ("max", "min"):
-            raise ValueError(f'checkpoint_score_order must be either "max" or "min", not {self.checkpoint_score_order!r}')
+            raise ValueError(
+                f'checkpoint_score_order must be either "max" or "min", not {self.checkpoint_score_order!r}'
+            )
 
 
 @dataclass

@@ -40,7 +40,7 @@ class ExperimentAnalysis:
         default_mode: str | None = None,
     ) -> None:
         self.default_metric = default_metric
-        self.default_mode = checked_mode(default_mode)
+        self.default_mode = _mode(default_mode)
         if self.default_mode and not self.default_metric:
             self.default_metric = DEFAULT_METRIC  # of trainables that return one number
         if self.default_metric and not self.default_mode:
@@ -53,7 +53,8 @@ class ExperimentAnalysis:
         if trials is None:
             if not newest(self._folder):
                 raise ValueError(
-                    f"there is no search at {self._folder.path!r}: no experiment_state-*.json is there. The path of a search is "
+                    f"there is no search at {self._folder.path!r}: No experiment snapshot file of form "
+                    "'experiment_state-*.json' was found. The path of a search is "
                     "its storage_path and its name"
                 )
             trials = Replay(self._folder).run().trials
@@ -63,14 +64,18 @@ class ExperimentAnalysis:
 
     def _asked(self, metric: Any, mode: Any) -> tuple[str, str]:
         metric = metric or self.default_metric
-        mode = checked_mode(mode or self.default_mode)
+        mode = _mode(mode or self.default_mode)
         if not metric:
             raise ValueError(
-                "No metric is provided, and the search has none. To get the best result or trial, give metric=..., one of: "
+                "No `metric` has been passed and `default_metric` has not been set. Please specify "
+                "the `metric` parameter, one of: "
                 f"{', '.join(self._reported()) or 'none reported'}"
             )
         if not mode:
-            raise ValueError(f'No mode is provided: give mode="min" or mode="max", which end of {metric!r} is best')
+            raise ValueError(
+                "No `mode` has been passed and `default_mode` has not been set. Please specify the `mode` parameter, "
+                f'"min" or "max": which end of {metric!r} is best'
+            )
         return metric, mode
 
     def _reported(self) -> list[str]:
@@ -95,7 +100,9 @@ class ExperimentAnalysis:
         """
         metric, mode = self._asked(metric, mode)
         if scope not in SCOPES:
-            raise ValueError(f"scope is one of {', '.join(SCOPES)}, not {scope!r}")
+            raise ValueError(
+                f"attempting to get best trial for metric {metric} for scope {scope!r}: it is one of {', '.join(SCOPES)}"
+            )
         found: list[tuple[float, Trial]] = []
         any_has = False
         for trial in self.trials:
@@ -109,7 +116,8 @@ class ExperimentAnalysis:
             found.append((value, trial))
         if not any_has and any(trial.results for trial in self.trials):
             raise NoBestTrial(
-                f"No best trial found for the given metric: {metric}. No trial reports a number for it; reported are: {', '.join(self._reported()) or 'none'}"
+                f"No best trial found for the given metric: {metric}. No trial reports a number for "
+                f"{metric!r}; reported are: {', '.join(self._reported()) or 'none'}"
             )
         if not found:
             return None
@@ -201,7 +209,10 @@ class ExperimentAnalysis:
         """The last result of each trial, one a row."""
         import pandas as pd  # 300 ms that most searches never pay
 
-        rows = [_row(trial, trial.last_result) for trial in self.trials]
+        rows = [
+            {**_row(trial, trial.last_result), "experiment_tag": trial.experiment_tag}
+            for trial in self.trials
+        ]
         return pd.DataFrame(rows).set_index("trial_id") if rows else pd.DataFrame()
 
     def _table(self, rows: list[dict[str, Any]]) -> Any:
@@ -220,18 +231,18 @@ class ExperimentAnalysis:
         return {trial.trial_id: self._table([flat(row) for row in self.rows(trial)]) for trial in self.trials}
 
     def dataframe(self, metric: str | None = None, mode: str | None = None) -> Any:
-        """One row a trial: its last result, or the one in which a metric was best.
+        """One row a trial: its last result, or, with a mode, the one in which a metric was best.
 
         Raises:
-            ValueError: one of the two was given without the other, or the mode is neither "min" nor "max".
+            ValueError: a mode was given without a metric, or is neither "min" nor "max".
         """
-        if metric is not None and mode is None or mode is not None and metric is None:
-            raise ValueError(f"give both metric and mode, or neither; not metric={metric!r}, mode={mode!r}")
-        checked_mode(mode)
+        if mode is not None and metric is None:
+            raise ValueError(f"a mode needs a metric: you'll also have to pass a `metric` with mode={mode!r}")
+        _mode(mode)
         found = []
         for trial in self.trials:
             row: dict[str, Any] | None = trial.last_result
-            if metric is not None:
+            if mode is not None and metric is not None:
                 known = [
                     (value, each) for each in self.rows(trial) if (value := score(each, metric)) is not None
                 ]
@@ -242,9 +253,9 @@ class ExperimentAnalysis:
         return self._table(found)
 
     def get_all_configs(self, prefix: bool = False) -> dict[str, dict[str, Any]]:
-        """The configuration of each trial, by the path of its folder; with `prefix` names begin with "config/"."""
+        """The configuration of each trial, by its id; with `prefix` names begin with "config/"."""
         return {
-            str(trial.path): {
+            trial.trial_id: {
                 f"config/{name}" if prefix else name: value for name, value in trial.config.items()
             }
             for trial in self.trials
@@ -257,6 +268,13 @@ class ExperimentAnalysis:
 
     def __repr__(self) -> str:
         return f"<ExperimentAnalysis of {len(self.trials)} trials at {self._folder.path}>"
+
+
+def _mode(mode: Any) -> Any:
+    try:
+        return checked_mode(mode)
+    except ValueError as error:
+        raise ValueError(f"If set, `mode` has to be one of [min, max]. {error}") from None
 
 
 def _row(trial: Trial, result: dict[str, Any]) -> dict[str, Any]:

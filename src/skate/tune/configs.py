@@ -26,7 +26,8 @@ def checked_mode(mode: Any, several: bool = False) -> Any:
             str(mode).lower()
         )
         raise ValueError(
-            f"The `mode` parameter must be one of ['min', 'max'], not {mode!r}" + (f'; did you mean "{hint}"?' if hint else "")
+            f"The `mode` parameter must be one of ['min', 'max'], not {mode!r}"
+            + (f'; did you mean "{hint}"?' if hint else "")
         )
     return mode
 
@@ -115,9 +116,7 @@ class CheckpointConfig(train_configs.CheckpointConfig):
         if self.checkpoint_at_end == _DEPRECATED:
             self.checkpoint_at_end = None
         if not isinstance(self.checkpoint_frequency, int) or self.checkpoint_frequency < 0:
-            raise ValueError(
-                f"checkpoint_frequency must be >=0, got {self.checkpoint_frequency!r}"
-            )
+            raise ValueError(f"checkpoint_frequency must be >=0, got {self.checkpoint_frequency!r}")
         plain = (self.num_to_keep, self.checkpoint_score_attribute, self.checkpoint_score_order)
         train_configs.CheckpointConfig(*plain)
 
@@ -195,7 +194,10 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         if self.local_dir is not None:
-            raise DeprecationWarning("The `RunConfig(local_dir)` argument is deprecated and no longer there. You should set the `RunConfig(storage_path)` instead")
+            raise DeprecationWarning(
+                "The `RunConfig(local_dir)` argument is deprecated and no longer there. You should "
+                "set the `RunConfig(storage_path)` instead"
+            )
         self.failure_config = self.failure_config or FailureConfig()
         self.checkpoint_config = _checkpoint_config(self.checkpoint_config)
         if self.storage_path is not None:

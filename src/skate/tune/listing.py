@@ -9,7 +9,13 @@ from skate.tune import command
 
 
 def _given(
-    path: str, sort: Any, output: str | None, filter_op: str | None, info_keys: Any, limit: int | None, desc: bool
+    path: str,
+    sort: Any,
+    output: str | None,
+    filter_op: str | None,
+    info_keys: Any,
+    limit: int | None,
+    desc: bool,
 ) -> Namespace:
     names = {"sort": sort, "columns": info_keys}
     joined = {

@@ -143,6 +143,7 @@ def request_of(resources: Resources, config: dict[str, Any]) -> PlacementGroupFa
     if isinstance(scaling, dict):  # a ScalingConfig
         return Counted([{}, dict(scaling)])
     raise ValueError(
-        f"Invalid resource type for `with_resources()`: {type(resources)}. Resources are a dict such as {'cpu': 2, 'gpu': 1}, a PlacementGroupFactory, or a function of the configuration that "
+        f"Invalid resource type for `with_resources()`: {type(resources)}. Resources are a dict such as {{'cpu': 2, 'gpu': 1}}, "
+        "a PlacementGroupFactory, or a function of the configuration that "
         f"returns one; not {type(resources).__name__}: {resources!r:.80}"
     )

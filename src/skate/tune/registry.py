@@ -49,9 +49,7 @@ def get_trainable(name: str) -> Any:
     """
     if name not in _TRAINABLES:
         known = ", ".join(sorted(_TRAINABLES)) or "none"
-        raise TuneError(
-            f"Unknown trainable: {name}. Registered are: {known}. Use tune.register_trainable"
-        )
+        raise TuneError(f"Unknown trainable: {name}. Registered are: {known}. Use tune.register_trainable")
     return _TRAINABLES[name]
 
 

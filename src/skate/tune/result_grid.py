@@ -50,12 +50,23 @@ class ResultGrid:
         analysis = self._experiment_analysis
         if len(self) == 1 and not (metric or analysis.default_metric):
             return self[0]  # whatever it has reported, there is no better one
-        best = self._experiment_analysis.get_best_trial(metric, mode, scope, filter_nan_and_inf)
+        if not (metric or analysis.default_metric):
+            raise ValueError(
+                "No metric is provided. Either pass in a `metric` arg to `get_best_result` or specify a metric in the "
+                f"`TuneConfig` of your `Tuner`; reported are: {', '.join(analysis._reported()) or 'none'}"
+            )
+        if not (mode or analysis.default_mode):
+            raise ValueError(
+                "No mode is provided. Either pass in a `mode` arg to `get_best_result` or specify a mode in the `TuneConfig` "
+                'of your `Tuner`: "min" or "max"'
+            )
+        best = analysis.get_best_trial(metric, mode, scope, filter_nan_and_inf)
         if best is None:
-            asked = metric or self._experiment_analysis.default_metric
+            asked = metric or analysis.default_metric
             failed = f"; {self.num_errors} of {len(self)} trials failed" if self.num_errors else ""
             raise RuntimeError(
-                f"No best trial found for the given metric: {asked}. No trial has reported a finite number for it{failed}. See ResultGrid.errors"
+                f"No best trial found for the given metric: {asked}. No trial has reported a finite "
+                f"number for it{failed}. See ResultGrid.errors"
             )
         return self._result(best)
 

@@ -7,7 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from skate.tune.analysis import ExperimentAnalysis
-from skate.tune.configs import CheckpointConfig, FailureConfig, ResumeConfig, ResumeType, RunConfig, TuneConfig
+from skate.tune.configs import (
+    CheckpointConfig,
+    FailureConfig,
+    ResumeConfig,
+    ResumeType,
+    RunConfig,
+    TuneConfig,
+)
 from skate.tune.error import TuneError
 from skate.tune.execution.launch import Launch, new_name
 from skate.tune.experiment.experiment import Experiment, experiments_of
@@ -67,7 +74,7 @@ def run(
         resources_per_trial: such as {"cpu": 2, "gpu": 0.5}.
         keep_checkpoints_num, checkpoint_score_attr, checkpoint_freq, checkpoint_at_end: deprecated; those of `CheckpointConfig`.
             A score attribute that is best small begins with "min-".
-        resume: True, or "AUTO" if there may be nothing to resume, to go on with the search of that name.
+        resume: True or "AUTO" to go on with the search of that name, if there is one.
         restore: a checkpoint that all trials start from.
         raise_on_failed_trial: whether trials that have failed raise.
 
@@ -79,7 +86,9 @@ def run(
 
 def _run(given: dict[str, Any]) -> ExperimentAnalysis:
     if given["local_dir"] is not None:
-        raise DeprecationWarning("The `local_dir` argument is deprecated and no longer there. You should set the `storage_path` instead")
+        raise DeprecationWarning(
+            "The `local_dir` argument is deprecated and no longer there. You should set the `storage_path` instead"
+        )
     given["checkpoint_config"] = _checkpoint_config(given)
     of_tune = (
         "metric",
@@ -150,7 +159,9 @@ def _checkpoint_config(given: dict[str, Any]) -> Any:
 
 def _warn_of(name: str, field: str) -> None:
     warnings.warn(
-        f"{name} is deprecated and will be removed. use checkpoint_config.{field} instead.", DeprecationWarning, stacklevel=5
+        f"{name} is deprecated and will be removed. use checkpoint_config.{field} instead.",
+        DeprecationWarning,
+        stacklevel=5,
     )
 
 
@@ -195,10 +206,6 @@ def _one(
         there = newest(experiment.folder) > 0
         if there:
             found = resume_config or _resume_of(resume)
-        elif resume != "AUTO" and not str(resume).startswith("AUTO"):
-            raise ValueError(
-                f"resume={resume!r}, but there is no search at {experiment.path!r} to go on with"
-            )
     return Launch(experiment, tune_config, run_config, found).run()
 
 
@@ -238,7 +245,8 @@ def _complain(trials: list[Trial], raising: bool) -> None:
         first = failed[0]
         text = (first.error_text or "").strip().splitlines()
         raise TuneError(
-            f"Trials did not complete: {len(failed)} of {len(trials)} have failed: {', '.join(map(str, failed[:10]))}. The first: "
+            f"Trials did not complete: {len(failed)} of {len(trials)} have failed: "
+            f"{', '.join(map(str, failed[:10]))}. The first: "
             f"{text[-1] if text else 'unknown'}; see {first.error_file}"
         ) from first.pickled_error
 

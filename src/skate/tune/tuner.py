@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import pickle
@@ -70,9 +71,14 @@ class Tuner:
             run_config = trainer_run_config(trainable)
         self._run_config = run_config_of(run_config)
         self._resume: ResumeConfig | None = None
+        self._old_space: dict[str, Any] | None = None
         self._folder: RunFolder | None = None
         self._results: ResultGrid | None = None
-        self.restore: Any = _restore_of_an_instance
+        self.__dict__["restore"] = _restore_of_an_instance  # in front of the class's own
+        if self._run_config.name is not None and _tuner_internal is None:
+            # From now on there is something to restore. What cannot be written is said by `fit`.
+            with contextlib.suppress(TuneError, TypeError, ValueError, OSError):
+                self._save(self._experiment())
 
     # -- run
 
@@ -90,7 +96,7 @@ class Tuner:
         experiment = self._experiment()
         if self._resume is None:
             self._save(experiment)
-        launch = Launch(experiment, self._tune_config, self._run_config, self._resume)
+        launch = Launch(experiment, self._tune_config, self._run_config, self._resume, self._old_space)
         analysis = launch.run()
         self._resume = None
         self._folder = experiment.folder
@@ -182,7 +188,7 @@ class Tuner:
             resume_unfinished: whether trials that had not ended go on, from their last checkpoints.
             resume_errored: whether trials that failed go on from their last checkpoints.
             restart_errored: whether trials that failed start anew.
-            param_space: the same as it had; only needed if that holds what cannot be read back.
+            param_space: the same as it had, in shape; objects in it take the place of those that the trials were given.
             storage_filesystem: a pyarrow filesystem in which `path` is a path.
 
         Raises:
@@ -201,8 +207,11 @@ class Tuner:
             param_space=pickle.loads(saved["space"]) if param_space is None else param_space,
             tune_config=saved["_tune_config"],
             run_config=saved["_run_config"],
+            _tuner_internal="restored",
         )
         found._folder = folder
+        if param_space is not None:
+            found._old_space = _loaded(saved["space"])
         name = found._experiment().trainable_name
         if name != saved["trainable"]:
             raise ValueError(
@@ -228,6 +237,14 @@ class Tuner:
     def __repr__(self) -> str:
         trainable = self._trainable
         return f"<Tuner of {trainable if isinstance(trainable, str) else name_of(trainable)}>"
+
+
+def _loaded(contents: bytes) -> Any:
+    """A space as it was saved; None if what is in it cannot be read here, which is why it is given anew."""
+    try:
+        return pickle.loads(contents)
+    except Exception:  # whatever reading the user's objects raises
+        return None
 
 
 def _restore_of_an_instance(*_: Any, **__: Any) -> None:

@@ -142,7 +142,9 @@ class Controller:
 
     def _one_leaves(self, trial: Trial) -> bool:
         key = (id(trial.experiment.trainable), trial.placement_group_factory)
-        return any(kind == "end" and extra[0].key == key for kind, _, extra in self._pending.values())
+        return any(
+            kind == "end" and extra[2] and extra[0].key == key for kind, _, extra in self._pending.values()
+        )
 
     def _wait(self) -> None:
         timeout = _LOOK_SECONDS
@@ -171,13 +173,15 @@ class Controller:
         elif kind == "restart":
             if value:
                 self._do([commands.Advance(trial)])
-            else:  # the trainable cannot be reset
-                self.processes.reuse = False
-                self.processes.end(self._running.pop(trial.trial_id))
-                self._begin(trial, extra)
+            else:
+                text = (
+                    "Trainable runner reuse requires reset_config() to be implemented and return True. "
+                    f"{trial.trainable_name} does not: implement it, or leave reuse_actors out"
+                )
+                self._do(self.machine.failed(trial, TuneError(text), text))
         elif kind == "end":
-            process = extra[0]
-            if self.processes.reuse and not self.machine.ended:
+            process, _, sound = extra
+            if sound and self.processes.reuse and not self.machine.ended:
                 self.room.give_back(process.key[1])
                 self.processes.keep(process)
             else:
@@ -265,7 +269,8 @@ class Controller:
                 self._let_go(process)
                 return
             until = time.monotonic() + _UNWIND_SECONDS
-            self._pending[process.actor.end.remote()] = ("end", trial, (process, until))
+            sound = trial.status not in (Trial.ERROR, Trial.PENDING)  # what has failed is not used again
+            self._pending[process.actor.end.remote()] = ("end", trial, (process, until, sound))
             return
         self._let_go(process)
 

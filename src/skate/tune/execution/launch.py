@@ -23,7 +23,8 @@ from skate.tune.callback import checked_callbacks, hooks_of
 from skate.tune.configs import ResumeConfig, ResumeType, RunConfig, TuneConfig, seconds_of
 from skate.tune.execution.controller import Controller, Plan
 from skate.tune.execution.log_folders import LogFolders
-from skate.tune.execution.machine import Machine, Settings
+from skate.tune.execution.machine import Machine
+from skate.tune.execution.settings import Settings
 from skate.tune.experiment.experiment import Experiment
 from skate.tune.experiment.trial import Trial
 from skate.tune.journal.encoding import trial_state
@@ -39,6 +40,7 @@ from skate.tune.search.search_algorithm import SearchAlgorithm
 from skate.tune.search.search_generator import SearchGenerator
 from skate.tune.search.searcher import Searcher
 from skate.tune.space import variants
+from skate.tune.space.replacement import with_objects_of
 from skate.tune.stopper.stopper import CombinedStopper, NoopStopper
 
 #: What trials load; workers of a session that a search starts have it from the beginning.
@@ -62,12 +64,14 @@ class Launch:
         experiment: what it is of.
         tune_config, run_config: what the user has said.
         resume: what becomes of the trials of an earlier session; None for a search that has none.
+        old_space: what the earlier session searched, if the space was given anew.
     """
 
     experiment: Experiment
     tune_config: TuneConfig
     run_config: RunConfig
     resume: ResumeConfig | None = None
+    old_space: dict[str, Any] | None = None
     interrupted: bool = field(default=False, init=False)
 
     def run(self) -> ExperimentAnalysis:
@@ -173,6 +177,8 @@ class Launch:
         assert self.resume is not None
         for trial in replay.trials:
             trial.experiment = self.experiment
+            if self.old_space is not None:
+                trial.config = with_objects_of(trial.config, self.old_space, self.experiment.config)
             _resumed(trial, self.resume)
             machine.adopt(trial, known=scheduler.replays)
         return start

@@ -7,11 +7,11 @@ Schedulers know it as the tune controller: `get_trials`, `get_live_trials`, `sto
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from skate.train.storage.keeping import Kept, to_delete
 from skate.tune.error import UnknownMetricError
+from skate.tune.execution.cluster import Cluster
 from skate.tune.execution.commands import (
     Advance,
     Command,
@@ -25,43 +25,12 @@ from skate.tune.execution.commands import (
     Write,
 )
 from skate.tune.execution.pins import Pins
+from skate.tune.execution.settings import Settings
 from skate.tune.experiment.trial import Source, Trial, source_of
 from skate.tune.metrics import AUTO_KEYS, flat
 from skate.tune.schedulers.trial_scheduler import TrialScheduler
 from skate.tune.search.search_algorithm import SearchAlgorithm
 from skate.tune.stopper.stopper import NoopStopper, Stopper
-
-
-@dataclass
-class Settings:
-    """What the search goes by."""
-
-    metric: Any = None
-    mode: Any = None
-    fail_fast: bool | str = False
-    max_concurrent: int = 0
-    stamp: str = ""
-    strict_metrics: bool = True
-    name_creator: Callable[[Trial], str] | None = None
-    dirname_creator: Callable[[Trial], str] | None = None
-    hooks: frozenset[str] = frozenset()
-    #: Whether the trainable of a trial is a class, which can be saved at any time.
-    can_save: Callable[[Trial], bool] = field(default=lambda trial: False)
-
-
-class Cluster:
-    """What the cluster has, by the questions that allocation functions of schedulers ask."""
-
-    def __init__(self, resources: dict[str, float]) -> None:
-        self._resources = resources
-
-    def get_num_cpus(self) -> int:
-        """CPUs in all."""
-        return int(self._resources.get("CPU", 0))
-
-    def get_num_gpus(self) -> int:
-        """GPUs in all."""
-        return int(self._resources.get("GPU", 0))
 
 
 class Machine:
@@ -137,9 +106,10 @@ class Machine:
             if most and sum(each.status == Trial.RUNNING for each in self.live.values()) >= most:
                 break
             trial = self.scheduler_alg.choose_trial_to_run(self)
+            if trial is not None and trial.status == Trial.PAUSED and not self._any_pending() and self._add():
+                trial = self.scheduler_alg.choose_trial_to_run(self)  # who has not begun yet comes first
             if trial is None:
-                waiting = any(each.status == Trial.PENDING for each in self.live.values())
-                if waiting or not self._add():
+                if self._any_pending() or not self._add():
                     break
                 continue
             if trial.trial_id not in self.live or trial.status == Trial.RUNNING:
@@ -148,6 +118,9 @@ class Machine:
             yield self._taken()
         if self._commands:
             yield self._taken()
+
+    def _any_pending(self) -> bool:
+        return any(each.status == Trial.PENDING for each in self.live.values())
 
     def _start(self, trial: Trial) -> None:
         paused = trial.status == Trial.PAUSED
@@ -422,7 +395,7 @@ class Machine:
         trial.status = Trial.PAUSED
         self._note("pause", trial)
         searcher = getattr(self.search_alg, "searcher", None)
-        if hasattr(searcher, "on_pause") and not self.scheduler_alg.tells_pauses:
+        if searcher is not None and hasattr(searcher, "on_pause") and not self.scheduler_alg.tells_pauses:
             searcher.on_pause(trial.trial_id)
         self._commands.append(Stop(trial, unwind=True))
 

@@ -67,11 +67,15 @@ class Experiment:
         local_dir: str | None = None,
     ) -> None:
         if local_dir is not None:
-            raise DeprecationWarning("The `local_dir` argument is deprecated and no longer there. You should set the `storage_path` instead")
+            raise DeprecationWarning(
+                "The `local_dir` argument is deprecated and no longer there. You should set the `storage_path` instead"
+            )
         if isinstance(checkpoint_config, Mapping):
             checkpoint_config = CheckpointConfig(**checkpoint_config)
         if config is not None and not isinstance(config, Mapping):
-            raise ValueError(f"The `config` (the search space) must be a dict. Got {type(config).__name__} instead: {config!r:.80}")
+            raise ValueError(
+                f"The `config` (the search space) must be a dict. Got {type(config).__name__} instead: {config!r:.80}"
+            )
         self.name = name
         self.trainable = self._checked(run)
         self.trainable_name = run if isinstance(run, str) else name_of(run)
@@ -97,7 +101,8 @@ class Experiment:
         is_class = inspect.isclass(run)
         if not callable(run) or (is_class and not issubclass(run, Trainable)):
             raise TuneError(
-                "Improper 'run' - not string nor trainable. A trainable is a function of the configuration, a class that inherits from ray.tune.Trainable, or a trainer of "
+                "Improper 'run' - not string nor trainable. A trainable is a function of the "
+                "configuration, a class that inherits from ray.tune.Trainable, or a trainer of "
                 f"ray.train; not {type(run).__name__}: {run!r:.80}"
             )
         if not is_class:
@@ -229,4 +234,6 @@ def experiments_of(given: Any) -> list[Experiment]:
         ]
     if isinstance(given, (list, tuple)) and all(isinstance(each, Experiment) for each in given):
         return list(given)
-    raise BadExperiment(f"Invalid argument: {given!r:.80}. Experiments are an Experiment, a list of them, or a dict by name")
+    raise BadExperiment(
+        f"Invalid argument: {given!r:.80}. Experiments are an Experiment, a list of them, or a dict by name"
+    )

@@ -234,7 +234,7 @@ class Trial:
         self.placement_group_factory = request_of(resources, self.config)
 
     def should_stop(self, result: Mapping[str, Any]) -> bool:
-        """Whether a flat result meets what ends the trial; a metric that it lacks ends nothing, as it may come with a later one."""
+        """Whether a flat result meets what ends the trial; a metric that it lacks ends nothing: it may come with a later one."""
         if result.get("done"):
             return True
         for name, bound in self.stopping_criterion.items():
@@ -249,7 +249,9 @@ class Trial:
         if name in self._said:
             return
         self._said.add(name)
-        known = ", ".join(sorted(each for each in result if each != "config" and not each.startswith("config/")))
+        known = ", ".join(
+            sorted(each for each in result if each != "config" and not each.startswith("config/"))
+        )
         _log.warning("stop asks for the metric %r, which a result of %s lacks; it has: %s", name, self, known)
 
     def update_last_result(self, result: dict[str, Any]) -> None:

@@ -43,7 +43,8 @@ class AsyncHyperBandScheduler(FIFOScheduler):
             raise SchedulerArgumentError(f"Max (time_attr) not valid! max_t is more than 0, not {max_t!r}")
         if not 0 < grace_period <= max_t:
             raise SchedulerArgumentError(
-                f"grace_period must be positive and must be <= max_t! It is more than 0 and at most max_t={max_t}, not {grace_period!r}"
+                f"grace_period must be positive and must be <= max_t! It is more than 0 and at most "
+                f"max_t={max_t}, not {grace_period!r}"
             )
         if not reduction_factor > 1:
             raise SchedulerArgumentError(

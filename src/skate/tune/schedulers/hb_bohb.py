@@ -12,7 +12,7 @@ from skate.tune.schedulers.trial_scheduler import TrialScheduler
 
 
 class HyperBandForBOHB(HyperBandScheduler):
-    """HyperBand that tells a `TuneBOHB` how far each result was bought, and fills the largest bracket first, as the paper has it."""
+    """HyperBand that tells a `TuneBOHB` how far each result was bought, and fills the largest bracket first (see the paper)."""
 
     tells_pauses = True
 

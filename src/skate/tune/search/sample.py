@@ -19,8 +19,16 @@ from skate.tune.space.functions import (
     sample_from,
     uniform,
 )
-from skate.tune.space.sampler import BaseSampler, Grid, LogUniform, Normal, Quantized, Sampler, Uniform, generator
-
+from skate.tune.space.sampler import (
+    BaseSampler,
+    Grid,
+    LogUniform,
+    Normal,
+    Quantized,
+    Sampler,
+    Uniform,
+    generator,
+)
 
 
 class _BackwardsCompatibleNumpyRng:

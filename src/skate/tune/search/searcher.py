@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import glob
+import inspect
 import os
 import pickle
 from typing import Any
@@ -11,7 +11,9 @@ from typing import Any
 from skate.tune.configs import checked_mode
 
 
-def tell_properties(searcher: Any, metric: Any, mode: Any, config: dict[str, Any], spec: dict[str, Any]) -> bool:
+def tell_properties(
+    searcher: Any, metric: Any, mode: Any, config: dict[str, Any], spec: dict[str, Any]
+) -> bool:
     """Tell a searcher what it searches for; one that is written for older versions does without what else is known."""
     taken = inspect.signature(searcher.set_search_properties).parameters.values()
     if not any(each.kind is each.VAR_KEYWORD for each in taken):

@@ -1,5 +1,7 @@
 """What a value may be: a range of numbers, one of several things, or what a function gives."""
 
+from __future__ import annotations
+
 import copy
 import inspect
 from collections.abc import Callable, Sequence
@@ -9,7 +11,6 @@ from skate.tune.space import sampler as samplers
 from skate.tune.space.sampler import LOG_BASE, Sampler
 
 
-# Tools read the types of these methods, so the annotations are the types themselves.
 class Domain:
     """A set of values with a way to draw from it."""
 
@@ -87,13 +88,13 @@ class Float(Domain):
             if bound in (float("-inf"), float("inf")):
                 raise ValueError(f"{what} needs a {name} bound that is a number, not {bound}")
 
-    def uniform(self) -> "Float":
+    def uniform(self) -> Float:
         """Every value alike."""
         self._check_bounds("a uniform distribution")
         found: Float = self._with(samplers.Uniform())
         return found
 
-    def loguniform(self, base: Any = LOG_BASE) -> "Float":
+    def loguniform(self, base: Any = LOG_BASE) -> Float:
         """Every order of magnitude alike.
 
         Raises:
@@ -102,16 +103,18 @@ class Float(Domain):
         if not self.lower > 0:
             raise ValueError(f"LogUniform requires a lower bound greater than 0. Got: {self.lower}")
         if not 0 < self.upper < float("inf"):
-            raise ValueError(f"LogUniform requires an upper bound that is a number greater than 0. Got: {self.upper}")
+            raise ValueError(
+                f"LogUniform requires an upper bound that is a number greater than 0. Got: {self.upper}"
+            )
         found: Float = self._with(samplers.LogUniform(base))
         return found
 
-    def normal(self, mean: float = 0.0, sd: float = 1.0) -> "Float":
+    def normal(self, mean: float = 0.0, sd: float = 1.0) -> Float:
         """Around a mean."""
         found: Float = self._with(samplers.Normal(mean, sd))
         return found
 
-    def quantized(self, q: float) -> "Float":
+    def quantized(self, q: float) -> Float:
         """Rounded to multiples of `q`.
 
         Raises:
@@ -120,7 +123,8 @@ class Float(Domain):
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if bound not in (float("-inf"), float("inf")) and not _divides(q, bound):
                 raise ValueError(
-                    f"Your {name} variable bound {bound} is not divisible by quantization factor {q}; choose one that is a multiple of it"
+                    f"Your {name} variable bound {bound} is not divisible by quantization factor {q}; "
+                    f"choose one that is a multiple of it"
                 )
         new = copy.copy(self)
         new.set_sampler(samplers.Quantized(new.get_sampler(), q), allow_override=True)
@@ -149,18 +153,18 @@ class Integer(Domain):
         """As an int."""
         return int(value)
 
-    def quantized(self, q: int) -> "Integer":
+    def quantized(self, q: int) -> Integer:
         """Rounded to multiples of `q`; the upper bound then belongs to the domain."""
         new = copy.copy(self)
         new.set_sampler(samplers.Quantized(new.get_sampler(), q), allow_override=True)
         return new
 
-    def uniform(self) -> "Integer":
+    def uniform(self) -> Integer:
         """Every value alike."""
         found: Integer = self._with(samplers.Uniform())
         return found
 
-    def loguniform(self, base: Any = LOG_BASE) -> "Integer":
+    def loguniform(self, base: Any = LOG_BASE) -> Integer:
         """Every order of magnitude alike.
 
         Raises:
@@ -169,7 +173,9 @@ class Integer(Domain):
         if not self.lower > 0:
             raise ValueError(f"LogUniform requires a lower bound greater than 0. Got: {self.lower}")
         if not 0 < self.upper < float("inf"):
-            raise ValueError(f"LogUniform requires an upper bound that is a number greater than 0. Got: {self.upper}")
+            raise ValueError(
+                f"LogUniform requires an upper bound that is a number greater than 0. Got: {self.upper}"
+            )
         found: Integer = self._with(samplers.LogUniform(base))
         return found
 
@@ -191,12 +197,12 @@ class Categorical(Domain):
     def __init__(self, categories: Sequence[Any]) -> None:
         self.categories = list(categories)
 
-    def uniform(self) -> "Categorical":
+    def uniform(self) -> Categorical:
         """Every category alike."""
         found: Categorical = self._with(samplers.Uniform())
         return found
 
-    def grid(self) -> "Categorical":
+    def grid(self) -> Categorical:
         """All categories, one after the other."""
         found: Categorical = self._with(samplers.Grid())
         return found
@@ -274,3 +280,8 @@ def _parameters(func: Callable[..., Any]) -> list[Any]:
 def _divides(q: float, bound: float) -> bool:
     times = bound / q
     return abs(times - round(times)) < 1e-6
+
+
+# Tools look at what a domain takes, and compare with the types themselves.
+for _domain, _type in ((Float, float), (Integer, int), (Categorical, Any), (Function, Any), (Domain, Any)):
+    _domain.is_valid.__annotations__.update({"value": _type, "return": bool})

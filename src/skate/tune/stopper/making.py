@@ -39,6 +39,7 @@ def stopper_of(stop: Any) -> tuple[dict[str, float], Stopper]:
     if FunctionStopper.is_valid_function(stop):
         return {}, FunctionStopper(stop)
     raise BadExperiment(
-        "Invalid stop criteria: Provided stop object must be either a dict such as {'training_iteration': 10}, a function of trial id and result, or a Stopper. Got "
+        "Invalid stop criteria: Provided stop object must be either a dict such as "
+        "{'training_iteration': 10}, a function of trial id and result, or a Stopper. Got "
         f"{type(stop).__name__}: {stop!r:.80}"
     )

@@ -89,7 +89,8 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
         return Inner
     if not callable(trainable) or inspect.isclass(trainable):
         raise ValueError(
-            "`tune.with_parameters() only works with function trainables or classes that inherit from `tune.Trainable()`. Got type: "
+            "`tune.with_parameters() only works with function trainables or classes that inherit from "
+            "`tune.Trainable()`. Got type: "
             f"{type(trainable).__name__}: {trainable!r:.80}"
         )
     before = trainable if isinstance(trainable, Bound) else None
@@ -134,7 +135,8 @@ def with_resources(trainable: Any, resources: Any) -> Any:
         return Asking
     if not callable(trainable) or inspect.isclass(trainable):
         raise ValueError(
-            "`tune.with_resources() only works with function trainables or classes that inherit from `tune.Trainable()`. Got type: "
+            "`tune.with_resources() only works with function trainables or classes that inherit from "
+            "`tune.Trainable()`. Got type: "
             f"{type(trainable).__name__}: {trainable!r:.80}"
         )
     if isinstance(trainable, Bound):

@@ -183,7 +183,8 @@ def takes_config(function: Callable[..., Any]) -> bool:
     except TypeError:
         name = getattr(function, "__qualname__", repr(function))
         raise ValueError(
-            f"Unknown argument found in the Trainable function. The function args must include a single 'config' positional parameter; "
+            "Unknown argument found in the Trainable function. The function args must include a single 'config' "
+            "positional parameter; "
             f"{name}{signature} cannot be called with that: put "
             "values into param_space, or bind them with tune.with_parameters"
         ) from None

@@ -1,0 +1,26 @@
+"""What a search goes by, beside searcher, scheduler and stopper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from skate.tune.experiment.trial import Trial
+
+
+@dataclass
+class Settings:
+    """What the search goes by."""
+
+    metric: Any = None
+    mode: Any = None
+    fail_fast: bool | str = False
+    max_concurrent: int = 0
+    stamp: str = ""
+    strict_metrics: bool = True
+    name_creator: Callable[[Trial], str] | None = None
+    dirname_creator: Callable[[Trial], str] | None = None
+    hooks: frozenset[str] = frozenset()
+    #: Whether the trainable of a trial is a class, which can be saved at any time.
+    can_save: Callable[[Trial], bool] = field(default=lambda trial: False)
