@@ -3,134 +3,197 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import itertools
+import logging
+import pickle
 import threading
+import weakref
 from typing import Any
 
-from skate.serve.deployment import Application
+from skate.serve import context, pickler
+from skate.serve.deployment import Application, Deployment
 from skate.serve.graph import build
 from skate.serve.handle.handle import DeploymentHandle
-from skate.serve.identity import DEFAULT
+from skate.serve.handle.local import Inner, LocalGenerator, LocalResponse
+from skate.serve.handle.response import DeploymentResponse, DeploymentResponseGenerator
+from skate.serve.identity import DEFAULT, DeploymentID, ReplicaID
+from skate.serve.logs import LOGGER
 from skate.serve.replica.servable import Servable
+from skate.serve.routing.call import Call
+
+_ANSWERS = (DeploymentResponse, DeploymentResponseGenerator)
 
 
 class _Loop:
-    """An event loop in a thread of its own."""
+    """An event loop in a thread of its own; it ends with the last handle that leads to it."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, name="skate-serve-local", daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=_turn, args=(self.loop,), name="skate-serve-local", daemon=True)
+        self.thread.start()
+        self.stop = weakref.finalize(self, _stop, self.loop)
+        _loops.add(self)
 
-    def end(self) -> None:
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
-        self.loop.close()
-
-    def call(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+    def run(self, coroutine: Any) -> Any:
+        """The result of a coroutine of that loop."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
 
-class LocalResponse:
+_loops: weakref.WeakSet[_Loop] = weakref.WeakSet()
+#: Handles by number: those among arguments that are packed lead to the same objects afterwards.
+_handles: weakref.WeakValueDictionary[int, LocalHandle] = weakref.WeakValueDictionary()
+_numbers = itertools.count()
+
+
+def _turn(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    loop.run_forever()
+    loop.run_until_complete(_cancel_all())
+    loop.close()
+
+
+async def _cancel_all() -> None:
+    left = [each for each in asyncio.all_tasks() if each is not asyncio.current_task()]
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+
+
+def _stop(loop: asyncio.AbstractEventLoop) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(loop.stop)
+
+
+class _Response(LocalResponse):
     """The answer of a local call."""
 
-    def __init__(self, future: Any) -> None:
-        self._future = future
+    async def _to_object_ref(self) -> Any:
+        """There is no store to put it into."""
+        raise RuntimeError(
+            "Converting DeploymentResponses to ObjectRefs is not supported in local testing mode. Pass the response itself"
+        )
 
-    def result(self, *, timeout_s: float | None = None, **_: Any) -> Any:
-        """The answer."""
-        return self._future.result(timeout_s)
+    def _to_object_ref_sync(
+        self, _timeout_s: float | None = None, _allow_running_in_asyncio_loop: bool = False
+    ) -> Any:
+        """As above."""
+        raise RuntimeError(
+            "Converting DeploymentResponses to ObjectRefs is not supported in local testing mode. Pass the response itself"
+        )
 
-    def __await__(self) -> Any:
-        return asyncio.wrap_future(self._future).__await__()
 
-    def cancel(self) -> None:
-        """Give it up."""
-        self._future.cancel()
+class _Counters:
+    """Counters that nobody else looks at, and that need no file."""
 
-    def cancelled(self) -> bool:
-        """True if it was given up."""
-        return bool(self._future.cancelled())
+    def __init__(self) -> None:
+        self.cells = [0] * 64
+
+
+class _Local(Inner):
+    """One deployment in this process; what it raises comes bare."""
+
+    counters = _Counters
+
+    def answers(self, call: Call) -> Any:
+        """The answer-to-be of a call."""
+        return (LocalGenerator if call.stream else _Response)(call, self)  # type: ignore[arg-type]
+
+    def failure(self, method: str, error: BaseException) -> BaseException:
+        """The error itself."""
+        return error
 
 
 class LocalHandle(DeploymentHandle):
     """Calls an object of this process."""
 
-    def __init__(self, name: str, app: str, servable: Servable, loop: _Loop, **said: Any) -> None:
-        super().__init__(name, app, handle_options=said)
-        self._servable = servable
+    def __init__(self, name: str, app: str, way: _Local, loop: _Loop, said: Any = None) -> None:
+        super().__init__(name, app, handle_options=said, _router=way)
+        self._watch = way
         self._loop = loop
+        self._number = next(_numbers)
+        _handles[self._number] = self
 
-    def options(self, **said: Any) -> DeploymentHandle:
+    def options(self, **given: Any) -> DeploymentHandle:
         """The same with other options."""
-        merged = {**self._said(), **{key: value for key, value in said.items() if value is not DEFAULT.VALUE}}
-        return LocalHandle(self.deployment_name, self.app_name, self._servable, self._loop, **merged)
+        said = self._said()
+        said |= {key: value for key, value in given.items() if key in said and value is not DEFAULT.VALUE}
+        way: Any = self._router
+        return LocalHandle(self.deployment_name, self.app_name, way, self._loop, said)
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it."""
-        method = self._servable.method(self._method)
-        if self._stream:
-            return self._streamed(method, args, kwargs)
-        return LocalResponse(self._loop.call(self._called(method, args, kwargs)))
+        """Call it with copies of the arguments, as another process has them. Raises TypeError for what cannot be copied."""
+        copied = functools.partial(_copied, f"{self.deployment_name}.{self._method}")
+        return super().remote(*map(copied, args), **{key: copied(value) for key, value in kwargs.items()})
 
-    async def _called(self, method: Any, args: Any, kwargs: Any) -> Any:
-        args = tuple([await each if isinstance(each, LocalResponse) else each for each in args])
-        kwargs = {
-            key: await each if isinstance(each, LocalResponse) else each for key, each in kwargs.items()
-        }
-        return await self._servable.call(method, args, kwargs)
-
-    def _streamed(self, method: Any, args: Any, kwargs: Any) -> Any:
-        generator = self._servable.stream(method, args, kwargs)
-
-        class Values:
-            def __iter__(inner) -> Any:  # noqa: N805 (two selves)
-                return inner
-
-            def __next__(inner) -> Any:  # noqa: N805
-                try:
-                    return self._loop.call(generator.__anext__()).result()
-                except StopAsyncIteration:
-                    raise StopIteration from None
-
-            def __aiter__(inner) -> Any:  # noqa: N805
-                return inner
-
-            async def __anext__(inner) -> Any:  # noqa: N805
-                return await asyncio.wrap_future(self._loop.call(generator.__anext__()))
-
-        return Values()
+    def __reduce__(self) -> Any:
+        return _found, (self._number,)
 
 
-_loops: list[_Loop] = []
+def _found(number: int) -> LocalHandle:
+    return _handles[number]
+
+
+def _copied(called: str, value: Any) -> Any:
+    if isinstance(value, (*_ANSWERS, str, int, float, bool, type(None))):
+        return value
+    return pickler.passed(value, f"an argument of {called} cannot be sent to a replica")
 
 
 def end_all() -> None:
     """End what was run here."""
-    while _loops:
-        _loops.pop().end()
+    for each in list(_loops):
+        each.stop()
+        each.thread.join()
+
+
+class _Making:
+    """Makes the deployments of one application, each once, those first that others are made from."""
+
+    def __init__(self, app_name: str) -> None:
+        self.app_name = app_name
+        self.loop = _Loop()
+        self.made: dict[int, LocalHandle] = {}
+
+    def handle_of(self, app: Any) -> Any:
+        """The handle of an application; made if it is not there."""
+        if isinstance(app, Deployment):
+            raise TypeError(f"pass {app.name}.bind(...) to another deployment, not {app.name} itself")
+        found = self.made.get(id(app))
+        if found is None:
+            found = self.made[id(app)] = self.make(app._bound_deployment)
+        return found
+
+    def make(self, bound: Deployment) -> LocalHandle:
+        """Run the constructor. Raises what it raises."""
+        blob, _ = pickler.replaced(
+            (bound.init_args, bound.init_kwargs),
+            (Application, Deployment),
+            self.handle_of,
+            f"the arguments of the deployment {bound.name!r} cannot be sent to a replica",
+        )
+        args, kwargs = pickle.loads(blob)
+        for option in {"num_gpus", "runtime_env"} & (bound.ray_actor_options or {}).keys():
+            logging.getLogger(LOGGER).warning("%s of %s is ignored in local testing mode", option, bound.name)
+        servable = Servable(bound.func_or_class, bound.name, bound.max_ongoing_requests)
+        replica = ReplicaID("local", DeploymentID(bound.name, self.app_name))
+        place = context.ReplicaContext(replica, None, bound._config, context.ReplicaRank(0), 1)
+        way = self.loop.run(self._begin(bound, servable, place, args, kwargs))
+        return LocalHandle(bound.name, self.app_name, way, self.loop)
+
+    async def _begin(
+        self, bound: Deployment, servable: Servable, place: Any, args: Any, kwargs: Any
+    ) -> _Local:
+        context.inner.set(place)
+        await servable.make(args, kwargs)
+        place.servable_object = servable.object
+        if bound.user_config is not None:
+            await servable.maybe("reconfigure", bound.user_config)
+        return _Local((self.app_name, bound.name), servable, bound._config, place)
 
 
 def run_locally(app: Application, name: str) -> DeploymentHandle:
     """Make all deployments of an application in this process; a handle to its ingress. Raises as `serve.run` does."""
     build(app, name, "/")
-    loop = _Loop()
-    _loops.append(loop)
-    made: dict[int, LocalHandle] = {}
-
-    def handle_of(each: Any) -> Any:
-        if not isinstance(each, Application):
-            return each
-        known = made.get(id(each))
-        if known is None:
-            bound = each._bound_deployment
-            servable = Servable(bound.func_or_class, bound.name, bound.max_ongoing_requests)
-            args = tuple(handle_of(arg) for arg in bound.init_args)
-            kwargs = {key: handle_of(arg) for key, arg in bound.init_kwargs.items()}
-            loop.call(servable.make(args, kwargs)).result()
-            if bound.user_config is not None:
-                loop.call(servable.maybe("reconfigure", bound.user_config)).result()
-            known = made[id(each)] = LocalHandle(bound.name, name, servable, loop)
-        return known
-
-    found: DeploymentHandle = handle_of(app)
+    found: DeploymentHandle = _Making(name).handle_of(app)
     return found

@@ -72,6 +72,17 @@ def copied(value: Any, what: str) -> Any:
     return pickle.loads(packed(value, what))
 
 
+def passed(value: Any, what: str) -> Any:
+    """A copy as another process would have it: locks and the like cannot go. Raises TypeError, naming `what`, for those."""
+    import cloudpickle  # as above
+
+    _teach()
+    try:
+        return pickle.loads(cloudpickle.dumps(value))
+    except Exception as error:  # whatever pickling ends in
+        raise TypeError(f"{what}: {type(error).__name__}: {error}") from error
+
+
 def replaced(
     value: Any, kinds: tuple[type, ...], stand_in: Callable[[Any], Any], what: str
 ) -> tuple[bytes, bool]:

@@ -351,3 +351,8 @@ def test_names_of_applications_that_cannot_be(name: Any) -> None:
 def test_run_many_of_nothing() -> None:
     with pytest.raises(ValueError, match="No applications provided"):
         serve.run_many([])
+
+
+@pytest.mark.chosen_difference("0 means that none may wait", id="D-serve-no-queue")
+def test_no_queue_at_all() -> None:
+    assert Deployed.options(max_queued_requests=0).max_queued_requests == 0

@@ -28,6 +28,8 @@ _AHEAD = 64
 class Inner:
     """One deployment inside a replica of another: its object, its limit, and the way to it."""
 
+    #: Makes the page of its counters, which other processes may look at.
+    counters: Any = Board
     #: What handles look at where others have a watch.
     closed = False
     #: What a router has, as far as handles look at it.
@@ -39,7 +41,7 @@ class Inner:
         self.servable = servable
         self.config = config
         self.place = place
-        self.board = Board()
+        self.board = self.counters()
         self.gate = Gate(self.board, config.max_ongoing_requests)
         self.loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -79,6 +81,10 @@ class Inner:
             return
         call.task = self.loop.create_task(self._run(call))
 
+    def failure(self, method: str, error: BaseException) -> BaseException:
+        """What a caller gets for what the user's code has raised: the same as from another process."""
+        return as_of_a_task(f"{self.key[1]}.{method}", error)
+
     async def _run(self, call: Call) -> None:
         meta, gate = call.meta, self.gate
         around = context.of_call(meta, self.key[1])
@@ -113,7 +119,7 @@ class Inner:
             _end(call, None, RequestCancelledError(meta[0]))
             raise
         except Exception as error:  # whatever user code raises comes as it would from another process
-            _end(call, None, as_of_a_task(f"{self.key[1]}.{meta[1]}", error) if entered else error)
+            _end(call, None, self.failure(meta[1], error) if entered else error)
         else:
             _end(call, value, None)
         finally:
