@@ -50,11 +50,19 @@ _HOMES = {
 # fmt: on
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
+#: Modules that are there once the package is, as `ray.data.datasource`.
+_MODULES = frozenset(
+    {"aggregate", "block", "constants", "context", "dataset", "datasource", "datatype", "exceptions", "expressions",
+     "grouped_data", "iterator", "preprocessor", "preprocessors", "read_api", "stats"}
+)  # fmt: skip
+
 __all__ = sorted(_HOME_OF)
 
 
 def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
+    if home is None and name in _MODULES:
+        return importlib.import_module(f"skate.data.{name}")
     if home is None:
         raise AttributeError(f"module 'skate.data' has no attribute {name!r}")
     if name.startswith("read_"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import skate.data
@@ -10,6 +11,8 @@ __all__ = [name for name in skate.data.__all__ if name.startswith(("from_", "rea
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("Partitioning", "DefaultFileMetadataProvider"):
+        return getattr(importlib.import_module("skate.data.datasource"), name)
     if name not in __all__:
         raise AttributeError(f"module 'skate.data.read_api' has no attribute {name!r}")
     return getattr(skate.data, name)

@@ -230,3 +230,26 @@ def test_strict_blocks_have_just_so_many_rows(blocks: int, rows: int, sizes: lis
 def test_rows_of_repartitioned_blocks(rows: int, blocks: int, sizes: list[int]) -> None:
     dataset = ray.data.range(rows, override_num_blocks=2).repartition(blocks)
     assert [each.num_rows for each in ray.get(dataset.to_arrow_refs())] == sizes
+
+
+def test_two_readers_of_one_part_are_refused() -> None:
+    iterators = ray.data.range(20, override_num_blocks=20).streaming_split(2)
+    errors: list[str] = []
+
+    def read(number: int) -> None:
+        try:
+            for _ in range(2):
+                for _ in iterators[number].iter_batches(batch_size=1):
+                    pass
+        except ValueError as error:
+            errors.append(str(error))
+
+    threads = [threading.Thread(target=read, args=(number,), daemon=True) for number in (0, 1, 1)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(20)
+        if errors:
+            break
+    assert errors
+    assert "Invalid iterator" in errors[0]

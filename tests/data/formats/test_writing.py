@@ -39,7 +39,7 @@ def test_modes(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     rd.range(2).write_csv(folder, mode="error")  # type: ignore[arg-type]
     for mode in (rd.SaveMode.ERROR, rd.SaveMode.CREATE):
-        with pytest.raises(ValueError, match="exists already"):
+        with pytest.raises(ValueError, match="already exists"):
             rd.range(3).write_csv(folder, mode=mode)
     rd.range(3).write_csv(folder, mode=rd.SaveMode.IGNORE)
     assert ids(folder) == [0, 1]

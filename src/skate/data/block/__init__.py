@@ -8,6 +8,9 @@ table       blocks from rows and batches, rows and batches from blocks, joining 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
 from skate.data.block.accessor import Block as Block
 from skate.data.block.accessor import BlockAccessor as BlockAccessor
 from skate.data.block.table import Batch as Batch
@@ -19,3 +22,6 @@ from skate.data.block.table import rows_of as rows_of
 from skate.data.block.table import size_of as size_of
 from skate.data.block.table import to_batch as to_batch
 from skate.data.source.datasource import BlockMetadata as BlockMetadata
+
+#: What an operation of a dataset calls: a function, a generator function, or a class whose instances are called.
+UserDefinedFunction = Callable[[Any], Any] | Callable[[Any], Iterator[Any]] | type

@@ -45,7 +45,8 @@ class Consuming(FrameworkBatches, DatasetBase):
         table = blocks.concat(self._first(batch_size))
         if not table.num_rows:
             raise ValueError("The dataset is empty, so no batch can be taken.")
-        return blocks.to_batch(table, batch_format)
+        native = knowledge.native_format(self._plan) if batch_format is None else batch_format
+        return blocks.to_batch(table, native)
 
     def show(self, limit: int = 20) -> None:
         """Print the first `limit` rows."""
@@ -118,7 +119,9 @@ class Consuming(FrameworkBatches, DatasetBase):
         found = knowledge.schema_of(self._plan)
         if found is None and fetch_if_missing:
             found = self._schema_by_running()
-        return None if found is None or not len(found) else Schema(found)
+        if found is None or (not len(found) and not _selects_nothing(self._plan)):
+            return None
+        return Schema(found)
 
     def _schema_by_running(self) -> Any:
         plan = knowledge.before_columns_change(self._plan)
@@ -156,7 +159,8 @@ class Consuming(FrameworkBatches, DatasetBase):
 
     def materialize(self) -> MaterializedDataset:
         """Run the dataset and hold its blocks: what builds on the result does not compute them again."""
-        return self._held(list(self._run()))
+        kept = "FromPandas" if knowledge.native_format(self._plan) == "pandas" else "Materialized"
+        return self._held(list(self._run()), kept)
 
     def iter_internal_ref_bundles(self) -> Iterator[RefBundle]:
         """Refs to the blocks with what is known of them, as they come."""
@@ -224,3 +228,8 @@ def _as_batch(table: Any, batch_format: str, column: str | None) -> Any:
     if column not in batch:
         raise ValueError(f"there is no column {column!r}; the columns are {', '.join(batch)}")
     return batch[column]
+
+
+def _selects_nothing(plan: logical.Operator) -> bool:
+    """Whether a reader was asked for no columns: then there are none, where else nothing would be known."""
+    return isinstance(plan, logical.Read) and getattr(plan.datasource, "_columns", None) in ([], ())

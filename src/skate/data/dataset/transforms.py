@@ -10,6 +10,7 @@ from skate.data.compute import ComputeStrategy, requested
 from skate.data.context import RandomSeedConfig
 from skate.data.dataset.base import DatasetBase
 from skate.data.exchange.seeds import Seeds
+from skate.data.plan import knowledge
 from skate.data.plan import operators as logical
 from skate.data.steps.udf import Udf
 
@@ -173,6 +174,7 @@ class Transforms(DatasetBase):
         """
         given = locals()
         size = _checked_batches(batch_size, batch_format, num_gpus)
+        batch_format = knowledge.native_format(self._plan) if batch_format is None else batch_format
         udf, compute_asked = _asked(given)
         return self._with(
             logical.MapBatches(

@@ -285,7 +285,11 @@ class Writing(SystemWriting):
             )
             given["path"] = found.path or given["path"]
             given["filesystem"] = given["filesystem"] or found.filesystem
-        if given.get("num_rows_per_file") is not None and options.get("min_rows_per_file") is None:
+        if given.get("num_rows_per_file") is not None and options.get("min_rows_per_file") is not None:
+            raise ValueError(
+                "Cannot specify both `num_rows_per_file` and `min_rows_per_file`; num_rows_per_file is the older name"
+            )
+        if given.get("num_rows_per_file") is not None:
             options["min_rows_per_file"] = given["num_rows_per_file"]
         # A format is loaded by those who write it.
         make = getattr(importlib.import_module(f"skate.data.source.formats.{home}"), name)

@@ -36,7 +36,12 @@ class LocalRunner:
 
     def takes(self, work: Work) -> bool:
         """Whether a piece of work is small enough, and what ran here before was quick."""
-        if self.seconds >= LOCAL_SECONDS or not work.operator.compute.plain or work.bytes > LOCAL_BYTES:
+        if (
+            work.operator.apart
+            or self.seconds >= LOCAL_SECONDS
+            or not work.operator.compute.plain
+            or work.bytes > LOCAL_BYTES
+        ):
             return False
         away = sum(each.bytes for each in work.bundles if isinstance(each, Bundle) and not each.here)
         if away > FETCH_BYTES:

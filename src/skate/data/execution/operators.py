@@ -129,6 +129,7 @@ class Running:
         self.running = 0
         self.stopped = False  # nobody wants more of it
         self.full = False  # it wants no more of its inputs
+        self.apart = False  # its work is never done in the driver
         self.queued_bytes = 0
         self.cpus = 1.0  # what one of its tasks asks for
         self.tally = Tally()

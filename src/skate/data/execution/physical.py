@@ -141,6 +141,7 @@ class Physical:
         steps = steps or [SizeStep(self._block_bytes())]
         name = "->".join([node.name, *(each.name for each in then)])
         made = ChainRunning(name, steps, sources=self._tasks(node, compute), compute=compute)
+        made.apart = bool(getattr(node.datasource, "_APART", False))
         self._spread(made, _rows_together(then))
         return made
 

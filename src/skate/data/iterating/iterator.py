@@ -13,6 +13,7 @@ from skate.data.block.table import FORMATS
 from skate.data.iterating.frameworks import FrameworkBatches
 from skate.data.iterating.prefetching import Ahead
 from skate.data.iterating.shuffling import shuffled
+from skate.data.plan import knowledge
 
 if TYPE_CHECKING:
     from skate.data.context import DataContext
@@ -76,6 +77,8 @@ class DataIterator(FrameworkBatches):
             raise ValueError(
                 f"The given batch format {batch_format} isn't allowed (must be one of {list(FORMATS)})"
             )
+        if batch_format is None:
+            batch_format = knowledge.native_format(self._dataset()._plan)
         if batch_size is not None and (isinstance(batch_size, bool) or batch_size < 1):
             raise ValueError(f"batch_size is 1 or more, or None for whole blocks, not {batch_size!r}")
         if prefetch_batches < 0:

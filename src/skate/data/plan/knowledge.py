@@ -47,6 +47,13 @@ def rows_of(plan: logical.Operator) -> int | None:
     return known[0] if same else None
 
 
+def native_format(plan: logical.Operator) -> str | None:
+    """The format of batches that are blocks as they are: DataFrames where no function stands between them and DataFrames."""
+    while isinstance(plan, (logical.Limit, logical.Rebatch)):
+        plan = plan.inputs[0]
+    return "pandas" if isinstance(plan, logical.FromBlocks) and plan.label == "FromPandas" else None
+
+
 def schema_of(plan: logical.Operator) -> Any:
     """The Arrow schema, or None if only running the plan tells."""
     if isinstance(plan, logical.FromBlocks):

@@ -63,6 +63,7 @@ class FileDatasink(Datasink[Any]):
             raise ValueError(f"mode is one of {names}, not {mode!r}") from None
         self.write_uuid = uuid.uuid4().hex
         self._before: list[str] = []
+        self._made: set[str] = set()
 
     # -- start and end
 
@@ -73,7 +74,7 @@ class FileDatasink(Datasink[Any]):
         there = info.type != pafs.FileType.NotFound
         if there and self.mode in (SaveMode.ERROR, SaveMode.CREATE):
             raise ValueError(
-                f"{self.unresolved_path} exists already, and mode={self.mode.value!r} writes only where nothing is; use "
+                f"Path {self.unresolved_path} already exists, and mode={self.mode.value!r} writes only where nothing is; use "
                 f"mode='append', 'overwrite' or 'ignore', or another path"
             )
         if there and self.mode is SaveMode.IGNORE:
@@ -85,8 +86,14 @@ class FileDatasink(Datasink[Any]):
             )
         # What is replaced goes when everything new is there: a write that fails, or reads what it replaces, loses nothing.
         self._before = self._all_files() if there and self.mode is SaveMode.OVERWRITE else []
-        if self.try_create_dir and not there and self._has_directories():
-            self.filesystem.create_dir(self.path, recursive=True)
+
+    def make_directory(self, below: str = "") -> str:
+        """The directory that a file is about to be written into, made if it is not there: an empty dataset makes none."""
+        where = "/".join(part for part in (self.path, below) if part)
+        if (self.try_create_dir or below) and where not in self._made and self._has_directories():
+            self.filesystem.create_dir(where, recursive=True)
+            self._made.add(where)
+        return where
 
     def _has_directories(self) -> bool:
         return renames(self.filesystem) or isinstance(self.filesystem, pafs.PyFileSystem)
@@ -120,7 +127,8 @@ class FileDatasink(Datasink[Any]):
         raise NotImplementedError
 
     def _put(self, name: str, write: Callable[[Any], None]) -> str:
-        path = f"{self.path}/{name}" if self.path else name
+        where = self.make_directory()
+        path = f"{where}/{name}" if where else name
         write_file(self.filesystem, path, self.open_stream_args, self._retried, write)
         return path
 
@@ -148,7 +156,7 @@ class BlockBasedFileDatasink(FileDatasink):
     ) -> None:
         super().__init__(path, **file_datasink_kwargs)
         if min_rows_per_file is not None and min_rows_per_file < 1:
-            raise ValueError(f"min_rows_per_file is 1 or more, not {min_rows_per_file}")
+            raise ValueError(f"min_rows_per_file must be a positive integer, not {min_rows_per_file}")
         self.min_rows_per_file = min_rows_per_file
 
     @property
@@ -250,8 +258,8 @@ def chained(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 
 def arguments_of(function: Callable[[], dict[str, Any]] | None, given: dict[str, Any]) -> dict[str, Any]:
-    """A writer's arguments: those given, over those that a function makes where the file is written."""
-    return {**(function() if function is not None else {}), **given}
+    """A writer's arguments: those that a function makes where the file is written, over those given."""
+    return {**given, **(function() if function is not None else {})}
 
 
 def rows_in(tables: Iterable[pa.Table]) -> Iterator[dict[str, Any]]:

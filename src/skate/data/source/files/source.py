@@ -91,6 +91,10 @@ class FileBasedDatasource(Datasource):
     _SEEKS = False
     #: Whether `_read_range` can read the lines that begin in a range of bytes.
     _SPLITS = False
+    #: Whether a value in the path may differ from the one in the file, and counts then.
+    _PATH_WINS = False
+    #: Whether files are read by workers only: a library in C reads them that trusts them more than the driver should.
+    _APART = False
     #: Bytes in memory for a byte of a file, if nothing better is known.
     _INFLATION = 1.0
 
@@ -110,7 +114,9 @@ class FileBasedDatasource(Datasource):
         file_extensions: list[str] | None = None,
     ) -> None:
         if shuffle is not None and shuffle != "files" and not isinstance(shuffle, FileShuffleConfig):
-            raise ValueError(f"shuffle is None, 'files' or a FileShuffleConfig, not {shuffle!r}")
+            raise ValueError(
+                f"Invalid value for 'shuffle': {shuffle}. Valid values are None, 'files' and a FileShuffleConfig."
+            )
         context = DataContext.get_current()
         self._retried: tuple[str, ...] = tuple(context.retried_io_errors)
         self._buffer_size = context.streaming_read_buffer_size
@@ -323,8 +329,9 @@ class FileBasedDatasource(Datasource):
                 column = pa.repeat(pa.scalar(value, self._parser.type_of(name)), table.num_rows)
                 at = table.schema.get_field_index(name)
                 if at >= 0:
-                    _check_same(table, name, value, path)
-                    table = table.set_column(at, name, column)
+                    if not self._PATH_WINS:
+                        _check_same(table, name, value, path)
+                    table = table.set_column(at, name, _of_type(column, table.schema.field(at).type))
                 else:
                     table = table.append_column(name, column)
         if self._include_paths:
@@ -381,6 +388,14 @@ def _one(tables: list[pa.Table]) -> pa.Table:
 
 def _waited(piece: Piece, future: Future[bytes] | None) -> tuple[Piece, bytes | None]:
     return piece, None if future is None else future.result()
+
+
+def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The values of a path in the type that they have in the file, if they can be had in it."""
+    try:
+        return column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return column
 
 
 def _check_same(table: pa.Table, name: str, value: Any, path: str) -> None:

@@ -19,6 +19,7 @@ class AvroDatasource(FileBasedDatasource):
     """Records of Avro files."""
 
     _INFLATION = 2.0
+    _APART = True
 
     def __init__(self, paths: Any, **files: Any) -> None:
         library("fastavro", "read_avro")

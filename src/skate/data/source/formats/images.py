@@ -28,6 +28,8 @@ class ImageDatasource(FileBasedDatasource):
     Raises ValueError for sizes that are none, and for a file that does not decode.
     """
 
+    _APART = True
+
     _FILE_EXTENSIONS = ["png", "jpg", "jpeg", "tif", "tiff", "bmp", "gif"]
 
     def __init__(

@@ -8,15 +8,22 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.json as pajson
 
 from skate.data.block import from_rows
 from skate.data.source.files import streams
 from skate.data.source.files.source import FileBasedDatasource, Piece
+from skate.data.steps.place import watched
 
 _CHUNK = 16 << 20
 _ROWS_AT_ONCE = 10_000
+#: Values nested deeper than this are refused before Arrow, whose reader calls itself for each level, sees them.
+DEPTH_MAX = 500
+_LOOKED_THROUGH = 1 << 20
+_QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_OPEN, _CLOSE = (np.frombuffer(each, np.uint8) for each in (b"[{", b"]}"))
 _BLANKS = re.compile(r"[ \t\r\n]*")
 JSON_EXTENSIONS = [
     base + packed for packed in ("", ".gz", ".br", ".zst", ".lz4") for base in ("json", "jsonl")
@@ -88,6 +95,10 @@ class JSONDatasource(FileBasedDatasource):
             whole = False
 
     def _lines(self, data: bytes, path: str, line: int | None, first: bool) -> pa.Table:
+        if is_too_deep(data):
+            raise ValueError(
+                f"{path}: values are nested more than {DEPTH_MAX} deep, which no column can hold"
+            )
         reading = self._reading or pajson.ReadOptions(block_size=min(max(len(data), 1 << 16), 1 << 30))
         try:
             return pajson.read_json(pa.BufferReader(data), read_options=reading, parse_options=self._parsing)
@@ -124,6 +135,20 @@ class JSONDatasource(FileBasedDatasource):
             yield from_rows(rows)
 
 
+def is_too_deep(data: bytes) -> bool:
+    """Whether values are nested too deeply for Arrow, whose reader calls itself for each level until the stack is full.
+
+    Looked at in the driver, which that would end, and in little files; a worker may end with a large one.
+    """
+    if data.count(b"[") + data.count(b"{") <= DEPTH_MAX or (
+        len(data) > _LOOKED_THROUGH and watched() is None
+    ):
+        return False
+    bare = np.frombuffer(_QUOTED.sub(b"", data), np.uint8)  # brackets in text do not count
+    steps = np.isin(bare, _OPEN).astype(np.int64) - np.isin(bare, _CLOSE)
+    return bool(len(steps)) and int(np.cumsum(steps).max()) > DEPTH_MAX
+
+
 def _row(value: Any, path: str, line: int | None, element: int | None = None) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
@@ -134,7 +159,7 @@ def _row(value: Any, path: str, line: int | None, element: int | None = None) ->
 def _one_value(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -165,6 +190,8 @@ def _elements(file: Any, path: str) -> Iterator[Any]:
         if at < len(text):
             try:
                 value, end = decode(text, at)
+            except RecursionError:
+                raise ValueError(f"{path}, element {count}: values are nested too deeply") from None
             except ValueError as caught:
                 error = f"{_said(caught)}: {text[at : at + 80]!r}"
             else:

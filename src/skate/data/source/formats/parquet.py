@@ -62,6 +62,7 @@ class ParquetDatasource(FileBasedDatasource):
 
     _FILE_EXTENSIONS = ["parquet"]
     _SEEKS = True
+    _PATH_WINS = True
 
     def __init__(
         self,

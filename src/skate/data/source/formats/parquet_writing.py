@@ -38,15 +38,23 @@ class ParquetDatasink(BlockBasedFileDatasink):
     ) -> None:
         super().__init__(path, file_format="parquet", **files)
         if max_rows_per_file is not None and max_rows_per_file < 1:
-            raise ValueError(f"max_rows_per_file is 1 or more, not {max_rows_per_file}")
+            raise ValueError(f"max_rows_per_file must be a positive integer, not {max_rows_per_file}")
         least = self.min_rows_per_file
         if least is not None and max_rows_per_file is not None and least > max_rows_per_file:
-            raise ValueError(f"min_rows_per_file={least} is more than max_rows_per_file={max_rows_per_file}")
+            raise ValueError(
+                f"min_rows_per_file ({least}) cannot be greater than max_rows_per_file ({max_rows_per_file})"
+            )
         self.partition_cols = (
             [partition_cols] if isinstance(partition_cols, str) else list(partition_cols or ())
         )
         self.args_fn = arrow_parquet_args_fn
         self.args = dict(arrow_parquet_args or {})
+        if self.args.get("partitioning_flavor") is not None and not self.partition_cols:
+            raise ValueError("partition_cols must be provided when partitioning_flavor is set.")
+        #: "hive" for directories as name=value, None for values alone.
+        self.flavor = self.args.pop("partitioning_flavor", "hive")
+        if self.flavor not in ("hive", None):
+            raise ValueError(f"partitioning_flavor is 'hive' or None, not {self.flavor!r}")
         self.max_rows_per_file = max_rows_per_file
         self.min_bytes_per_file = min_bytes_per_file
 
@@ -92,7 +100,7 @@ class ParquetDatasink(BlockBasedFileDatasink):
         chosen = table.select(rest)
         for at, rows in enumerate(groups.column("__row___list")):
             directory = "/".join(
-                f"{name}={_in_path(column[at])}"
+                f"{name}={_in_path(column[at])}" if self.flavor else _in_path(column[at])
                 for name, column in zip(self.partition_cols, values, strict=True)
             )
             yield directory, chosen.take(rows.values)
@@ -105,13 +113,18 @@ class _OpenFiles:
         self._sink = sink
         self._ctx = ctx
         self._args = arguments_of(sink.args_fn, sink.args)
+        self._args.pop("partitioning_flavor", None)
         self._group_rows = self._args.pop("row_group_size", None)
+        self._schema: pa.Schema | None = self._args.pop("schema", None)
         self._open: OrderedDict[str, _OpenFile] = OrderedDict()
         self._counts: dict[str, int] = {}
         self.written: list[str] = []
 
     def add(self, directory: str, table: pa.Table) -> None:
         """Write rows to the file of a directory, or to several if one may not have as many."""
+        if self._schema is not None:
+            table = table.select([name for name in self._schema.names if name in table.column_names])
+            table = table.cast(pa.schema([self._schema.field(name) for name in table.column_names]))
         most = self._sink.max_rows_per_file
         while table.num_rows:
             file = self._open.get(directory)
@@ -135,9 +148,12 @@ class _OpenFiles:
         sink = self._sink
         number = self._counts[directory] = self._counts.get(directory, -1) + 1
         name = sink._name_of_block(table, self._ctx, number)
-        where = "/".join(part for part in (sink.path, directory) if part)
-        if directory and sink._has_directories():
-            sink.filesystem.create_dir(where, recursive=True)
+        if sink.write_uuid not in name:
+            raise ValueError(
+                f"Write UUID {sink.write_uuid!r} missing from filename template {name!r}, so that one file could overwrite "
+                f"another; have the names of the FilenameProvider contain the `write_uuid` that it is given"
+            )
+        where = sink.make_directory(directory)
         output = Output(sink.filesystem, f"{where}/{name}", sink.open_stream_args, sink._retried)
         self.written.append(f"{where}/{name}")
         file = self._open[directory] = _OpenFile(output, table.schema, self._args)

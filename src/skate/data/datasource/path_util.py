@@ -1,0 +1,29 @@
+"""Paths of datasources, under the names that programs for Ray import them by."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from skate.data.source.files.filesystems import resolve
+
+
+def _resolve_paths_and_filesystem(paths: Any, filesystem: Any = None) -> tuple[list[str], Any]:
+    """The paths as their filesystem has them, and that filesystem. Raises ValueError for no paths at all."""
+    if isinstance(paths, (list, tuple)) and not paths:
+        raise ValueError("Must provide at least one path.")
+    return resolve(paths, filesystem)
+
+
+def _has_file_extension(path: str, extensions: Sequence[str] | None) -> bool:
+    """Whether a path ends with one of some extensions, in capitals or not; True if None are asked for."""
+    if extensions is None:
+        return True
+    return any(path.lower().endswith("." + each.lower().lstrip(".")) for each in extensions)
+
+
+def _unwrap_protocol(path: str | os.PathLike[str]) -> str:
+    """A path without its protocol."""
+    text = os.fspath(path)
+    return text.split("://", 1)[1] if "://" in text else text
