@@ -253,6 +253,7 @@ def test_coroutine_that_is_no_call_can_end_its_actor() -> None:
             return os.getpid()
 
         async def leave(self) -> None:
+            await asyncio.sleep(0.3)  # for the answer of the call that started it
             ray.actor.exit_actor()
 
     actor = Async.remote()
