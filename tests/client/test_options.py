@@ -97,6 +97,7 @@ GOOD_FOR_METHODS = {
     "max_task_retries": [None, -1, 2],
     "retry_exceptions": [True, False],
     "_generator_backpressure_num_objects": [None, 1],
+    "_num_objects_per_yield": [None, 1],
     "enable_task_events": [True, False],
     "tensor_transport": [None, "nccl"],
 }

@@ -32,7 +32,7 @@ def busy_until(gate: Gate, timeout_s: float = 10.0) -> bool:
     while time.monotonic() < deadline:
         if gate.is_open():
             return True
-        time.sleep(0.002)
+        time.sleep(0.002)  # this is the work of the task under test, which must not call into ray
     return False
 
 

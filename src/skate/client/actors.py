@@ -217,14 +217,16 @@ def _rebuild_class(cls: type, given: dict[str, Any]) -> ActorClass:
     return ActorClass(cls, given)
 
 
-def method(*args: Any, **kwargs: Any) -> Callable[..., Any]:
-    """Set options of an actor's method: `@ray.method(num_returns=2)`.
+def method(*args: Any, **kwargs: Any) -> Any:
+    """Set options of an actor's method: `@ray.method(num_returns=2)`; bare, it changes nothing.
 
-    Raises ValueError (also an AssertionError) for an unknown option, TypeError if used bare.
+    Raises ValueError (also an AssertionError) for an unknown option, AssertionError for anything but a function.
     """
-    if args or not kwargs:
+    if len(args) == 1 and callable(args[0]) and not kwargs:
+        return args[0]
+    if args:
         raise AssertionError(
-            "@ray.method takes options, such as @ray.method(num_returns=2); a method without options needs no decorator"
+            f"@ray.method goes on a method, bare or with options such as @ray.method(num_returns=2); it was given {args[0]!r:.60}"
         )
     said = options.method_options(kwargs, decorator=True)
 

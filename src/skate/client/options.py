@@ -74,6 +74,7 @@ METHOD_OPTIONS: dict[str, Check] = {
     "max_task_retries": check.count_or_forever,
     "retry_exceptions": check.retry_exceptions,
     "_generator_backpressure_num_objects": check.backpressure,
+    "_num_objects_per_yield": check.positive,
     "enable_task_events": check.flag,
     "tensor_transport": check.text,
 }

@@ -169,8 +169,8 @@ class Survival:
             )
             return (name, {**fields, "message": text})
         text = (
-            f"The actor is temporarily unavailable: the actor {actor.describe()} is restarting: its process (pid {worker.pid}) {reason} while "
-            f"{task.template.name} ran, which may or may not have had its effect{worker.details}"
+            f"The actor is temporarily unavailable: the actor {actor.describe()} is restarting: its process (pid {worker.pid}) "
+            f"{reason} while {task.template.name} ran, which may or may not have had its effect{worker.details}"
         )
         return ("ActorUnavailableError", {"message": text, "actor_id": actor.actor_id})
 

@@ -100,7 +100,7 @@ class Departure:
             return
         try:
             method(actor)
-        except BaseException:
+        except BaseException:  # the user's code may raise anything, and the exit handlers are still to run
             traceback.print_exc()
 
 
