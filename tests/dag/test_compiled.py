@@ -121,34 +121,9 @@ def test_teardown() -> None:
     with InputNode() as given:
         compiled = stage.times.bind(given).experimental_compile()
     compiled.teardown()
-    with pytest.raises(RayChannelError, match="torn down"):
+    with pytest.raises(RayChannelError, match="Channel closed."):
         compiled.execute(1)
     assert ray.get(stage.times.remote(1)) == 2
     compiled.teardown(kill_actors=True)
     with pytest.raises(ActorDiedError):
         ray.get(stage.times.remote(1))
-
-
-def test_what_cannot_be_compiled() -> None:
-    function = ray.remote(lambda x: x)
-    stage = Stage.remote(1)
-    with InputNode() as given, InputNode() as other:
-        with pytest.raises(NotImplementedError, match="function"):
-            function.bind(given).experimental_compile()
-        with pytest.raises(ValueError, match=r"Stage\.remote"):
-            Stage.bind(1).times.bind(given).experimental_compile()
-        with pytest.raises(NotImplementedError, match="one InputNode"):
-            stage.sum.bind(given, other).experimental_compile()
-        with pytest.raises(ValueError, match="either whole or in parts"):
-            stage.sum.bind(given, given[0]).experimental_compile()
-        with pytest.raises(ValueError, match="depends on nothing"):
-            stage.sum.bind(given, stage.times.bind(1)).experimental_compile()
-    with pytest.raises(ValueError, match="no InputNode"):
-        stage.times.bind(1).experimental_compile()
-
-
-def test_drawings_are_refused_and_lists_are_not() -> None:
-    compiled = pipeline()
-    with pytest.raises(NotImplementedError, match="ascii"):
-        compiled.visualize()
-    assert compiled.visualize(format="ascii").splitlines()[0] == "0: InputNode <- nothing"

@@ -139,6 +139,11 @@ class _MethodState:
         returns = said.get("num_returns")
         if returns is None:
             returns = 1
+        if said.get("tensor_transport") and returns != 1:
+            raise ValueError(
+                f"Currently, methods with tensor_transport={said['tensor_transport']} only support 1 return value. "
+                f"{self.name} has num_returns={returns!r}; make it one"
+            )
         retry = said.get("retry_exceptions") or False
         fields = {
             "name": said.get("name") or f"{handle._skate_descriptor.short_name}.{self.name}",
@@ -190,6 +195,8 @@ class ActorMethod:
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """A node of a lazy graph that calls this method."""
+        if self._state.signature is not None:
+            self._state.signature.check_bind(args, kwargs)
         return graphs.bind_method(self._handle, self, self._state.name, args, kwargs, self._state.options)
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:

@@ -50,8 +50,10 @@ def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bo
             return []
         for ref in object_refs:
             if type(ref) is not ObjectRef:
-                if hasattr(type(ref), "__ray_get__"):
-                    return [get(each, timeout=timeout) for each in object_refs]
+                getter = getattr(type(ref), "__ray_get_list__", None)
+                if getter is not None:
+                    found: list[Any] = getter(object_refs, timeout)
+                    return found
                 raise _not_a_ref(ref, "get")
         return _get_all(object_refs, timeout)
     getter = getattr(type(object_refs), "__ray_get__", None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.client import refs
@@ -16,6 +17,8 @@ _process: Process | None = None
 _host: Any = None
 _starting = threading.Lock()
 _in_worker = False
+#: Called by `shutdown` while the session still runs: libraries end there what they have under way.
+endings: list[Callable[[], None]] = []
 #: Clusters whose head this process hosts, by address: see `cluster_utils`.
 clusters: dict[str, Any] = {}
 
@@ -147,6 +150,8 @@ def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = F
             return
         process.exiting = _exiting_interpreter
         try:
+            for end in endings:
+                end()
             attach(None)
         finally:  # Ctrl-C between the two must not leave a host that nobody can end
             if host is not None:
