@@ -297,8 +297,12 @@ class CompiledDAG:
         number = self._finished
         partial = self._partial
         readers = self._readers
+        if len(readers) == 1 and readers[0].taken == number:
+            if not readers[0].wait(until):
+                return False
+            partial[0] = readers[0].read()
         while True:
-            failure = None
+            failure = next((each for each in partial.values() if type(each) is Failure), None)
             for place, reader in enumerate(readers):
                 if place in partial:
                     continue

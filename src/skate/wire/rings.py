@@ -114,8 +114,9 @@ class RingFile:
         else:
             self._fd = os.open(f"/proc/{place.pid}/fd/{place.fd}", os.O_RDWR | os.O_CLOEXEC)
         self.mapping = Mapping(self._fd, place.size)
-        self._map = mmap.mmap(self._fd, place.cells_end())
-        self.cells = memoryview(self._map).cast("q")
+        #: All of it once more, for what is small: slices of an mmap are the shortest way.
+        self.memory = mmap.mmap(self._fd, place.size)
+        self.cells = memoryview(self.memory)[: place.cells_end()].cast("q")
         if create:
             self.cells[_TOKEN] = place.token
         elif self.cells[_TOKEN] != place.token:
@@ -224,15 +225,22 @@ class RingWriter:
         self._holds_at = self._slots_at + plan.slots * _SLOT_CELLS
         self._bells = [file.bells[reader] for reader in plan.readers]
         self.written = 0
+        #: What the slowest reader had read when it was last looked at.
+        self._read = 0
+        #: Slots whose last message may be held.
+        self._large: set[int] = set()
         self._taken: dict[int, _Spare] = {}
         self._spares: list[_Spare] = []
         self._serial = 0
 
     def has_room(self) -> bool:
         """True if every reader has read what stands where the next message will."""
-        cells = self.file.cells
         oldest = self.written - self.plan.slots
-        return all(cells[self._at + 1 + reader] > oldest for reader in range(self._count))
+        if self._read > oldest:
+            return True
+        first = self._at + 1
+        self._read = min(self.file.cells[first : first + self._count])
+        return self._read > oldest
 
     def wait_for_room(self, until: float | None) -> bool:
         """Wait for a free slot; False if the time (monotonic) is over. Raises Closed."""
@@ -259,18 +267,17 @@ class RingWriter:
         plan = self.plan
         cells = self.file.cells
         slot = self.written % plan.slots
-        before = self._taken.pop(slot, None)
-        if before is not None:
-            self._spares.append(before)
         at = self._slots_at + slot * _SLOT_CELLS
-        if size <= plan.slot_bytes and not self._held(slot):
-            self.file.mapping.write(plan.bytes_at + slot * plan.slot_bytes, parts)
+        start = plan.bytes_at + slot * plan.slot_bytes
+        was_large = slot in self._large
+        if size <= COPIED_BYTES_MAX and size <= plan.slot_bytes and not was_large:
+            for part in parts:
+                end = start + len(part)
+                self.file.memory[start:end] = part
+                start = end
             cells[at + 2] = -1
         else:
-            spare = self._taken[slot] = self._spare(size)
-            spare.mapping.write(PAGE, parts)
-            cells[at + 2] = spare.fd
-            cells[at + 3] = spare.serial
+            self._write_large(parts, size, slot, start)
         cells[at] = size
         cells[at + 1] = kind
         self.written += 1
@@ -278,6 +285,27 @@ class RingWriter:
         for bell in self._bells:
             bell.post()
         return slot
+
+    def _write_large(self, parts: Sequence[Any], size: int, slot: int, start: int) -> None:
+        """Write a message that may be held, or that comes where one may be."""
+        cells = self.file.cells
+        at = self._slots_at + slot * _SLOT_CELLS
+        before = self._taken.pop(slot, None)
+        if before is not None:
+            self._spares.append(before)
+        held = self._held(slot)
+        if size <= self.plan.slot_bytes and not held:
+            self.file.mapping.write(start, parts)
+            cells[at + 2] = -1
+        else:
+            spare = self._taken[slot] = self._spare(size)
+            spare.mapping.write(PAGE, parts)
+            cells[at + 2] = spare.fd
+            cells[at + 3] = spare.serial
+        if held or size > COPIED_BYTES_MAX:
+            self._large.add(slot)
+        else:
+            self._large.discard(slot)
 
     def _held(self, slot: int) -> bool:
         cells = self.file.cells
@@ -338,9 +366,12 @@ class RingReader:
         cells = self.file.cells
         slot = self.taken % self.plan.slots
         at = self._slots_at + slot * _SLOT_CELLS
-        size, kind, fd = cells[at], cells[at + 1], cells[at + 2]
+        size, kind, fd, _ = cells[at : at + _SLOT_CELLS]
         if fd < 0:
-            mapping, start = self.file.mapping, self.plan.bytes_at + slot * self.plan.slot_bytes
+            start = self.plan.bytes_at + slot * self.plan.slot_bytes
+            if size <= COPIED_BYTES_MAX:
+                return self.file.memory[start : start + size], kind
+            mapping = self.file.mapping
             holds, hold = cells, self._holds_at + slot * self._step
         else:
             mapping, holds = self._spare(fd, cells[at + 3])
