@@ -7,6 +7,7 @@ import copy
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 
 import skate as ray
@@ -127,3 +128,29 @@ def test_teardown() -> None:
     compiled.teardown(kill_actors=True)
     with pytest.raises(ActorDiedError):
         ray.get(stage.times.remote(1))
+
+
+def test_a_graph_that_is_forgotten_frees_its_actors() -> None:
+    stage = Stage.remote(2)
+    for _ in range(2):
+        with InputNode() as given:
+            compiled = stage.times.bind(given).experimental_compile()
+        assert ray.get(compiled.execute(1)) == 2
+        del compiled
+
+
+@pytest.mark.parametrize("limit", [0, -1, "many", True])
+@pytest.mark.parametrize("name", ["_max_inflight_executions", "_buffer_size_bytes"])
+def test_limits_are_positive(name: str, limit: Any) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be a positive integer"):
+        pipeline(**{name: limit})
+
+
+def test_values_that_are_held_do_not_stop_the_graph() -> None:
+    stage = Stage.remote(2)
+    with InputNode() as given:
+        compiled = stage.times.bind(given).experimental_compile(_max_inflight_executions=2)
+    held = [ray.get(compiled.execute(np.full(100_000, number))) for number in range(20)]
+    assert [int(array[0]) for array in held] == [2 * number for number in range(20)]
+    compiled.teardown()
+    assert [int(array[-1]) for array in held] == [2 * number for number in range(20)]

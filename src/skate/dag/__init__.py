@@ -16,6 +16,9 @@ compiled.py        CompiledDAG: the same graph executed many times, through shar
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from skate.dag.class_node import ClassMethodNode, ClassNode
 from skate.dag.compiled import CompiledDAG
 from skate.dag.context import DAGContext
@@ -25,8 +28,20 @@ from skate.dag.node import DAGNode
 from skate.dag.output_node import MultiOutputNode
 from skate.dag.references import CompiledDAGFuture, CompiledDAGRef
 
+if TYPE_CHECKING:
+    from skate.dag.collective_node import CollectiveOutputNode
+
+
+def __getattr__(name: str) -> Any:
+    # It brings in the communicators, which graphs without collective operations do not need.
+    if name == "CollectiveOutputNode":
+        return importlib.import_module("skate.dag.collective_node").CollectiveOutputNode
+    raise AttributeError(f"module 'skate.dag' has no attribute {name!r}")
+
+
 __all__ = [
     "ClassMethodNode",
+    "CollectiveOutputNode",
     "ClassNode",
     "CompiledDAG",
     "CompiledDAGFuture",

@@ -62,7 +62,12 @@ class CompiledDAG:
         self._settings = settings
         self._topology = topology = Topology(root)
         self._multi = isinstance(root, MultiOutputNode)
-        self._plan = plan = Plan(topology, settings.max_inflight_executions, settings.buffer_size_bytes)
+        self._plan = plan = Plan(
+            topology,
+            settings.max_inflight_executions,
+            settings.buffer_size_bytes,
+            settings.default_communicator,
+        )
         keys = [key for key, _ in plan.inputs if key is not None]
         indexes = [key for key in keys if isinstance(key, int)]
         self._names = [key for key in keys if isinstance(key, str)]
@@ -85,11 +90,19 @@ class CompiledDAG:
 
     def _start(self) -> None:
         plan = self._plan
+        for actor in plan.accelerated():
+            call = actor.__ray_call__.options(concurrency_group=SYSTEM_GROUP)
+            if not ray.get(call.remote(loop.has_accelerator)):
+                raise ValueError(
+                    f'Actor {actor} returns a tensor with type hint TorchTensor(transport="accelerator") or '
+                    "TorchTensor(transport=accelerator_group_handle) but actor does not have an accelerator assigned by "
+                    "Ray. Start it with num_gpus=1, or name a Communicator."
+                )
         self._file = GraphFile(plan.place, DRIVER, create=True)
         try:
             begun = [
                 actor.__ray_call__.options(concurrency_group=SYSTEM_GROUP).remote(
-                    loop.start, plan.place, member, plan.steps(actor)
+                    loop.start, plan.place, member, plan.steps(actor), plan.routes(actor)
                 )
                 for member, actor in enumerate(plan.actors, 1)
             ]
@@ -427,6 +440,8 @@ class CompiledDAG:
             writer.close()
         for reader in self._readers:
             reader.close()
+        self._writers = []
+        self._readers = []
         self._file.close()
 
     def _abandon(self) -> None:

@@ -93,9 +93,8 @@ class Drawing:
         """Nodes, edges, and a drawing in letters."""
         lines = ["Nodes Information:"]
         for number in range(len(self.nodes)):
-            lines.append(
-                f'{number} [label="{"  ".join(self.title(number)[:2])} {" ".join(self.title(number)[2:])}"] '
-            )
+            first, *rest = self.title(number)
+            lines.append(f'{number} [label="{first}  {" ".join(rest)}"] ')
         lines += ["", "Edges Information:"]
         lines += [f"{one} {'+++>' if self.is_direct(one) else '--->'} {other}" for one, other in self.edges]
         lines += [

@@ -8,8 +8,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import skate as ray
+from skate.experimental.channel.context import ChannelContext
 from skate.experimental.channel.graph import (
     Closed,
     Failure,
@@ -44,23 +47,36 @@ class Step(NamedTuple):
     name: str
 
 
-def start(actor: Any, place: Place, member: int, steps: list[Step]) -> bool:
+def start(actor: Any, place: Place, member: int, steps: list[Step], routes: dict[int, Any]) -> bool:
     """Begin to run these steps, in this order, in a thread of this process."""
+    ready = ChannelContext.get_current().communicators
+    for step in steps:
+        if not isinstance(step.method, str):
+            step.method.prepare(ready)
+    routes = {ring: route.prepare(ready) for ring, route in routes.items()}
     file = GraphFile(place, member)
     file.watch(0)
-    loop = Loop(actor, file, steps, adopt_call())
+    loop = Loop(actor, file, steps, routes)
+    loop.enter = adopt_call()
     threading.Thread(target=loop.run, name="skate-graph", daemon=True).start()
     return True
+
+
+def has_accelerator(actor: Any) -> bool:
+    """True if this process was given a GPU."""
+    return bool(ray.get_gpu_ids())
 
 
 class Loop:
     """An actor's share of a graph."""
 
-    def __init__(self, actor: Any, file: GraphFile, steps: list[Step], enter: Any) -> None:
+    def __init__(self, actor: Any, file: GraphFile, steps: list[Step], routes: dict[int, Any]) -> None:
         self._actor = actor
         self._file = file
         self._steps = steps
-        self._enter = enter
+        self._routes = routes
+        #: Called in the loop's thread, first of all.
+        self.enter: Callable[[], None] = lambda: None
         wanted = {where for step in steps for kind, where in step.args if kind == RING}
         self._readers = {ring: ValueReader(file, ring) for ring in sorted(wanted)}
         self._writers = {ring: ValueWriter(file, ring) for step in steps for ring in step.rings.values()}
@@ -69,7 +85,7 @@ class Loop:
 
     def run(self) -> None:
         """Run until the graph is torn down, or the process that compiled it is gone."""
-        self._enter()
+        self.enter()
         try:
             while True:
                 self._once()
@@ -109,15 +125,16 @@ class Loop:
         if kind == RING and key not in values:
             reader = self._readers[where]
             reader.wait(None)
-            values[key] = reader.read()
+            value = reader.read()
+            if where in self._routes and type(value) is not Failure:
+                value = self._received(where, value)
+            values[key] = value
         return values[key]
 
     def _result(self, step: Step, args: list[Any]) -> Any:
         """What the step gives: a value, a list of values if it has parts, or a Failure."""
         for arg in args:
             if type(arg) is Failure:
-                if not isinstance(step.method, str):
-                    step.method.missed(arg)
                 return arg
         try:
             if isinstance(step.method, str):
@@ -131,6 +148,12 @@ class Loop:
             raise
         except BaseException as error:  # a method may end in anything; who asks for the result gets it
             return Failure.of(error, step.name, self._actor)
+
+    def _received(self, ring: int, envelope: Any) -> Any:
+        try:
+            return self._routes[ring].receive(envelope)
+        except Exception as error:  # whatever the communicator ends in, the value is lost
+            return Failure.of(error, "recv", self._actor)
 
     def _awaited(self, coroutine: Any) -> Any:
         """The result of an async method, which runs in an event loop of this thread's own."""
@@ -158,7 +181,10 @@ class Loop:
             ring = step.rings.get(node)
             if ring is None:
                 continue
+            tensors: list[Any] = []
             try:
+                if ring in self._routes and type(value) is not Failure:
+                    value, tensors = self._routes[ring].pack(value)
                 message = Message(value)
             except Exception as error:  # whatever pickling ends in, the result is at fault
                 wrong = TypeError(
@@ -168,6 +194,8 @@ class Loop:
             writer = self._writers[ring]
             writer.wait_for_room(None)
             writer.write(message)
+            if tensors:
+                self._routes[ring].send(tensors)
 
 
 def _split(value: Any, step: Step) -> list[Any]:

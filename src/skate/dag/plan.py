@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Sequence
 from typing import Any
 
 from skate.dag.class_node import ClassMethodNode, ClassMethodOutput
@@ -14,11 +16,19 @@ from skate.experimental.channel.graph import Place, RingPlan
 DRIVER = 0
 
 
+def _tensors() -> Any:
+    # Graphs that send no tensors beside their values do without it.
+    return importlib.import_module("skate.dag.tensors")
+
+
 class Plan:
     """Members (the driver is 0, actors follow in the order of their first call), their steps, and the rings."""
 
-    def __init__(self, topology: Topology, slots: int, slot_bytes: int) -> None:
+    def __init__(self, topology: Topology, slots: int, slot_bytes: int, default: Any = "create") -> None:
         self._topology = topology
+        #: What carries tensors that name no communicator: one of the user's, or those made here.
+        self._default = default
+        self._created: dict[DAGNode, Any] = {}
         self.actors: list[Any] = list(dict.fromkeys(node.actor for node in topology.calls))
         self._members = {actor: number for number, actor in enumerate(self.actors, 1)}
         self._rings: dict[DAGNode, int] = {}
@@ -59,6 +69,55 @@ class Plan:
     def steps(self, actor: Any) -> list[Step]:
         """What an actor does in each execution, in order."""
         return [self._step(call) for call in self._topology.calls if call.actor == actor]
+
+    def routes(self, actor: Any) -> dict[int, Any]:
+        """The rings of an actor whose tensors go by a communicator, and how."""
+        member = self._members[actor]
+        found: dict[int, Any] = {}
+        for node, ring in self._rings.items():
+            readers = self.place.rings[ring].readers
+            communicator = self._communicator(node, readers)
+            if communicator is None or owner_of(node) is None or DRIVER in readers:
+                continue
+            if owner_of(node) == actor:
+                peers = tuple(communicator.get_rank(self.actors[reader - 1]) for reader in readers)
+            elif member in readers:
+                peers = (communicator.get_rank(owner_of(node)),)
+            else:
+                continue
+            found[ring] = _tensors().Route(communicator, communicator.get_rank(actor), peers)
+        return found
+
+    def _communicator(self, node: DAGNode, readers: Sequence[int]) -> Any:
+        """What carries the tensors of a node; None for shared memory."""
+        hint = node.type_hint
+        if not hint.requires_accelerator() or owner_of(node) is None:
+            return None
+        if hint.get_custom_communicator() is not None:
+            return hint.get_custom_communicator()
+        if not isinstance(self._default, str):
+            return self._default
+        if node not in self._created:
+            actors = [owner_of(node), *(self.actors[reader - 1] for reader in readers if reader != DRIVER)]
+            group = importlib.import_module("skate.experimental.channel.group_communicator")
+            self._created[node] = group.NCCLCommunicator(len(actors), actors)
+        return self._created[node]
+
+    def accelerated(self) -> list[Any]:
+        """The actors that need a GPU."""
+        found: dict[Any, None] = {}
+        for node, ring in self._rings.items():
+            hint = node.type_hint
+            if hint.requires_accelerator() and hint.get_custom_communicator() is None:
+                if owner_of(node) is not None and isinstance(self._default, str):
+                    found[owner_of(node)] = None
+                    readers = self.place.rings[ring].readers
+                    found.update(dict.fromkeys(self.actors[r - 1] for r in readers if r != DRIVER))
+        for call in self._topology.calls:
+            operation = getattr(call, "collective_op", None)
+            if operation is not None and operation.communicator.get_transport_name() == "nccl":
+                found[call.actor] = None
+        return list(found)
 
     def _step(self, call: ClassMethodNode) -> Step:
         numbers = self._topology.numbers

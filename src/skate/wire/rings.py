@@ -167,9 +167,16 @@ class RingFile:
     def close(self) -> None:
         """Let go of the file; views of messages stay good."""
         fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-            self.mapping.close()
+        if fd < 0:
+            return
+        os.close(fd)
+        self.mapping.close()
+        # The memory goes with the last view of it; who still asks is told that all is over.
+        self.bells = []
+        self.rooms = []
+        self.cells = memoryview(bytearray(self.place.cells_end())).cast("q")
+        self.cells[_CLOSED] = 1
+        self.memory = mmap.mmap(-1, PAGE)
 
     # -- waiting
 
@@ -179,6 +186,7 @@ class RingFile:
         Raises Closed when the traffic has ended.
         """
         bell = self.bell
+        held = self.memory  # what the semaphore lies in stays while it is waited for
         while not ready():
             if self.cells[_CLOSED]:
                 raise Closed
@@ -189,6 +197,7 @@ class RingFile:
                     return False
             if not bell.wait(seconds) and self.look():
                 raise Closed
+        del held
         return True
 
 
@@ -248,6 +257,7 @@ class RingWriter:
             return True
         file = self.file
         wants = file._own + _WANTS
+        held = file.memory, file.room
         file.cells[wants] += 1
         try:
             looked = time.monotonic()
@@ -257,7 +267,7 @@ class RingWriter:
                     raise Closed
                 if until is not None and now >= until:
                     return False
-                file.room.wait(ROOM_SECONDS)
+                held[1].wait(ROOM_SECONDS)
         finally:
             file.cells[wants] -= 1
         return True
@@ -384,6 +394,8 @@ class RingReader:
     def done(self) -> None:
         """The next message has been looked at, or is not wanted."""
         self.taken += 1
+        # Whoever waits looks at the counts first, so that one post too many taken is none too few.
+        self.file.bell.take()
         cells = self.file.cells
         cells[self._at + 1 + self._reader] = self.taken
         if cells[self._writer_wants]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from skate.experimental.channel.communicator import Communicator
+
 AUTO, NCCL, ACCELERATOR, CPU, SHM = "auto", "nccl", "accelerator", "cpu", "shm"
 TRANSPORTS = (AUTO, NCCL, ACCELERATOR, CPU, SHM)
 DEVICES = ("default", "cpu", "gpu", "cuda")
@@ -51,16 +53,18 @@ class TorchTensorType(ChannelOutputType):
     ) -> None:
         device = getattr(device, "value", device)
         if device not in DEVICES:
-            raise ValueError(f"device must be one of {', '.join(DEVICES)}, got {device!r}")
+            names = ", ".join(map(repr, DEVICES))
+            raise ValueError(f"Invalid device {device!r}. Valid options are: {names}.")
         self._communicator = None
         if transport is None:
             transport = AUTO
-        if not isinstance(transport, str):
+        if isinstance(transport, Communicator):
             self._communicator = transport
             transport = ACCELERATOR
         if transport not in TRANSPORTS:
             raise ValueError(
-                f"`transport` must be one of {', '.join(TRANSPORTS)} or a Communicator, got {transport!r}"
+                f"Invalid transport type: {transport}. Transport must be one of 'auto', 'nccl', 'shm', 'accelerator' or an "
+                "instance of Communicator type."
             )
         self.transport = transport
         self.device = device
