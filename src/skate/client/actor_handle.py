@@ -15,6 +15,8 @@ from skate.wire import values
 if TYPE_CHECKING:
     from skate.client.process import Process
 
+#: A group that every actor has: its calls run beside all others (`worker/system_calls.py`).
+SYSTEM_GROUP = "_ray_system"
 BUILT_IN_METHODS = ("__ray_ready__", "__ray_terminate__", "__ray_call__")
 
 
@@ -130,7 +132,7 @@ class _MethodState:
             )
         said = self.options
         group = said.get("concurrency_group") or ""
-        if group and group not in handle._skate_descriptor.groups:
+        if group and group != SYSTEM_GROUP and group not in handle._skate_descriptor.groups:
             known = ", ".join(handle._skate_descriptor.groups) or "none"
             raise ValueError(
                 f"{handle._skate_descriptor.class_name} has no concurrency group {group!r} (it has: {known}); declare it in "

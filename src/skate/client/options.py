@@ -75,7 +75,7 @@ METHOD_OPTIONS: dict[str, Check] = {
     "retry_exceptions": check.retry_exceptions,
     "_generator_backpressure_num_objects": check.backpressure,
     "enable_task_events": check.flag,
-    "tensor_transport": check.text,
+    "tensor_transport": check.tensor_transport,
 }
 
 METHOD_CALL_OPTIONS: dict[str, Check] = {**METHOD_OPTIONS, "name": check.text}

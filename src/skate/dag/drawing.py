@@ -132,7 +132,7 @@ def _joints(above: int, below: int) -> str:
 
 
 def _short(node: ClassMethodNode) -> str:
-    return str(node.actor._actor_id.hex())[-6:]
+    return str(node.actor._skate_id.hex())[-6:]
 
 
 def visualize(

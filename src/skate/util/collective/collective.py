@@ -155,7 +155,7 @@ def create_collective_group(
     if world_size <= 0:
         raise RuntimeError(f"World size must be greater than zero. Got '{world_size}'.")
     said = {
-        "actors": [actor._actor_id.hex() for actor in actors],
+        "actors": [actor._skate_id.hex() for actor in actors],
         "ranks": list(ranks),
         "world_size": world_size,
         "backend": backend,
