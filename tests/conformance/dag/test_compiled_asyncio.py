@@ -13,9 +13,9 @@ from ray.dag import InputNode, MultiOutputNode
 from ray.exceptions import RayCgraphCapacityExceeded
 
 
-@pytest.fixture
-def run() -> Any:
-    """Runs a coroutine in the thread's own event loop, which lives as long as the test."""
+@pytest.fixture(scope="module")
+def run(node: None) -> Any:
+    """Runs a coroutine in the thread's own event loop, which outlives the graphs."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     yield loop.run_until_complete
