@@ -86,6 +86,7 @@ def show(value: float | None, unit: str) -> str:
 
 
 CALLS, INSIDE = ("actors", "calls"), ("actors", "from_inside")
+GRAPH = ("graphs", "pipeline")
 FIRST, MEMORY = ("startup", "first_result"), ("memory", "thirteen_actors")
 SPILL = ("spilling", "spill")
 SMALL, PUT, READ = ("objects", "small"), ("objects", "put_large"), ("objects", "read_large")
@@ -136,6 +137,9 @@ FIGURES = [
         times_ray=40,
         limit="ten_forks",
     ),
+    Figure("graph_step", "step of a two-stage compiled graph", "/s", GRAPH, limit="ping_pong", within=3),
+    Figure("graph_step_array", "the same with 1 MB", "/s", GRAPH),
+    Figure("two_calls", "the same by two actor calls", "/s", GRAPH),
     Figure("put_small", "put small", "/s", SMALL, times_ray=50),
     Figure("get_small", "get small", "/s", SMALL, times_ray=20),
     Figure("put_large_fresh", "put 100 MB, fresh pages", "/s", PUT, limit="memcpy_fresh"),

@@ -47,6 +47,14 @@ _ENGINE = frozenset(
 
 # Modules of Ray's that programs import by a name which Skate has another noun for.
 _MOVED = {
+    "ray.dag.compiled_dag_node": "skate.dag.compiled",
+    "ray.dag.dag_node": "skate.dag.node",
+    "ray.experimental.channel.common": "skate.experimental.channel.context",
+    "ray.experimental.channel.cpu_communicator": "skate.experimental.channel.group_communicator",
+    "ray.experimental.channel.torch_tensor_type": "skate.experimental.channel.types",
+    "ray.experimental.collective.operations": "skate.experimental.collective",
+    "ray.experimental.compiled_dag_ref": "skate.dag.references",
+    "ray.experimental.util.types": "skate.util.collective.types",
     "ray.air.result": "skate.train.result",
     "ray.train._internal": "skate.train",
     "ray.train._internal.session": "skate.train.session",

@@ -15,6 +15,8 @@ from skate.wire import values
 if TYPE_CHECKING:
     from skate.client.process import Process
 
+#: A group that every actor has: its calls run beside all others (`worker/system_calls.py`).
+SYSTEM_GROUP = "_ray_system"
 BUILT_IN_METHODS = ("__ray_ready__", "__ray_terminate__", "__ray_call__")
 
 
@@ -130,7 +132,7 @@ class _MethodState:
             )
         said = self.options
         group = said.get("concurrency_group") or ""
-        if group and group not in handle._skate_descriptor.groups:
+        if group and group != SYSTEM_GROUP and group not in handle._skate_descriptor.groups:
             known = ", ".join(handle._skate_descriptor.groups) or "none"
             raise ValueError(
                 f"{handle._skate_descriptor.class_name} has no concurrency group {group!r} (it has: {known}); declare it in "
@@ -139,6 +141,11 @@ class _MethodState:
         returns = said.get("num_returns")
         if returns is None:
             returns = 1
+        if said.get("tensor_transport") and returns != 1:
+            raise ValueError(
+                f"Currently, methods with tensor_transport={said['tensor_transport']} only support 1 return value. "
+                f"{self.name} has num_returns={returns!r}; make it one"
+            )
         retry = said.get("retry_exceptions") or False
         fields = {
             "name": said.get("name") or f"{handle._skate_descriptor.short_name}.{self.name}",
@@ -190,6 +197,8 @@ class ActorMethod:
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """A node of a lazy graph that calls this method."""
+        if self._state.signature is not None:
+            self._state.signature.check_bind(args, kwargs)
         return graphs.bind_method(self._handle, self, self._state.name, args, kwargs, self._state.options)
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:

@@ -377,3 +377,22 @@ def deprecated_store_memory(name: str, value: Any) -> int | None:
     """Accepted for old programs; reserves nothing."""
     warn_deprecated(f"{name} is deprecated and reserves nothing; leave it out (full memory spills to disk)")
     return count(name, value)
+
+
+#: The ways of tensors that can be named; they travel through shared memory all the same.
+TENSOR_TRANSPORTS = frozenset({"GLOO", "NCCL", "NIXL", "CUDA_IPC"})
+#: Of these, the ones that need both sides to take part.
+TWO_SIDED = frozenset({"GLOO", "NCCL"})
+
+
+def tensor_transport(name: str, value: Any) -> str | None:
+    """The name of a way for tensors, in capitals."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise _wrong_type(name, value, f"one of {', '.join(sorted(TENSOR_TRANSPORTS))}")
+    if value.upper() not in TENSOR_TRANSPORTS:
+        raise ValueError(
+            f"Invalid tensor transport: {value.upper()}. {name} is one of {', '.join(sorted(TENSOR_TRANSPORTS))}"
+        )
+    return value.upper()

@@ -76,7 +76,7 @@ METHOD_OPTIONS: dict[str, Check] = {
     "_generator_backpressure_num_objects": check.backpressure,
     "_num_objects_per_yield": check.positive,
     "enable_task_events": check.flag,
-    "tensor_transport": check.text,
+    "tensor_transport": check.tensor_transport,
 }
 
 METHOD_CALL_OPTIONS: dict[str, Check] = {**METHOD_OPTIONS, "name": check.text}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from skate.client import session, views
+from skate.client import option_values, session, views
 from skate.client.generators import ObjectRefGenerator
 from skate.client.patience import wait_told, why
 from skate.client.refs import ObjectRef, site_text
@@ -50,8 +50,10 @@ def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bo
             return []
         for ref in object_refs:
             if type(ref) is not ObjectRef:
-                if hasattr(type(ref), "__ray_get__"):
-                    return [get(each, timeout=timeout) for each in object_refs]
+                getter = getattr(type(ref), "__ray_get_list__", None)
+                if getter is not None:
+                    found: list[Any] = getter(object_refs, timeout)
+                    return found
                 raise _not_a_ref(ref, "get")
         return _get_all(object_refs, timeout)
     getter = getattr(type(object_refs), "__ray_get__", None)
@@ -268,6 +270,13 @@ def put(value: Any, *, _owner: Any = None, _tensor_transport: Any = None) -> Obj
     """
     if type(value) is ObjectRef:
         raise TypeError("ray.put takes a value, but this is already an ObjectRef; pass the ref itself on")
+    if _tensor_transport is not None:
+        wanted = option_values.tensor_transport("_tensor_transport", _tensor_transport)
+        if wanted in option_values.TWO_SIDED:
+            raise ValueError(
+                f"ray.put() is not supported for two-sided RDT transport {wanted!r}. Put the value without a transport, or "
+                f"return it from a method with @ray.method(tensor_transport={wanted!r})"
+            )
     process = session.current()
     try:
         ref = process.store(value)

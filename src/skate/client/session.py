@@ -6,7 +6,7 @@ import atexit
 import os
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from skate.client import refs
@@ -18,6 +18,8 @@ _process: Process | None = None
 _host: Any = None
 _starting = threading.Lock()
 _in_worker = False
+#: Called by `shutdown` while the session still runs: libraries end there what they have under way.
+endings: list[Callable[[], None]] = []
 #: Clusters whose head this process hosts, by address: see `cluster_utils`.
 clusters: dict[str, Any] = {}
 
@@ -161,6 +163,8 @@ def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = F
 
             tracing.stop()
         try:
+            for end in endings:
+                end()
             attach(None)
         finally:  # Ctrl-C between the two must not leave a host that nobody can end
             if host is not None:

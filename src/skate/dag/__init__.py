@@ -5,20 +5,43 @@ function_node.py   FunctionNode: one task
 class_node.py      ClassNode, ClassMethodNode: one actor, one call of a method
 input_node.py      InputNode, InputAttributeNode: what `execute` is given
 output_node.py     MultiOutputNode: several results at once
-compiled.py        CompiledDAG: the same graph executed many times, through ordinary actor calls
+compiled.py        CompiledDAG: the same graph executed many times, through shared memory
+    topology.py    what can be compiled, and what hangs together
+    plan.py        who runs what, and the rings between
+    loop.py        the side of the actors
+    references.py  CompiledDAGRef, CompiledDAGFuture: results that are fetched once
+    context.py     DAGContext: settings of the process; settings.py those of one graph
+    drawing.py     DOT and text
 """
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from skate.dag.class_node import ClassMethodNode, ClassNode
-from skate.dag.compiled import CompiledDAG, CompiledDAGFuture, CompiledDAGRef, DAGContext
+from skate.dag.compiled import CompiledDAG
+from skate.dag.context import DAGContext
 from skate.dag.function_node import FunctionNode
 from skate.dag.input_node import DAGInputData, InputAttributeNode, InputNode
 from skate.dag.node import DAGNode
 from skate.dag.output_node import MultiOutputNode
+from skate.dag.references import CompiledDAGFuture, CompiledDAGRef
+
+if TYPE_CHECKING:
+    from skate.dag.collective_node import CollectiveOutputNode
+
+
+def __getattr__(name: str) -> Any:
+    # It brings in the communicators, which graphs without collective operations do not need.
+    if name == "CollectiveOutputNode":
+        return importlib.import_module("skate.dag.collective_node").CollectiveOutputNode
+    raise AttributeError(f"module 'skate.dag' has no attribute {name!r}")
+
 
 __all__ = [
     "ClassMethodNode",
+    "CollectiveOutputNode",
     "ClassNode",
     "CompiledDAG",
     "CompiledDAGFuture",

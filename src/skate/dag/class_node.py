@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from skate.dag.input_node import InputNode
 from skate.dag.node import DAGNode, Results
+
+_bind_indexes = itertools.count()
 
 
 class ClassNode(DAGNode):
@@ -89,6 +92,12 @@ class ClassMethodNode(DAGNode):
         self._method: Any = None
         self._method_name = name
         self._previous = actor._last_call if isinstance(actor, ClassNode) else None
+        #: Calls of a compiled graph are made in the order of their binding.
+        self.bind_index = next(_bind_indexes)
+
+    def step_body(self) -> Any:
+        """What the loop of a compiled graph calls: the name of the method."""
+        return self._method_name
 
     def parents(self) -> list[DAGNode]:
         """Its arguments, its actor, and the call bound before it."""
@@ -150,6 +159,8 @@ class ClassMethodOutput(ClassMethodNode):
         self._previous = None
         self._call = call
         self._index = index
+        self.bind_index = call.bind_index
+        call._users[self] = None
 
     def parents(self) -> list[DAGNode]:
         """The call."""

@@ -48,8 +48,16 @@ class InputNode(DAGNode):
             raise AssertionError(f"a part of the input is named by an index or by a text, not by {key!r}")
         return self._part(key, by_attribute=False)
 
+    def all_parts(self) -> list[InputAttributeNode]:
+        """The parts that were asked for."""
+        return list(self._parts.values())
+
     def _part(self, key: int | str, by_attribute: bool) -> InputAttributeNode:
-        return self._parts.setdefault((key, by_attribute), InputAttributeNode(self, key, by_attribute))
+        return self._parts.get((key, by_attribute)) or self._new_part(key, by_attribute)
+
+    def _new_part(self, key: int | str, by_attribute: bool) -> InputAttributeNode:
+        part = self._parts[key, by_attribute] = InputAttributeNode(self, key, by_attribute)
+        return part
 
 
 class InputAttributeNode(DAGNode):
@@ -62,6 +70,12 @@ class InputAttributeNode(DAGNode):
         self._whole = whole
         self._key = key
         self._by_attribute = by_attribute
+        whole._users[self] = None
+
+    def __getitem__(self, key: object) -> object:
+        raise TypeError(
+            f"'InputAttributeNode' object is not subscriptable: {key!r} of a part of the input; take it apart in a method"
+        )
 
     @property
     def key(self) -> int | str:

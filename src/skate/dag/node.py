@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-TRANSPORTS = ("auto", "accelerator", "nccl", "shm")
+
+def channel_types() -> Any:
+    """The module of channel types, which a graph that says nothing of channels does not load."""
+    return importlib.import_module("skate.experimental.channel.types")
 
 
 class DAGNode:
@@ -20,6 +24,13 @@ class DAGNode:
         self._bound_kwargs = dict(kwargs or {})
         self._bound_options = dict(options or {})
         self._stable_uuid = uuid.uuid4().hex
+        self._type_hint: Any = None
+        #: The nodes that use this one, each once.
+        self._users: dict[DAGNode, None] = {}
+        #: The output of the graph that it was compiled in.
+        self._compiled_by: DAGNode | None = None
+        for node in _nodes_in((self._bound_args, self._bound_kwargs)):
+            node._users[self] = None
 
     # -- what it is
 
@@ -39,6 +50,18 @@ class DAGNode:
         """A name of this node, 32 hexadecimal digits, that stays with it when it is copied or pickled."""
         return self._stable_uuid
 
+    @property
+    def type_hint(self) -> Any:
+        """How its value travels: a ChannelOutputType."""
+        if self._type_hint is None:
+            self._type_hint = channel_types().SharedMemoryType()
+        return self._type_hint
+
+    def with_type_hint(self, typ: Any) -> DAGNode:
+        """Say how its value travels, as a ChannelOutputType; returns the node."""
+        self._type_hint = typ
+        return self
+
     def with_tensor_transport(
         self,
         transport: Any = "auto",
@@ -46,13 +69,19 @@ class DAGNode:
         _static_shape: bool = False,
         _direct_return: bool = False,
     ) -> DAGNode:
-        """Say how tensors of its result should travel; here they always go through the shared-memory store.
+        """Say how tensors of its result travel between actors of a compiled graph; returns the node.
 
-        Raises ValueError for a transport that does not exist.
+        `transport`: "auto" and "shm" stand for shared memory, "nccl" and "accelerator" for a way from device to device, a
+        Communicator for a way of one's own. Raises ValueError for any other.
         """
-        if isinstance(transport, str) and transport not in TRANSPORTS:
-            raise ValueError(f"transport={transport!r} is unknown; there are {', '.join(TRANSPORTS)}")
+        self._type_hint = channel_types().TorchTensorType(
+            transport=transport, device=device, _static_shape=_static_shape, _direct_return=_direct_return
+        )
         return self
+
+    def downstream(self) -> list[DAGNode]:
+        """The nodes that use this one."""
+        return list(self._users)
 
     # -- walking
 
@@ -105,10 +134,21 @@ class DAGNode:
     ) -> Any:
         """The graph checked once, to be executed many times: see `CompiledDAG`.
 
-        Of the arguments `enable_asyncio` and `_max_inflight_executions` have an effect; the others tune
-        channels between actors, which there are none of here.
+        `_submit_timeout`: seconds that `execute` waits for room. `_buffer_size_bytes`: room for one value (larger ones take
+        more). `_max_inflight_executions`, `_max_buffered_results`: limits. Defaults are those of `DAGContext`. With
+        `enable_asyncio`, `await graph.execute_async(...)` takes the place of `execute`. Raises ValueError or
+        NotImplementedError for graphs that cannot be compiled.
         """
-        return compiler[0](self, enable_asyncio=enable_asyncio, max_inflight=_max_inflight_executions)
+        return compiler[0](
+            self,
+            submit_timeout=_submit_timeout,
+            buffer_size_bytes=_buffer_size_bytes,
+            enable_asyncio=enable_asyncio,
+            max_inflight_executions=_max_inflight_executions,
+            max_buffered_results=_max_buffered_results,
+            overlap_gpu_communication=_overlap_gpu_communication,
+            default_communicator=_default_communicator,
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name in ("bind", "remote"):

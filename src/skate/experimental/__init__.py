@@ -29,7 +29,7 @@ def set_resource(resource_name: str, capacity: float, node_id: str | None = None
 def __getattr__(name: str) -> Any:
     if name in ("get_object_locations", "get_local_object_locations"):
         return getattr(importlib.import_module("skate.experimental.locations"), name)
-    if name in ("tqdm_ray", "locations"):
+    if name in ("tqdm_ray", "locations", "channel", "collective"):
         return importlib.import_module(f"skate.experimental.{name}")
     if name in _REFUSED:
         raise AttributeError(

@@ -20,6 +20,7 @@ from skate.worker.context import ActorExit, Running, WorkerContext
 from skate.worker.departure import TERMINATED, Departure
 from skate.worker.environment import apply_lease
 from skate.worker.returns import pack_failure, pack_returns, pack_value
+from skate.worker.system_calls import SYSTEM_GROUP, SystemCalls
 from skate.worker.templates import WorkerTemplate
 from skate.worker.title import Title
 
@@ -48,6 +49,7 @@ class Executor:
         self.leaving = False
         self.actor: Any = None
         self.mode: Any = None  # how an actor runs calls side by side, if it does
+        self.system: SystemCalls | None = None
         self.received = 0
         self.slot = slot
         self._status = slot.memory
@@ -82,7 +84,19 @@ class Executor:
         self.functions[message[1]] = message[2]
 
     def _template(self, message: tuple[Any, ...]) -> None:
-        self.templates[message[1]] = WorkerTemplate(message[1], message[2], self.functions)
+        template = self.templates[message[1]] = WorkerTemplate(message[1], message[2], self.functions)
+        if template.group == SYSTEM_GROUP and self.system is None:
+            self.system = SystemCalls(self)
+            self.process.handlers[m.INVOKE] = self._enqueue_or_system
+
+    def _enqueue_or_system(self, message: tuple[Any, ...]) -> None:
+        if self.system is not None and self.templates[message[2]].group == SYSTEM_GROUP:
+            self.received += 1
+            if self.mode is not None:
+                self.mode.begun.begin(self.received)
+            self.system.put(message)
+        else:
+            self._enqueue(message)
 
     def _forget(self, message: tuple[Any, ...]) -> None:
         for key in message[1]:
@@ -445,7 +459,8 @@ class Executor:
         """Say that a task failed, or was cancelled."""
         if self.departure.meant(error):
             return
-        self.running = None
+        if self.running is running:
+            self.running = None
         if running.cancelled and isinstance(error, KeyboardInterrupt):
             self.answer(running, m.CANCELLED, (), started, False)
             return

@@ -1,0 +1,146 @@
+"""Collective operations of compiled graphs: one node for each actor that takes part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.dag.class_node import ClassMethodNode
+from skate.dag.node import DAGNode
+from skate.experimental.channel.communicator import Communicator
+from skate.experimental.channel.group_communicator import NCCLCommunicator
+from skate.experimental.channel.types import TRANSPORTS
+from skate.util.collective.types import ReduceOp
+
+KINDS = ("allreduce", "allgather", "reducescatter")
+
+
+class CollectiveOperation:
+    """One operation, shared by the nodes of the actors that take part in it."""
+
+    def __init__(self, kind: str, inputs: Any, op: Any, transport: Any) -> None:
+        if not isinstance(inputs, (list, tuple)) or not inputs:
+            raise ValueError(
+                f"Expected input nodes for a collective operation: a list of them, got {inputs!r:.80}"
+            )
+        for node in inputs:
+            if not isinstance(node, ClassMethodNode):
+                raise ValueError(
+                    f"Expected all input nodes to be DAGNode, but got {inputs!r:.80}; bind results of actors' methods"
+                )
+        if len(set(inputs)) != len(inputs):
+            raise ValueError(
+                "Expected unique input nodes for a collective operation, but found duplicates from input nodes"
+            )
+        actors = [node.actor for node in inputs]
+        if len(set(actors)) != len(actors):
+            raise ValueError(
+                "Expected unique actor handles, but found duplicate actor handles from input nodes; an actor takes part once"
+            )
+        if not hasattr(op, "name") or op.name not in ReduceOp.__members__:
+            raise ValueError(f"Unexpected operation: {op}; op must be a ReduceOp")
+        self.kind = kind
+        self.op = ReduceOp[op.name]
+        self.actors = actors
+        self.communicator = self._communicator(transport)
+
+    def _communicator(self, transport: Any) -> Any:
+        if transport is None or isinstance(transport, str):
+            if transport is not None and transport not in TRANSPORTS:
+                raise ValueError(
+                    "`transport` must be TorchTensorType.AUTO, TorchTensorType.ACCELERATOR or TorchTensorType.CPU, or a "
+                    f"Communicator, got {transport!r}"
+                )
+            return NCCLCommunicator(len(self.actors), self.actors)
+        if not isinstance(transport, Communicator):
+            raise ValueError(f"transport must be a text or a Communicator, got {transport!r:.80}")
+        if set(transport.get_actor_handles()) != set(self.actors):
+            raise ValueError(
+                "Expected actor handles to match the custom communicator group: the operation has "
+                f"{self.actors}, the group {transport.get_actor_handles()}"
+            )
+        return transport
+
+
+class CollectiveOutputNode(ClassMethodNode):
+    """One actor's part in a collective operation; its value is the result for that actor."""
+
+    kind = "a part of a collective operation"
+
+    def __init__(self, source: ClassMethodNode, operation: CollectiveOperation) -> None:
+        super().__init__(source.actor, operation.kind, (source,), {}, {})
+        self._operation = operation
+
+    @property
+    def collective_op(self) -> CollectiveOperation:
+        """The operation."""
+        return self._operation
+
+    def step_body(self) -> Any:
+        """What the actor's loop calls."""
+        operation = self._operation
+        rank = operation.communicator.get_rank(self.actor)
+        return CollectiveStep(
+            operation.kind, operation.op, operation.communicator, rank, len(operation.actors)
+        )
+
+    def call(self, results: Any) -> Any:
+        """Raises NotImplementedError: such a node needs a compiled graph."""
+        raise NotImplementedError(
+            f"{self.label()} runs in compiled graphs only: call experimental_compile() on the output"
+        )
+
+
+class CollectiveStep:
+    """What one actor does in the operation, in its process."""
+
+    def __init__(self, kind: str, op: ReduceOp, communicator: Any, rank: int, members: int) -> None:
+        self._kind = kind
+        self._op = op
+        self._communicator = communicator
+        self._rank = rank
+        self._members = members
+
+    def prepare(self, ready: dict[Any, Any]) -> None:
+        """Join the communicator once for all steps of this process that use it."""
+        self._communicator = joined(self._communicator, self._rank, ready)
+
+    def __call__(self, tensor: Any) -> Any:
+        import torch  # whoever is given tensors has it
+
+        if not isinstance(tensor, torch.Tensor):
+            raise ValueError(f"Expected a torch tensor, got {type(tensor).__name__}")
+        communicator = self._communicator
+        if self._kind == "allreduce":
+            result = torch.empty_like(tensor, memory_format=torch.contiguous_format)
+            communicator.allreduce(tensor, result, self._op)
+        elif self._kind == "allgather":
+            result = tensor.new_empty((self._members * tensor.shape[0], *tensor.shape[1:]))
+            communicator.allgather(tensor, result)
+        else:
+            if not tensor.dim() or tensor.shape[0] % self._members:
+                raise ValueError(
+                    f"Expected the first dimension of the tensor to be divisible by the world size {self._members}, got "
+                    f"the shape {tuple(tensor.shape)}"
+                )
+            result = tensor.new_empty((tensor.shape[0] // self._members, *tensor.shape[1:]))
+            communicator.reducescatter(tensor, result, self._op)
+        return result
+
+
+def joined(communicator: Any, rank: int, ready: dict[Any, Any]) -> Any:
+    """The communicator of this process that stands for this one, initialized."""
+    key = getattr(communicator, "_id", None) or id(communicator)
+    found = ready.get(key)
+    if found is None:
+        communicator.initialize(rank)
+        found = ready[key] = communicator
+    return found
+
+
+def bind(kind: str, inputs: Any, op: Any, transport: Any) -> list[CollectiveOutputNode]:
+    """A node for each input, which takes part in one operation."""
+    operation = CollectiveOperation(kind, inputs, op, transport)
+    return [CollectiveOutputNode(node, operation) for node in inputs]
+
+
+__all__ = ["CollectiveOperation", "CollectiveOutputNode", "CollectiveStep", "DAGNode", "bind"]

@@ -1,0 +1,151 @@
+"""Communicators on the groups of `skate.util.collective`."""
+
+from __future__ import annotations
+
+import importlib
+import uuid
+from typing import Any
+
+from skate.experimental.channel.communicator import Communicator, TorchTensorAllocator
+from skate.util.collective import backend_registry, types
+from skate.util.collective import collective as _registered  # noqa: F401 (registers the backends)
+from skate.util.collective.types import ReduceOp
+
+
+class GroupCommunicator(Communicator):
+    """Actors that find each other as a group of one backend."""
+
+    backend = ""
+
+    def __init__(self, world_size: int, actor_handles: list[Any]) -> None:
+        self._world_size = world_size
+        self._actor_handles = list(actor_handles)
+        self._id = self.generate_communicator_id()
+        self._rank: int | None = None
+        self._group: Any = None
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self._world_size, self._actor_handles, self._id
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._world_size, self._actor_handles, self._id = state
+        self._rank = None
+        self._group = None
+
+    @classmethod
+    def generate_communicator_id(cls) -> str:
+        """32 hexadecimal digits."""
+        return uuid.uuid4().hex
+
+    def initialize(self, rank: int) -> None:
+        """Join; returns when all have."""
+        if self._group is None:
+            self._rank = rank
+            make = backend_registry._global_registry.get(self.backend)
+            self._group = make(self._world_size, rank, self._id)
+
+    def get_actor_handles(self) -> list[Any]:
+        """The actors, in the order of their ranks."""
+        return self._actor_handles
+
+    def get_rank(self, actor: Any) -> int:
+        """An actor's rank. Raises ValueError for an actor that is no member."""
+        if actor not in self._actor_handles:
+            raise ValueError(f"Actor is not in the group: {actor!r}")
+        return self._actor_handles.index(actor)
+
+    def get_self_rank(self) -> int | None:
+        """The rank of this process; None where it is no member."""
+        return self._rank
+
+    def get_world_size(self) -> int:
+        """How many actors there are."""
+        return self._world_size
+
+    @property
+    def recv_stream(self) -> Any:
+        """None: no stream but the current one."""
+        return None
+
+    @property
+    def send_stream(self) -> Any:
+        """None: no stream but the current one."""
+        return None
+
+    def send(self, value: Any, peer_rank: int) -> None:
+        """Send a tensor."""
+        self._group.send([value], types.SendOptions(dst_rank=peer_rank))
+
+    def recv(
+        self, shape: Any, dtype: Any, peer_rank: int, allocator: TorchTensorAllocator | None = None
+    ) -> Any:
+        """Receive a tensor of this shape and dtype."""
+        torch: Any = importlib.import_module("torch")
+        made = torch.empty(shape, dtype=dtype) if allocator is None else allocator(shape, dtype)
+        self._group.recv([made], types.RecvOptions(src_rank=peer_rank))
+        return made
+
+    def allgather(self, send_buf: Any, recv_buf: Any) -> None:
+        """All members' tensors, one behind the other."""
+        self._group.allgather([list(recv_buf.chunk(self._world_size))], [send_buf], types.AllGatherOptions())
+
+    def allreduce(self, send_buf: Any, recv_buf: Any, op: ReduceOp = ReduceOp.SUM) -> None:
+        """All members' tensors put together."""
+        recv_buf.copy_(send_buf)
+        self._group.allreduce([recv_buf], types.AllReduceOptions(reduceOp=ReduceOp[op.name]))
+
+    def reducescatter(self, send_buf: Any, recv_buf: Any, op: ReduceOp = ReduceOp.SUM) -> None:
+        """All members' tensors put together, and this member's share of the result."""
+        options = types.ReduceScatterOptions(reduceOp=ReduceOp[op.name])
+        self._group.reducescatter([recv_buf], [list(send_buf.chunk(self._world_size))], options)
+
+    def destroy(self) -> None:
+        """Leave the group."""
+        group, self._group = self._group, None
+        if group is not None:
+            group.destroy_group()
+
+    def get_transport_name(self) -> str:
+        """The backend."""
+        return self.backend.lower()
+
+
+class CPUCommunicator(GroupCommunicator):
+    """Tensors in main memory, over gloo."""
+
+    backend = "GLOO"
+
+    def __init__(self, world_size: int, actor_handles: list[Any]) -> None:
+        super().__init__(world_size, actor_handles)
+        self._under_way: list[Any] = []
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        super().__setstate__(state)
+        self._under_way = []
+
+    def send(self, value: Any, peer_rank: int) -> None:
+        """Send a tensor; returns at once, so that two actors may send to each other."""
+        self._under_way = [each for each in self._under_way if not each[0].is_completed()]
+        tensor = value.contiguous()
+        self._under_way.append((self._group._group.send([tensor], peer_rank, 0), tensor))
+
+    def get_transport_name(self) -> str:
+        """ "cpu"."""
+        return "cpu"
+
+
+class NCCLCommunicator(GroupCommunicator):
+    """Tensors on GPUs, over NCCL."""
+
+    backend = "NCCL"
+
+    def recv(
+        self, shape: Any, dtype: Any, peer_rank: int, allocator: TorchTensorAllocator | None = None
+    ) -> Any:
+        """Receive a tensor of this shape and dtype, on the current GPU."""
+        torch: Any = importlib.import_module("torch")
+        make = allocator or (lambda shape, dtype: torch.empty(shape, dtype=dtype, device="cuda"))
+        return super().recv(shape, dtype, peer_rank, make)
+
+
+__all__ = ["CPUCommunicator", "GroupCommunicator", "NCCLCommunicator"]

@@ -1,0 +1,51 @@
+"""The backends that groups can be made of, by name."""
+
+from __future__ import annotations
+
+from skate.util.collective.collective_group.base_collective_group import BaseGroup
+
+
+class BackendRegistry:
+    """Names in capitals, and the classes of their groups."""
+
+    def __init__(self) -> None:
+        self._map: dict[str, type[BaseGroup]] = {}
+
+    def put(self, name: str, group_cls: type[BaseGroup]) -> None:
+        """Add a backend. Raises TypeError for a class that is no BaseGroup, ValueError for a name that is taken."""
+        if not (isinstance(group_cls, type) and issubclass(group_cls, BaseGroup)):
+            raise TypeError(f"{group_cls} is not a subclass of BaseGroup: inherit from it")
+        if name.upper() in self._map:
+            raise ValueError(f"Backend {name.upper()} already registered; choose another name")
+        self._map[name.upper()] = group_cls
+
+    def get(self, name: str) -> type[BaseGroup]:
+        """The class of a backend's groups. Raises ValueError for a name that is not known."""
+        wanted = name.upper()
+        found = self._map.get("GLOO" if wanted == "TORCH_GLOO" else wanted)
+        if found is None:
+            raise ValueError(
+                f"Backend {wanted} not registered; there are {', '.join(sorted(self._map)) or 'none'}"
+            )
+        return found
+
+    def __contains__(self, name: str) -> bool:
+        return name.upper() in self._map
+
+    def is_available(self, name: str) -> bool:
+        """True if the backend is known and can be used in this process."""
+        found = self._map.get(name.upper())
+        return found is not None and found.check_backend_availability()
+
+
+_global_registry = BackendRegistry()
+
+
+def register_collective_backend(name: str, group_cls: type[BaseGroup]) -> None:
+    """Add a backend: `init_collective_group(..., backend=name)` makes a `group_cls` from then on, in this process."""
+    _global_registry.put(name, group_cls)
+
+
+def is_registered_collective_backend(name: str) -> bool:
+    """True if a backend of that name is known."""
+    return name in _global_registry

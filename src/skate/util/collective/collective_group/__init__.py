@@ -1,0 +1,1 @@
+"""Groups, one file a backend."""

@@ -1,0 +1,65 @@
+"""How the members of a group find each other: by a named actor, which knows where rank 0 waits.
+
+Rank 0 opens a store on a port that the system chooses and says where; the others ask. When all have asked, the
+actor forgets, so that a group of the same name can be made again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import skate as ray
+
+NAMESPACE = "skate_collective"
+
+
+class Meeting:
+    """Where rank 0 of a group waits."""
+
+    def __init__(self) -> None:
+        self._address: Any = None
+        self._asked = 0
+
+    def offer(self, address: Any, others: int) -> None:
+        """Rank 0 waits there for this many others."""
+        self._address = address if others else None
+        self._asked = others
+
+    async def ask(self, seconds: float) -> Any:
+        """The address, once it is known; None after this long."""
+        until = time.monotonic() + seconds
+        while self._address is None and time.monotonic() < until:
+            await asyncio.sleep(0.005)
+        found = self._address
+        if found is not None:
+            self._asked -= 1
+            if self._asked <= 0:
+                self._address = None
+        return found
+
+
+def meet(
+    kind: str, group_name: str, rank: int, world_size: int, seconds: float, offer: Any
+) -> tuple[Any, Any]:
+    """Agree on an address: rank 0's is what `offer()` returns. Returns it, and what to hold until all have met.
+
+    Raises RuntimeError if rank 0 has not come after this many seconds.
+    """
+    actor = (
+        ray.remote(num_cpus=0)(Meeting)
+        .options(name=f"{kind}:{group_name}", namespace=NAMESPACE, get_if_exists=True)
+        .remote()
+    )
+    if rank == 0:
+        address = offer()
+        ray.get(actor.offer.remote(address, world_size - 1))
+    else:
+        address = ray.get(actor.ask.remote(seconds))
+        if address is None:
+            raise RuntimeError(
+                f"rank 0 of the collective group {group_name!r} has not come in {seconds:g} s, which rank {rank} of "
+                f"{world_size} waits for; every member has to call init_collective_group"
+            )
+    return address, actor

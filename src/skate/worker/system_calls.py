@@ -1,0 +1,63 @@
+"""Calls in the group `_ray_system`: they run in a thread of their own, whatever else the actor is doing."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from skate.core import messages as m
+from skate.worker.context import ActorExit, Running
+
+if TYPE_CHECKING:
+    from skate.worker.executor import Executor
+
+SYSTEM_GROUP = "_ray_system"
+
+
+class SystemCalls:
+    """One thread that takes such calls in the order they come."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._calls: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+        self._started = False
+
+    def put(self, message: tuple[Any, ...]) -> None:
+        """Queue a call; the engine lock is held."""
+        if not self._started:
+            self._started = True
+            threading.Thread(target=self._work, name="skate-system", daemon=True).start()
+        self._calls.put(message)
+
+    def _work(self) -> None:
+        while True:
+            self._run(self._calls.get())
+
+    def _run(self, message: tuple[Any, ...]) -> None:
+        _, task_id, key, args, deps, attempt = message
+        executor = self._executor
+        running = Running(task_id, executor.templates[key], attempt)
+        executor.side[task_id] = running
+        executor.context.enter(running)
+        started = time.perf_counter()
+        try:
+            method = executor.method(running.template)
+            given, named = executor.arguments(args, deps)
+            value = method(*given, **named)
+            given = named = None  # type: ignore[assignment]
+            returns = executor.results(running, value)
+            value = None
+        except (ActorExit, SystemExit):
+            executor.leave_actor()
+            executor.pump.kick()
+        except BaseException as error:  # a call may end in anything; its caller gets it
+            given = named = value = None  # type: ignore[assignment]
+            executor.failed(running, error, started)
+            error = None  # type: ignore[assignment]
+        else:
+            executor.answer(running, m.OK, returns, started, False)
+        finally:
+            executor.context.enter(None)
+            executor.side.pop(task_id, None)
