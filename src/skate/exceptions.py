@@ -312,7 +312,7 @@ class WorkerCrashedError(RayError):
     """The worker process died while it ran the task (a signal, ``os._exit``, a segfault)."""
 
     def __str__(self) -> str:
-        return str(self.args[0]) if self.args else "The worker process died while it ran this task."
+        return str(self.args[0]) if self.args else "The worker died unexpectedly while executing this task."
 
 
 class LocalRayletDiedError(RayError):

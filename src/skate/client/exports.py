@@ -142,6 +142,13 @@ def common_fields(
     return fields
 
 
+def _check_no_index(index: int) -> None:
+    if index != -1:
+        raise ValueError(
+            f"If placement group is not set, the value of bundle index must be -1, not {index}; give the group as well"
+        )
+
+
 def strategy_of(process: Process, options: dict[str, Any], kind: str, name: str) -> tuple[Any, ...] | None:
     """Where to run, as the node reads it: ("bundle", group, index, capture), ("node", id, soft), ("labels", ...) or None."""
     placed = placement_of(options)
@@ -149,16 +156,19 @@ def strategy_of(process: Process, options: dict[str, Any], kind: str, name: str)
     if placed is None:
         strategy = options.get("scheduling_strategy")
         if strategy is None and context is not None and context.captured_group is not None:
-            return ("bundle", context.captured_group, -1, True)
+            return ("bundle", context.captured_group, options.get("placement_group_bundle_index", -1), True)
+        _check_no_index(options.get("placement_group_bundle_index", -1))
     else:
         group, index, capture = placed
         if group is None:
+            _check_no_index(index)
             return None
         if not hasattr(group, "is_empty"):
             raise TypeError(
                 f"placement_group={group!r:.80} is no placement group; give what placement_group() returned, or None for none"
             )
         if group.is_empty:
+            _check_no_index(index)
             return None
         if index >= group.bundle_count:
             raise ValueError(

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from skate.client.process import Process
 
 PICKLED_NONE = b"\x80\x05N."
+#: How many values a reader has taken that takes no more: a generator held back by its reader goes on to its end.
+ALL = 2**62
 
 
 class Stream:
@@ -64,6 +66,7 @@ class Stream:
         whole = self.whole
         if last is not None and last._kind == m.ERROR:
             whole._value, whole._kind = last._value, m.ERROR
+            self.process.failed += 1
             whole._held = ()  # whether anybody looks at the error is the last item's to tell
         else:
             whole._value, whole._kind = PICKLED_NONE, m.INLINE
@@ -83,6 +86,12 @@ class Stream:
             if not isinstance(ref._held, list):
                 ref._held = ()
         self.ready.clear()
+
+    def abandon(self) -> None:
+        """Its reader is gone: a generator that waits for it goes on. The lock is held."""
+        if self.count is None and not self.dropped:
+            self.process.link.send((m.CONSUMED, self.task_id, ALL))
+        self.drop()
 
     def moved(self) -> bool:
         """True if there is a value to take, or the end."""
@@ -186,6 +195,12 @@ class ObjectRefGenerator:
     def task_id(self) -> Any:
         """The id of the streaming task."""
         return self._generator_ref.task_id()
+
+    def __del__(self) -> None:
+        # What is lost on the way of an unpickling, or was never given a stream, has nothing to say.
+        stream = self.__dict__.get("_stream")
+        if stream is not None and stream.count is None:
+            stream.process.abandon(stream)
 
     def __getstate__(self) -> Any:
         raise TypeError(

@@ -122,14 +122,14 @@ def positive(name: str, value: Any) -> int | None:
 
 
 def backpressure(name: str, value: Any) -> int | None:
-    """None or -1 for no limit, or 1 or more."""
+    """None or less than 0 for no limit, or 1 or more."""
     if value is None:
         return None
     number = _integer(name, value, "an integer of 1 or more, or -1 for no limit")
-    if number == 0 or number < -1:
+    if number == 0:
         raise ValueError(
-            f"{name}={value} lets the generator make nothing; give 1 or more (1 makes each value when it is "
-            "asked for), or -1 for no limit"
+            f"{name}=0 is not allowed, as the generator could make nothing; give 1 or more (1 makes each value when "
+            "it is asked for), or -1 for no limit"
         )
     return number
 

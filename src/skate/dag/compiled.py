@@ -194,16 +194,27 @@ class CompiledDAGRef(_Result):
 
     def get(self, timeout: float | None = None) -> Any:
         """The value, waited for up to `timeout` seconds; raises RayChannelTimeoutError after that."""
-        ref = self._take()
-        try:
-            return ray.get(ref, timeout=timeout)
-        except GetTimeoutError as error:
-            self._fetched = False
-            raise RayChannelTimeoutError(f"the compiled graph has no result after {timeout} s") from error
+        return self.__ray_get_all__([self], timeout)[0]
 
     def __ray_get__(self, timeout: float | None) -> Any:
         """How `ray.get` fetches it."""
         return self.get(timeout)
+
+    @staticmethod
+    def __ray_get_all__(results: list[Any], timeout: float | None) -> list[Any]:
+        """How `ray.get` fetches a list of them: together, so that the first failure is raised at once."""
+        strange = next((each for each in results if not isinstance(each, CompiledDAGRef)), None)
+        if strange is not None:
+            raise ValueError(
+                f"ray.get takes a list of CompiledDAGRefs or of ObjectRefs, not a mix; it has {strange!r:.80}"
+            )
+        refs = [each._take() for each in results]
+        try:
+            return ray.get(refs, timeout=timeout)  # type: ignore[no-any-return]
+        except GetTimeoutError as error:
+            for each in results:
+                each._fetched = False
+            raise RayChannelTimeoutError(f"the compiled graph has no result after {timeout} s") from error
 
 
 class CompiledDAGFuture(_Result):
