@@ -172,8 +172,8 @@ def strategy_of(process: Process, options: dict[str, Any], kind: str, name: str)
             return None
         if index >= group.bundle_count:
             raise ValueError(
-                f"placement_group_bundle_index={index}, but the group has {group.bundle_count} bundles: valid are -1 (any) "
-                f"and 0 to {group.bundle_count - 1}"
+                f"placement group bundle index {index} is invalid: placement_group_bundle_index={index}, but the group has "
+                f"{group.bundle_count} bundles: valid are -1 (any) and 0 to {group.bundle_count - 1}"
             )
         _check_fits(group, index, options, kind, name)
         return ("bundle", group.id.binary(), index, bool(capture))
@@ -210,8 +210,9 @@ def _check_fits(group: Any, index: int, options: dict[str, Any], kind: str, name
         return
     which = "no bundle of its placement group" if index < 0 else f"bundle {index} of its placement group"
     raise ValueError(
-        f"{kind} {name} asks for {format_request(request)}, and {which} has that much: {bundles}; ask for less, or make "
-        "the group with a larger bundle"
+        f"Cannot schedule {name} with the placement group: {kind} {name} asks for {format_request(request)}, and {which} "
+        f"has that much, so it cannot fit into any bundles for the placement group, {bundles}; ask for less, or make the "
+        "group with a larger bundle"
     )
 
 

@@ -192,6 +192,26 @@ class ObjectRefGenerator:
                 process.link.flush()
             self._stream.drop()
 
+    def send(self, value: Any) -> Any:
+        """Raise NotImplementedError: a remote generator takes no values."""
+        raise _unsupported("send")
+
+    def throw(self, value: Any) -> Any:
+        """Raise NotImplementedError: a remote generator takes no exceptions; use ray.cancel."""
+        raise _unsupported("throw")
+
+    async def asend(self, value: Any) -> Any:
+        """Raise NotImplementedError: a remote generator takes no values."""
+        raise _unsupported("asend")
+
+    async def athrow(self, value: Any) -> Any:
+        """Raise NotImplementedError: a remote generator takes no exceptions; use ray.cancel."""
+        raise _unsupported("athrow")
+
+    async def aclose(self) -> None:
+        """Raise NotImplementedError; use ray.cancel."""
+        raise _unsupported("aclose")
+
     def task_id(self) -> Any:
         """The id of the streaming task."""
         return self._generator_ref.task_id()
@@ -204,11 +224,18 @@ class ObjectRefGenerator:
 
     def __getstate__(self) -> Any:
         raise TypeError(
-            "an ObjectRefGenerator cannot be sent to another process; send the refs it yields, or collect them"
+            "You cannot return or pass a generator to other task: an ObjectRefGenerator stays in its process; send the refs "
+            "it yields, or collect them"
         )
 
     def __repr__(self) -> str:
         return f"ObjectRefGenerator({self._generator_ref.hex()})"
+
+
+def _unsupported(name: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"`gen.{name}` is not supported: the generator runs in another process; ray.cancel ends it"
+    )
 
 
 class DynamicObjectRefGenerator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from collections.abc import Callable, Generator
@@ -121,6 +122,17 @@ class ObjectRef(Generic[T]):
     def size(cls) -> int:
         """Bytes in an id."""
         return 28
+
+    @classmethod
+    def from_binary(cls, id_bytes: bytes) -> ObjectRef[Any]:
+        """The ref of an id in this session, which keeps its object from now on; the object must still be there."""
+        process = _current[0]
+        if process is not None and id_bytes not in process.pending and process._known(id_bytes) is None:
+            # Nobody but the collector knows of refs that never left this process.
+            for each in gc.get_objects():
+                if type(each) is ObjectRef and each._id == id_bytes and each._process is process:
+                    return each
+        return _rebuild(id_bytes)
 
     @classmethod
     def from_random(cls) -> ObjectRef[Any]:

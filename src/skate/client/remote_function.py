@@ -37,8 +37,8 @@ class RemoteFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
-            f"{self._name} is a remote function and cannot be called directly; call {self._name}.remote() to run it as a "
-            f"task, or {self._name}._function() for the plain function"
+            f"Remote functions cannot be called directly, and {self._name} is a remote function; call {self._name}.remote() "
+            f"to run it as a task, or {self._name}._function() for the plain function"
         )
 
     @property

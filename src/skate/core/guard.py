@@ -183,8 +183,10 @@ class Guard:
         task = None if worker is None else worker.outstanding.get(task_id)
         if task is None or status == m.CANCELLED:  # the node passes over answers that it does not wait for
             return ""
-        partial = status == m.PARTIAL and len(returns) == 2 and isinstance(returns[1], (tuple, list))
-        if status == m.FAILED or status == m.PARTIAL:
+        partial = status == m.PARTIAL
+        if partial and not (len(returns) == 2 and isinstance(returns[1], (tuple, list))):
+            return f"the error and first results of {task} are none: {returns!r:.200}"
+        if status == m.FAILED or partial:
             error = returns[0] if partial else returns
             if not is_error(error):
                 return f"the error of {task} is none: {error!r:.200}"

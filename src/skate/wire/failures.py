@@ -17,6 +17,7 @@ from types import new_class
 
 from skate.core import exception_state
 from skate.core.task_error import RayTaskError
+from skate.wire import values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -190,6 +191,8 @@ def _pack_body(exc: BaseException, path: tuple[int, ...], done: dict[int, bytes]
     cls = type(exc)
     try:
         whole = _dumps(exc) if exception_state.reduces_itself(cls) else None
+        if values.has_serializer(cls):
+            whole = values.pack_function(exc)[0]
         if whole is not None:
             pickle.loads(whole)
     except _ANYTHING:

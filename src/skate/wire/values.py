@@ -46,6 +46,11 @@ def deregister_serializer(cls: type) -> None:
     _serializers.pop(cls, None)
 
 
+def has_serializer(cls: type) -> bool:
+    """True if functions are registered for `cls`."""
+    return cls in _serializers
+
+
 def collector() -> list[Any] | None:
     """The list that takes the refs and handles met while packing in this thread; None outside of packing."""
     return getattr(_collecting, "met", None)
