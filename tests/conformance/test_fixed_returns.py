@@ -247,6 +247,50 @@ def test_dynamic_generator_of_large_values():
     assert [int(ray.get(ref)[0]) for ref in ray.get(dynamic(arrays).remote())] == [0, 1, 2]
 
 
+def test_dynamic_generator_whose_worker_crashed_raises():
+    @ray.remote(max_retries=0)
+    def crash():
+        yield 1
+        os._exit(1)
+
+    with pytest.raises(ray.exceptions.WorkerCrashedError):
+        ray.get(dynamic(crash).remote())
+
+
+def test_dynamic_ref_of_a_task_that_runs_can_be_passed_on(gate):
+    release = gate("release")
+
+    @ray.remote
+    def held(release):
+        release.wait()
+        yield 1
+        yield 2
+
+    @ray.remote
+    def total(box):
+        return sum(ray.get(each) for each in ray.get(box[0]))
+
+    ref = dynamic(held).remote(release)
+    sum_of = total.remote([ref])
+    release.open()
+    assert ray.get(sum_of, timeout=60) == 3
+
+
+def test_dynamic_method_of_an_actor():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+
+        @ray.remote
+        class Actor:
+            @ray.method(num_returns="dynamic")
+            def count(self, n):
+                for i in range(n):  # noqa: UP028
+                    yield i
+
+    actor = Actor.remote()
+    assert [ray.get(each) for each in ray.get(actor.count.remote(3))] == [0, 1, 2]
+
+
 def test_dynamic_needs_a_generator_function():
     @ray.remote
     def plain():

@@ -10,6 +10,7 @@ from skate.client.refs import ObjectRef
 from skate.client.submission import send
 from skate.core import messages as m
 from skate.core.messages import PENDING
+from skate.wire import values
 
 if TYPE_CHECKING:
     from skate.client.process import Process
@@ -63,6 +64,12 @@ class Stream:
         """No more values come; the lock is held."""
         self.count = count
         last, self.last = self.last, None
+        self.settle(last)
+        self.process.wake(self.whole)
+        self.wake()
+
+    def settle(self, last: ObjectRef[Any] | None) -> None:
+        """Give the ref of the whole task its value; the lock is held."""
         whole = self.whole
         if last is not None and last._kind == m.ERROR:
             whole._value, whole._kind = last._value, m.ERROR
@@ -70,8 +77,6 @@ class Stream:
             whole._held = ()  # whether anybody looks at the error is the last item's to tell
         else:
             whole._value, whole._kind = PICKLED_NONE, m.INLINE
-        self.process.wake(whole)
-        self.wake()
 
     def wake(self) -> None:
         """Call who waits for the stream to move; the lock is held."""
@@ -252,15 +257,54 @@ class DynamicObjectRefGenerator:
         return len(self._refs)
 
 
+class Gathered(Stream):
+    """A stream that is read by nobody: at its end its refs become the value of the ref of the whole task."""
+
+    __slots__ = ()
+
+    def settle(self, last: ObjectRef[Any] | None) -> None:
+        """Give the ref of the whole task the refs of all values, the error that ended them among them; the lock is held."""
+        whole, process = self.whole, self.process
+        refs = [*self.ready]
+        self.ready.clear()
+        error = last._value if last is not None and last._kind == m.ERROR else None
+        if error is not None and (error[0] != "RayTaskError" or error[1].get("cancelled")):
+            super().settle(last)  # it was no error of the generator's own
+        else:
+            packed = values.pack(DynamicObjectRefGenerator(refs))
+            for ref in refs:
+                process.escape(ref)
+                if ref._kind == m.ERROR:
+                    ref._forgive()
+            whole._held = refs
+            whole._value, whole._kind = packed.joined(), m.INLINE
+        if whole._grants:  # it escaped while the task ran
+            held = () if whole._kind == m.ERROR else tuple(process.escape(ref) for ref in refs)
+            process.send((m.PUBLISH, whole._id, whole._kind, whole._value, held, False))
+
+
+def open_gathered(
+    process: Process, word: int, ids: tuple[bytes, ...], key: bytes, packed: Any, site: Any
+) -> ObjectRef[Any]:
+    """Submit a call with `num_returns="dynamic"`; the lock is held."""
+    return _open(process, (word, ids, key), packed, site, Gathered).whole
+
+
 def open_stream(
     process: Process, word: int, ids: tuple[bytes, ...], key: bytes, packed: Any, site: Any
 ) -> ObjectRefGenerator:
     """Submit a streaming call; the lock is held."""
+    stream = _open(process, (word, ids, key), packed, site, Stream)
+    return ObjectRefGenerator(stream.whole, stream)
+
+
+def _open(process: Process, call: Any, packed: Any, site: Any, kind: type[Stream]) -> Stream:
+    word, ids, key = call
     task_id = process.next_task_id()
     # Index 0 stands for the whole task; the items begin at 1.
     whole: ObjectRef[Any] = ObjectRef(task_id + b"\0\0\0\0", process, PENDING)
     whole._site = site
-    stream = Stream(task_id, process, whole)
+    stream = kind(task_id, process, whole)
     process.streams[task_id] = stream
     send(process, word, task_id, ids, key, packed)
-    return ObjectRefGenerator(whole, stream)
+    return stream

@@ -246,7 +246,8 @@ class Process(Numbering):
 
     def report_unhandled(self, error: tuple[str, dict[str, Any]], site: Any) -> None:
         """A failed ref has ended and nobody looked at its error; callable from a finalizer."""
-        if self.is_driver and not self.closed and error[0] == "RayTaskError" and not sys.is_finalizing():
+        wanted = self.is_driver and not self.closed and error[0] == "RayTaskError"
+        if wanted and not error[1].get("cancelled") and not sys.is_finalizing():
             self.unhandled.append((error, site))
             self.pump.kick()
 

@@ -19,7 +19,7 @@ from skate.worker.arguments import give_up, unpack_arguments
 from skate.worker.context import ActorExit, Running, WorkerContext
 from skate.worker.departure import TERMINATED, Departure
 from skate.worker.environment import apply_lease
-from skate.worker.returns import Partial, gather, interrupted, pack_failure, pack_returns, pack_value
+from skate.worker.returns import Partial, interrupted, pack_failure, pack_returns, pack_value
 from skate.worker.templates import WorkerTemplate
 
 FLUSH_SECONDS = 0.001
@@ -360,8 +360,6 @@ class Executor:
         if template.streaming:
             self.stream(running, value)
             return ()
-        if template.dynamic:
-            value = gather(self.process, running, value)
         return pack_returns(self.process, running, value)
 
     def stream(self, running: Running, generator: Any) -> None:
@@ -439,13 +437,16 @@ class Executor:
             made = error.made
             error = error.error
         retriable = running.template.should_retry(error)
-        if isinstance(error, KeyboardInterrupt):
+        cancelled = isinstance(error, KeyboardInterrupt)
+        if cancelled:
             if running.cancelled and self.actor is not None:
                 self.answer(running, m.CANCELLED, (), started, False)
                 return
             error = interrupted(running, error)
         actor_id = self.context.actor_id
         payload = pack_failure(self.process, running, error, self.actor, actor_id)
+        if cancelled:
+            payload[1]["cancelled"] = True
         output.flush()
         if made:
             self.answer(running, m.PARTIAL, (payload, made), started, retriable)

@@ -19,7 +19,7 @@ from skate.client.failures import to_exception
 from skate.core import messages as m
 from skate.worker.arguments import give_up, unpack_arguments
 from skate.worker.context import ActorExit, Running, WorkerContext
-from skate.worker.returns import Partial, gather, pack_failure, pack_returns, pack_value
+from skate.worker.returns import Partial, pack_failure, pack_returns, pack_value
 from skate.worker.templates import WorkerTemplate
 
 if TYPE_CHECKING:
@@ -181,8 +181,6 @@ class InlineWorker:
 
     def results(self, running: Running, value: Any) -> Any:
         """What a call returned, packed."""
-        if running.template.dynamic:
-            value = gather(self.host.process, running, value)
         return pack_returns(self.host.process, running, value)
 
     # -- streams

@@ -8,7 +8,7 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from skate.client import storing
-from skate.core.messages import ARENA, ERROR, INLINE
+from skate.core.messages import ARENA, INLINE
 from skate.wire import values
 
 if TYPE_CHECKING:
@@ -97,26 +97,6 @@ def _pack_generated(process: Process, running: Running, generator: Any) -> tuple
         )
         raise Partial(few, tuple(made))
     return tuple(made)
-
-
-def gather(process: Process, running: Running, values_made: Any) -> Any:
-    """The refs of all values of a `num_returns="dynamic"` task; an error that ends them is the last."""
-    from skate.client.generators import DynamicObjectRefGenerator  # only dynamic tasks need it
-    from skate.client.refs import ObjectRef
-
-    refs: list[ObjectRef[Any]] = []
-    try:
-        for value in values_made:
-            refs.append(process.store(value))
-            value = None
-    except Exception as error:  # as above
-        if running.template.should_retry(error):
-            raise
-        failed = pack_failure(process, running, error, None, b"")
-        with process.lock:
-            refs.append(ObjectRef(process.next_object_id(), process, ERROR, failed))
-            refs[-1]._held = ()
-    return DynamicObjectRefGenerator(refs)
 
 
 def interrupted(running: Running, error: BaseException) -> BaseException:
