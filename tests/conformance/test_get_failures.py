@@ -237,16 +237,20 @@ def test_wait_and_cancel_say_what_they_were_given(call, error, text):
         call(ray.put(1))
 
 
-def test_force_cancel_of_a_call_is_refused_by_this_phrase():
+def test_force_cancel_of_a_call_is_refused_by_this_phrase(gate):
+    release = gate("release")
+
     @ray.remote
     class Actor:
-        def call(self):
+        def call(self, release):
+            release.wait()
             return 1
 
     actor = Actor.remote()
-    ref = actor.call.remote()
+    ref = actor.call.remote(release)
     with pytest.raises(ValueError, match="force=True is not supported for actor tasks"):
         ray.cancel(ref, force=True)
+    release.open()
     assert ray.get(ref) == 1
 
 

@@ -231,7 +231,8 @@ class Executor:
             given = named = None  # type: ignore[assignment]
             returns = self.results(running, value)
             value = None
-        except SystemExit as error:  # the process ends, as it would for a program: the node takes that for a crash
+        except SystemExit as error:
+            # The process ends, as it would for a program: the node takes that for a crash.
             self.departure.crash(error)
             return
         except BaseException as error:  # a task may end in anything; its caller gets it
