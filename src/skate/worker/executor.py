@@ -238,7 +238,7 @@ class Executor:
         except BaseException as error:  # a task may end in anything; its caller gets it
             given = named = value = None  # type: ignore[assignment]
             self.failed(running, error, started)
-            error = None  # type: ignore[assignment]
+            error = None
             return
         self.answer(running, m.OK, returns, started, False)
 
