@@ -1,9 +1,4 @@
-"""Everything that Skate raises on its own account, sorted by whose act it was.
-
-    the caller's        PendingCallsLimitExceeded, ActorAlreadyExistsError, GetTimeoutError,
-    ...Unschedulable... the remote code's   RayTaskError (raised as an instance of the remote exception's own
-    class), ActorDiedError, ... the machine's       WorkerCrashedError, NodeDiedError, OutOfMemoryError,
-    ObjectLostError, ... ours                RaySystemError and below: a bug in Skate or a broken channel
+"""Everything that Skate raises on its own account, by whose act it was: the remote code's, the caller's, the machine's, ours.
 
 The names, bases and constructors are those of ``ray.exceptions``, so programs catch what they always caught.
 """
@@ -16,6 +11,10 @@ from skate.core.task_error import RayTaskError as RayTaskError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+
+def _said(error: RayError, default: str) -> str:
+    return str(error.args[0]) if error.args else default
 
 
 # ---------------------------------------------------------------- the remote code's act (and RayTaskError)
@@ -259,7 +258,7 @@ class TaskUnschedulableError(RayError):
         self.error_message = error_message
 
     def __str__(self) -> str:
-        return f"The task cannot be scheduled: {self.error_message}"
+        return f"The task is not schedulable: {self.error_message}"
 
 
 class ActorUnschedulableError(RayError):
@@ -269,21 +268,21 @@ class ActorUnschedulableError(RayError):
         self.error_message = error_message
 
     def __str__(self) -> str:
-        return f"The actor cannot be scheduled: {self.error_message}"
+        return f"The actor is not schedulable: {self.error_message}"
 
 
 class TaskPlacementGroupRemoved(RayError):
     """The placement group that the task was to run in, or ran in, was removed."""
 
     def __str__(self) -> str:
-        return str(self.args[0]) if self.args else "The task's placement group was removed."
+        return _said(self, "The placement group corresponding to this task has been removed.")
 
 
 class ActorPlacementGroupRemoved(RayError):
     """The placement group that the actor was to live in, or lived in, was removed."""
 
     def __str__(self) -> str:
-        return str(self.args[0]) if self.args else "The actor's placement group was removed."
+        return _said(self, "The placement group corresponding to this Actor has been removed.")
 
 
 class RuntimeEnvSetupError(RayError):
@@ -312,14 +311,14 @@ class WorkerCrashedError(RayError):
     """The worker process died while it ran the task (a signal, ``os._exit``, a segfault)."""
 
     def __str__(self) -> str:
-        return str(self.args[0]) if self.args else "The worker process died while it ran this task."
+        return _said(self, "The worker died unexpectedly while executing this task.")
 
 
 class LocalRayletDiedError(RayError):
     """The node that this process belongs to died."""
 
     def __str__(self) -> str:
-        return str(self.args[0]) if self.args else "The node that this process belongs to died."
+        return _said(self, "The node that this process belongs to died.")
 
 
 class NodeDiedError(RayError):
@@ -367,7 +366,7 @@ class PlasmaObjectNotAvailable(RayError):
 class ObjectLostError(RayError):
     """A value is lost and cannot be fetched. Attributes: object_ref_hex, owner_address, call_site."""
 
-    _why = "every copy of it is gone (its node died)"
+    _why = "all copies of it have been lost due to node failure"
     detail = ""
 
     def __init__(self, object_ref_hex: str, owner_address: bytes | None = None, call_site: str = "") -> None:
@@ -380,7 +379,7 @@ class ObjectLostError(RayError):
 
     def __str__(self) -> str:
         made = f" (made at {self.call_site})" if self.call_site else ""
-        return f"The value of object {self.object_ref_hex}{made} cannot be had: {self._reason()}."
+        return f"Failed to retrieve object {self.object_ref_hex}{made}: {self._reason()}."
 
 
 class ObjectFetchTimedOutError(ObjectLostError):

@@ -21,7 +21,7 @@ def test_the_text_tells_where_it_ran_and_where_it_was_submitted():
         submit_site="main.py:12",
     )
     assert str(error.as_instanceof_cause()).splitlines() == [
-        "skate::A.method() (pid=7, ip=10.0.0.1, actor_id=ab, repr=A(1))",
+        "ray::A.method() (pid=7, ip=10.0.0.1, actor_id=ab, repr=A(1))",
         "  submitted at main.py:12",
         '  File "a.py", line 3, in method',
         "    boom()",
@@ -34,14 +34,14 @@ def test_what_python_prints_of_an_uncaught_one():
         "f", "Traceback (most recent call last):\nKeyError: 1\n", KeyError(1)
     ).as_instanceof_cause()
     text = "".join(traceback.format_exception(raised(dual)))
-    assert "skate.exceptions.RayTaskError(KeyError): skate::f() (pid=" in text
+    assert "skate.exceptions.RayTaskError(KeyError): ray::f() (pid=" in text
     assert text.endswith("KeyError: 1\n")
 
 
 def test_defaults_are_of_this_process():
     error = RayTaskError("f", "tb", KeyError(1))
     assert error.pid == os.getpid()
-    assert error.proctitle == "skate::f"
+    assert error.proctitle == "ray::f"
     assert (error.actor_repr, error.actor_id, error.submit_site) == (None, None, None)
 
 
@@ -62,7 +62,7 @@ def test_a_failed_input_fails_the_task_with_the_same_cause_and_says_so():
         assert error.cause is upstream.cause
         assert error.pid == 7
         assert "second was not run" in str(error)
-        assert "skate::first() (pid=7" in str(error)
+        assert "ray::first() (pid=7" in str(error)
         assert "submitted at b.py:2" in str(error)
 
 

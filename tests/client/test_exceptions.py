@@ -332,7 +332,7 @@ def test_a_task_error_is_caught_as_itself_and_as_its_cause(cause):
         assert caught.value is dual
     assert type(dual).__name__ == type(dual).__qualname__ == f"RayTaskError({type(cause).__name__})"
     assert dual.cause is cause
-    assert dual.args == cause.args
+    assert BaseException.args.__get__(dual) == (cause,)  # past a property of the cause's class
     assert str(dual) == str(error)
     assert "f() (pid=7, ip=127.0.0.1)" in str(dual)
 

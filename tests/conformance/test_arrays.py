@@ -213,3 +213,32 @@ def test_array_subclass_keeps_its_class():
 
     array = np.arange(3).view(Tagged)
     assert type(ray.get(echo.remote(array))).__name__ == "Tagged"
+
+
+@pytest.mark.parametrize("length", [1, 7, 10, 100, 1000, 5000, 12_000, 20_000])
+def test_array_from_get_begins_at_a_multiple_of_64_bytes(length):
+    ref = ray.put(np.arange(length, dtype="float64"))
+    assert ray.get(ref).ctypes.data % 64 == 0
+
+
+@pytest.mark.parametrize("length", [1, 10, 1000, 20_000])
+def test_array_from_a_task_begins_at_a_multiple_of_64_bytes(length):
+    assert ray.get(echo.remote(np.arange(length, dtype="float64"))).ctypes.data % 64 == 0
+
+
+@pytest.mark.parametrize("length", [1000, 20_000])
+def test_all_arrays_of_a_list_begin_at_multiples_of_64_bytes(length):
+    found = ray.get(ray.put([np.full(length, i, dtype="int32") for i in range(4)]))
+    assert [each.ctypes.data % 64 for each in found] == [0, 0, 0, 0]
+    assert [int(each[-1]) for each in found] == [0, 1, 2, 3]
+
+
+def test_small_array_from_get_is_read_only_as_a_large_one():
+    for length in (10, 100_000):
+        array = ray.get(ray.put(np.zeros(length)))
+        assert not array.flags.writeable
+        with pytest.raises(ValueError):
+            array[0] = 1
+        copy = array.copy()
+        copy[0] = 1
+        assert copy[0] == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -300,3 +301,47 @@ def test_objects_and_tasks_of_other_nodes_are_listed(pair: Pair, tally: Any) -> 
     assert (task.state, task.node_id) == ("FINISHED", pair.node.node_id)
     assert any(row.location == f"node {pair.node.node_id[:8]}" for row in get_objects(made.hex()))
     assert pair.node.node_id in {row.node_id for row in list_workers()}
+
+
+def test_values_of_a_dynamic_generator_are_made_again(pair: Pair, tally: Any) -> None:
+    runs = tally("runs")
+
+    @ray.remote(resources={"spot": 1})
+    def several(count: int) -> Iterator[np.ndarray]:
+        runs.add()
+        for n in range(count):
+            yield np.full(SIZE, float(n))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        refs = list(ray.get(several.options(num_returns="dynamic").remote(3), timeout=60))
+    pair.replace()
+    assert [ray.get(ref, timeout=120)[0] for ref in refs] == [0.0, 1.0, 2.0]
+    assert runs.count() == 2
+
+
+@pytest.mark.parametrize("form", ["task", "method"])
+def test_values_of_a_stream_that_runs_are_made_again(pair: Pair, gate: Any, form: str) -> None:
+    release = gate("release")
+
+    def some(release: Any) -> Iterator[np.ndarray]:
+        for n in range(5):
+            if n == 3:
+                release.wait(120)
+            yield np.full(SIZE, float(n))
+
+    @ray.remote(resources={"spot": 1}, max_restarts=-1, max_task_retries=-1)
+    class Streamer:
+        def some(self, release: Any) -> Iterator[np.ndarray]:
+            yield from (each for each in some(release))
+
+    if form == "task":
+        stream = ray.remote(resources={"spot": 1}, max_retries=-1)(some).remote(release)
+    else:
+        actor = Streamer.remote()
+        stream = actor.some.remote(release)
+    refs = [next(stream) for _ in range(3)]
+    pair.replace()
+    assert [ray.get(ref, timeout=120)[0] for ref in refs] == [0.0, 1.0, 2.0]
+    release.open()
+    assert [ray.get(ref, timeout=120)[0] for ref in stream] == [3.0, 4.0]

@@ -64,7 +64,7 @@ def test_core_04_failed_ref_that_was_looked_at_can_be_passed_on() -> None:
         try:
             ray.get(boxed[0])
         except KeyError as error:
-            return str(error.args[0])
+            return str(error.cause.args[0])
         return "nothing"
 
     failed = fails.remote()

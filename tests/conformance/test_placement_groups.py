@@ -408,3 +408,32 @@ def test_core_36_table_of_all_groups() -> None:
     assert {group_id(group) for group in groups} <= set(table)
     assert table[group_id(groups[0])]["state"] == "CREATED"
     assert table[group_id(groups[1])]["state"] == "PENDING"
+
+
+@pytest.mark.parametrize("group", ["default", None])
+@pytest.mark.parametrize("index", [0, 1, 5])
+@pytest.mark.filterwarnings("ignore:.*deprecated")
+def test_bundle_index_without_a_group_is_refused(index, group):
+    @ray.remote
+    def task() -> int:
+        return 1
+
+    @ray.remote
+    class Actor:
+        pass
+
+    asked = {"placement_group": group, "placement_group_bundle_index": index}
+    for thing in (task, Actor):
+        with pytest.raises(
+            ValueError, match="If placement group is not set, the value of bundle index must be -1"
+        ):
+            thing.options(**asked).remote()
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated")
+def test_bundle_index_of_minus_one_needs_no_group():
+    @ray.remote
+    def task() -> int:
+        return 1
+
+    assert ray.get(task.options(placement_group=None, placement_group_bundle_index=-1).remote()) == 1

@@ -317,3 +317,17 @@ def test_core_32_infeasible_request_fails_at_once(kind: str, options: dict[str, 
 def test_core_33_bad_resources_of_a_node_are_refused(fresh: Any, resources: dict[str, float]) -> None:
     with pytest.raises((AssertionError, ValueError)):
         fresh(num_cpus=1, resources=resources)
+
+
+def test_stored_values_take_object_store_memory(cluster):
+    import numpy as np
+
+    before = ray.available_resources()["object_store_memory"]
+    ref = ray.put(np.zeros(50 << 20, dtype=np.uint8))
+
+    def taken() -> int:
+        return round((before - ray.available_resources().get("object_store_memory", 0)) / 2**20)
+
+    wait_for(lambda: taken() == 50, what="the value to count")
+    del ref
+    wait_for(lambda: taken() == 0, what="the value to be freed")

@@ -45,7 +45,7 @@ WRONG_TYPES = [
     ("uv", {"packages": ["a"], "uv_check": "no"}, "['uv_check'] must be True or False, but got str"),
     ("uv", {"packages": ["a"], "uv_pip_install_options": [1]}, "['uv_pip_install_options']"),
     ("conda", 1, "runtime_env['conda'] must be the name of a conda environment"),
-    ("env_vars", ["a"], "runtime_env['env_vars'] must be a dict of str to str, but got list"),
+    ("env_vars", ["a"], "runtime_env['env_vars'] must be of type Dict[str, str], but got list"),
     ("env_vars", {"A": 1}, "runtime_env['env_vars']['A'] must be a str, but got int"),
     ("env_vars", {1: "a"}, "the key 1 is int"),
     ("working_dir", 1, "runtime_env['working_dir'] must be a folder"),
@@ -87,7 +87,7 @@ WRONG_VALUES = [
     ("env_vars", {"": "x"}, "no name of an environment variable"),
     ("env_vars", {"A=B": "x"}, "no name of an environment variable"),
     ("env_vars", {"A": "x\0y"}, "NUL"),
-    ("working_dir", "missing", "is 'missing', but there is no such folder"),
+    ("working_dir", "missing", "missing is not a valid path: there is no such folder"),
     ("working_dir", "notes.txt", "must be a folder or a .zip file"),
     ("working_dir", "s3://bucket/x", "must name one of .zip"),
     ("working_dir", "https://host/x.whl", "must name one of .zip"),
@@ -165,9 +165,9 @@ def test_the_secret_in_a_wrong_value_is_not_shown() -> None:
     ],
 )
 def test_fields_that_exclude_each_other(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"at once|together with"):
+    with pytest.raises(ValueError, match=r"at the same time|together with"):
         checked(**fields)
-    with pytest.raises(ValueError, match=r"at once|together with"):
+    with pytest.raises(ValueError, match=r"at the same time|together with"):
         RuntimeEnv(**fields)
 
 

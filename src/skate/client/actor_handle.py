@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from skate.client import exports, graphs, options, session, submission
 from skate.client.actor_descriptor import ActorDescriptor
 from skate.client.actor_hold import ActorHold
-from skate.client.generators import open_stream
+from skate.client.generators import open_gathered, open_stream
 from skate.client.remote_function import parameter_names, return_fields
 from skate.core import messages as m
 from skate.wire import values
@@ -163,7 +163,7 @@ class _MethodState:
         with process.lock:
             self.exported = exports.export_template(process, fields)
             self.key = self.exported.key
-        self.returns = returns if returns == "streaming" else fields["returns"]
+        self.returns = returns if isinstance(returns, str) else fields["returns"]
         self.process = process
 
 
@@ -218,7 +218,8 @@ class ActorMethod:
             self._count_pending(handle._skate_hold, limit)
         with process.lock:
             if type(returns) is not int:
-                return open_stream(process, m.CALL, (handle._skate_id,), state.key, packed, site)
+                start = open_gathered if returns == "dynamic" else open_stream
+                return start(process, m.CALL, (handle._skate_id,), state.key, packed, site)
             refs = submission.submit(process, m.CALL, (handle._skate_id,), state.key, returns, packed, site)
             if limit > 0 and refs:
                 _watch(handle._skate_hold, refs[0])

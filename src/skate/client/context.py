@@ -182,7 +182,10 @@ class RuntimeContext:
 
     def is_canceled(self) -> bool:
         """True if the running task has been cancelled; for code that looks now and then. Raises RuntimeError in a driver."""
-        self._need_execution("is_canceled()")
+        if self._execution is None:
+            raise RuntimeError(
+                "is_canceled(): This method is only available when the process is a worker; this is a driver"
+            )
         return bool(self._execution.is_cancelled())
 
     @property

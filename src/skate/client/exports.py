@@ -145,6 +145,13 @@ def common_fields(
     return fields
 
 
+def _check_no_index(index: int) -> None:
+    if index != -1:
+        raise ValueError(
+            f"If placement group is not set, the value of bundle index must be -1, not {index}; give the group as well"
+        )
+
+
 def strategy_of(process: Process, options: dict[str, Any], kind: str, name: str) -> tuple[Any, ...] | None:
     """Where to run, as the node reads it: ("bundle", group, index, capture), ("node", id, soft), ("labels", ...) or None."""
     placed = placement_of(options)
@@ -152,21 +159,24 @@ def strategy_of(process: Process, options: dict[str, Any], kind: str, name: str)
     if placed is None:
         strategy = options.get("scheduling_strategy")
         if strategy is None and context is not None and context.captured_group is not None:
-            return ("bundle", context.captured_group, -1, True)
+            return ("bundle", context.captured_group, options.get("placement_group_bundle_index", -1), True)
+        _check_no_index(options.get("placement_group_bundle_index", -1))
     else:
         group, index, capture = placed
         if group is None:
+            _check_no_index(index)
             return None
         if not hasattr(group, "is_empty"):
             raise TypeError(
                 f"placement_group={group!r:.80} is no placement group; give what placement_group() returned, or None for none"
             )
         if group.is_empty:
+            _check_no_index(index)
             return None
         if index >= group.bundle_count:
             raise ValueError(
-                f"placement_group_bundle_index={index}, but the group has {group.bundle_count} bundles: valid are -1 (any) "
-                f"and 0 to {group.bundle_count - 1}"
+                f"placement group bundle index {index} is invalid: placement_group_bundle_index={index}, but the group has "
+                f"{group.bundle_count} bundles: valid are -1 (any) and 0 to {group.bundle_count - 1}"
             )
         _check_fits(group, index, options, kind, name)
         return ("bundle", group.id.binary(), index, bool(capture))
@@ -203,8 +213,9 @@ def _check_fits(group: Any, index: int, options: dict[str, Any], kind: str, name
         return
     which = "no bundle of its placement group" if index < 0 else f"bundle {index} of its placement group"
     raise ValueError(
-        f"{kind} {name} asks for {format_request(request)}, and {which} has that much: {bundles}; ask for less, or make "
-        "the group with a larger bundle"
+        f"Cannot schedule {name} with the placement group: {kind} {name} asks for {format_request(request)}, and {which} "
+        f"has that much, so it cannot fit into any bundles for the placement group, {bundles}; ask for less, or make the "
+        "group with a larger bundle"
     )
 
 

@@ -10,11 +10,14 @@ from skate.client.refs import ObjectRef
 from skate.client.submission import send
 from skate.core import messages as m
 from skate.core.messages import PENDING
+from skate.wire import values
 
 if TYPE_CHECKING:
     from skate.client.process import Process
 
 PICKLED_NONE = b"\x80\x05N."
+#: How many values a reader has taken that takes no more: a generator held back by its reader goes on to its end.
+ALL = 2**62
 
 
 class Stream:
@@ -61,14 +64,19 @@ class Stream:
         """No more values come; the lock is held."""
         self.count = count
         last, self.last = self.last, None
+        self.settle(last)
+        self.process.wake(self.whole)
+        self.wake()
+
+    def settle(self, last: ObjectRef[Any] | None) -> None:
+        """Give the ref of the whole task its value; the lock is held."""
         whole = self.whole
         if last is not None and last._kind == m.ERROR:
             whole._value, whole._kind = last._value, m.ERROR
+            self.process.failed += 1
             whole._held = ()  # whether anybody looks at the error is the last item's to tell
         else:
             whole._value, whole._kind = PICKLED_NONE, m.INLINE
-        self.process.wake(whole)
-        self.wake()
 
     def wake(self) -> None:
         """Call who waits for the stream to move; the lock is held."""
@@ -83,6 +91,12 @@ class Stream:
             if not isinstance(ref._held, list):
                 ref._held = ()
         self.ready.clear()
+
+    def abandon(self) -> None:
+        """Its reader is gone: a generator that waits for it goes on. The lock is held."""
+        if self.count is None and not self.dropped:
+            self.process.link.send((m.CONSUMED, self.task_id, ALL))
+        self.drop()
 
     def moved(self) -> bool:
         """True if there is a value to take, or the end."""
@@ -183,17 +197,50 @@ class ObjectRefGenerator:
                 process.link.flush()
             self._stream.drop()
 
+    def send(self, value: Any) -> Any:
+        """Raise NotImplementedError: a remote generator takes no values."""
+        raise _unsupported("send")
+
+    def throw(self, value: Any) -> Any:
+        """Raise NotImplementedError: a remote generator takes no exceptions; use ray.cancel."""
+        raise _unsupported("throw")
+
+    async def asend(self, value: Any) -> Any:
+        """Raise NotImplementedError: a remote generator takes no values."""
+        raise _unsupported("asend")
+
+    async def athrow(self, value: Any) -> Any:
+        """Raise NotImplementedError: a remote generator takes no exceptions; use ray.cancel."""
+        raise _unsupported("athrow")
+
+    async def aclose(self) -> None:
+        """Raise NotImplementedError; use ray.cancel."""
+        raise _unsupported("aclose")
+
     def task_id(self) -> Any:
         """The id of the streaming task."""
         return self._generator_ref.task_id()
 
+    def __del__(self) -> None:
+        # What is lost on the way of an unpickling, or was never given a stream, has nothing to say.
+        stream = self.__dict__.get("_stream")
+        if stream is not None and stream.count is None:
+            stream.process.abandon(stream)
+
     def __getstate__(self) -> Any:
         raise TypeError(
-            "an ObjectRefGenerator cannot be sent to another process; send the refs it yields, or collect them"
+            "You cannot return or pass a generator to other task: an ObjectRefGenerator stays in its process; send the refs "
+            "it yields, or collect them"
         )
 
     def __repr__(self) -> str:
         return f"ObjectRefGenerator({self._generator_ref.hex()})"
+
+
+def _unsupported(name: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"`gen.{name}` is not supported: the generator runs in another process; ray.cancel ends it"
+    )
 
 
 class DynamicObjectRefGenerator:
@@ -210,15 +257,54 @@ class DynamicObjectRefGenerator:
         return len(self._refs)
 
 
+class Gathered(Stream):
+    """A stream that is read by nobody: at its end its refs become the value of the ref of the whole task."""
+
+    __slots__ = ()
+
+    def settle(self, last: ObjectRef[Any] | None) -> None:
+        """Give the ref of the whole task the refs of all values, the error that ended them among them; the lock is held."""
+        whole, process = self.whole, self.process
+        refs = [*self.ready]
+        self.ready.clear()
+        error = last._value if last is not None and last._kind == m.ERROR else None
+        if error is not None and (error[0] != "RayTaskError" or error[1].get("cancelled")):
+            super().settle(last)  # it was no error of the generator's own
+        else:
+            packed = values.pack(DynamicObjectRefGenerator(refs))
+            for ref in refs:
+                process.escape(ref)
+                if ref._kind == m.ERROR:
+                    ref._forgive()
+            whole._held = refs
+            whole._value, whole._kind = packed.joined(), m.INLINE
+        if whole._grants:  # it escaped while the task ran
+            held = () if whole._kind == m.ERROR else tuple(process.escape(ref) for ref in refs)
+            process.send((m.PUBLISH, whole._id, whole._kind, whole._value, held, False))
+
+
+def open_gathered(
+    process: Process, word: int, ids: tuple[bytes, ...], key: bytes, packed: Any, site: Any
+) -> ObjectRef[Any]:
+    """Submit a call with `num_returns="dynamic"`; the lock is held."""
+    return _open(process, (word, ids, key), packed, site, Gathered).whole
+
+
 def open_stream(
     process: Process, word: int, ids: tuple[bytes, ...], key: bytes, packed: Any, site: Any
 ) -> ObjectRefGenerator:
     """Submit a streaming call; the lock is held."""
+    stream = _open(process, (word, ids, key), packed, site, Stream)
+    return ObjectRefGenerator(stream.whole, stream)
+
+
+def _open(process: Process, call: Any, packed: Any, site: Any, kind: type[Stream]) -> Stream:
+    word, ids, key = call
     task_id = process.next_task_id()
     # Index 0 stands for the whole task; the items begin at 1.
     whole: ObjectRef[Any] = ObjectRef(task_id + b"\0\0\0\0", process, PENDING)
     whole._site = site
-    stream = Stream(task_id, process, whole)
+    stream = kind(task_id, process, whole)
     process.streams[task_id] = stream
     send(process, word, task_id, ids, key, packed)
-    return ObjectRefGenerator(whole, stream)
+    return stream

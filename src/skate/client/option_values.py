@@ -46,7 +46,9 @@ class UnknownOption(ValueError):
 
 
 def _wrong_type(name: str, value: object, wanted: str) -> TypeError:
-    return TypeError(f"{name}={value!r} is of type {type(value).__name__}; give {wanted}")
+    return TypeError(
+        f"The type of keyword '{name}' must be another: {name}={value!r} is of type {type(value).__name__}; give {wanted}"
+    )
 
 
 def is_a(value: object, class_name: str) -> bool:
@@ -100,7 +102,9 @@ def count(name: str, value: Any) -> int | None:
         return None
     number = _integer(name, value, "an integer of 0 or more")
     if number < 0:
-        raise ValueError(f"{name}={value} is negative; give 0 or more")
+        raise ValueError(
+            f"The keyword '{name}' only accepts None, 0 or a positive integer: {name}={value} is negative; give 0 or more"
+        )
     return number
 
 
@@ -110,7 +114,10 @@ def count_or_forever(name: str, value: Any) -> int | None:
         return None
     number = _integer(name, value, "an integer of 0 or more, or -1 for no limit")
     if number < -1:
-        raise ValueError(f"{name}={value} is negative; give 0 or more, or -1 for no limit")
+        raise ValueError(
+            f"The keyword '{name}' only accepts None, 0, -1 or a positive integer, where -1 represents infinity: "
+            f"{name}={value} is negative; give 0 or more, or -1 for no limit"
+        )
     return number
 
 
@@ -125,14 +132,14 @@ def positive(name: str, value: Any) -> int | None:
 
 
 def backpressure(name: str, value: Any) -> int | None:
-    """None or -1 for no limit, or 1 or more."""
+    """None or less than 0 for no limit, or 1 or more."""
     if value is None:
         return None
     number = _integer(name, value, "an integer of 1 or more, or -1 for no limit")
-    if number == 0 or number < -1:
+    if number == 0:
         raise ValueError(
-            f"{name}={value} lets the generator make nothing; give 1 or more (1 makes each value when it is "
-            "asked for), or -1 for no limit"
+            f"{name}=0 is not allowed, as the generator could make nothing; give 1 or more (1 makes each value when "
+            "it is asked for), or -1 for no limit"
         )
     return number
 
@@ -160,7 +167,10 @@ def num_returns(name: str, value: Any) -> int | str | None:
         raise ValueError(f'{name}={value!r} is unknown; give a number of 0 or more, or "streaming"')
     number = _integer(name, value, 'a number of 0 or more, or "streaming"')
     if number < 0:
-        raise ValueError(f"{name}={value} is negative; give 0 or more")
+        raise ValueError(
+            f"The keyword 'num_returns' only accepts None, a non-negative integer, 'streaming' or 'dynamic': {name}={value} "
+            "is negative; give 0 or more"
+        )
     return number
 
 
@@ -168,7 +178,7 @@ def streams(value: int | str | None) -> None:
     """Refuse "streaming" and "dynamic" for a function that is no generator function."""
     if value in ("streaming", "dynamic"):
         raise ValueError(
-            f"num_returns={value!r} needs a generator function, one that yields; this one returns its value"
+            f"num_returns={value!r} can only be used with generator functions, those that yield; this one returns its value"
         )
 
 
@@ -238,11 +248,19 @@ def resources(name: str, value: Any) -> dict[str, float] | None:
         if not isinstance(key, str):
             raise TypeError(f"{name} has the key {key!r} of type {type(key).__name__}; names are text")
         if key in _OWN_OPTION:
+            phrase = (
+                "Use the 'num_cpus' and 'num_gpus' keyword instead of 'CPU' and 'GPU' in 'resources' keyword"
+                if key in ("CPU", "GPU")
+                else "The resources dictionary must not contain the key 'memory' or 'object_store_memory'"
+            )
             raise ValueError(
-                f"{name}={{{key!r}: {amount!r}}}: {key} is not a custom resource; use {_OWN_OPTION[key]}=..."
+                f"{phrase}: {name}={{{key!r}: {amount!r}}}: {key} is not a custom resource; use {_OWN_OPTION[key]}=..."
             )
         if not key or key == "bundle":
-            raise ValueError(f"{name}: {key!r} cannot be the name of a custom resource; choose another")
+            raise ValueError(
+                f"The resource should not include `bundle` which is reserved: {name}: {key!r} cannot be the name of a custom "
+                "resource; choose another"
+            )
         kept = quantity(f"{name}[{key!r}]", amount)
         if kept is None:
             raise TypeError(f"{name}[{key!r}]=None is not an amount; leave it out, or give a number")
@@ -274,7 +292,8 @@ def retry_exceptions(name: str, value: Any) -> bool | tuple[type[Exception], ...
     for one in value:
         if not (isinstance(one, type) and issubclass(one, Exception)):
             raise ValueError(
-                f"{name} lists {one!r}, which is no exception class; give True, False or a list of them"
+                f"retry_exceptions must be either a boolean or a list of exceptions: {name} lists {one!r}, which is no "
+                "exception class; give True, False or a list of them"
             )
     return tuple(value)
 
@@ -310,11 +329,13 @@ def label_selector(name: str, value: Any) -> dict[str, str] | None:
             raise TypeError(f"{name} has {key!r}: {wanted!r}; labels and what they must be are text")
         if not _LABEL_KEY.fullmatch(key):
             raise ValueError(
-                f"{name}: {key!r} cannot be a label; give letters, digits, - _ . and at most one /"
+                f"Invalid label selector key {key!r}: {name}: {key!r} cannot be a label; give letters, digits, - _ . and at "
+                "most one /"
             )
         if not _LABEL_VALUE.fullmatch(wanted):
             raise ValueError(
-                f'{name}: {key!r} cannot be {wanted!r}; give "value", "!value", "in(a,b)" or "!in(a,b)"'
+                f"Invalid label selector value `{wanted}`: {name}: {key!r} cannot be {wanted!r}; "
+                'give "value", "!value", "in(a,b)" or "!in(a,b)"'
             )
     return dict(value)
 
@@ -344,7 +365,8 @@ def scheduling_strategy(name: str, value: Any) -> Any:
         return value
     if isinstance(value, str):
         raise ValueError(
-            f'{name}={value!r} is unknown; give "DEFAULT", "SPREAD" or an object of {", ".join(_STRATEGIES)}'
+            f'Invalid scheduling_strategy value {value}: {name}={value!r} is unknown; give "DEFAULT", "SPREAD" or an object '
+            f"of {', '.join(_STRATEGIES)}"
         )
     if not any(is_a(value, strategy) for strategy in _STRATEGIES):
         raise _wrong_type(name, value, f'"DEFAULT", "SPREAD" or an object of {", ".join(_STRATEGIES)}')
@@ -370,7 +392,10 @@ def _warn_placement(name: str) -> None:
 def not_for_tasks(name: str, value: Any) -> None:
     """An option that only actors have, and only for old programs."""
     if value is not None:
-        raise ValueError(f"{name}={value!r}: a task cannot reserve object store memory; leave it out")
+        raise ValueError(
+            f"Setting 'object_store_memory' is not implemented for tasks: {name}={value!r}: a task cannot reserve object "
+            "store memory; leave it out"
+        )
 
 
 def deprecated_store_memory(name: str, value: Any) -> int | None:

@@ -106,7 +106,8 @@ def task_options(
     options = _checked(given, TASK_OPTIONS, "a task", ACTOR_OPTIONS, "actors")
     if not decorator and "max_calls" in options:
         raise ValueError(
-            "max_calls belongs to the function, not to one call; give it in @ray.remote(max_calls=...)"
+            "Setting 'max_calls' is not supported in '.options()': max_calls belongs to the function, not to one call; give "
+            "it in @ray.remote(max_calls=...)"
         )
     if generator is False:
         check.streams(options.get("num_returns"))
@@ -200,13 +201,15 @@ def _unknown(
     valid = ", ".join(sorted(_public(allowed)))
     if not hint.endswith("?"):
         hint += "."
-    return f"{name!r} is not an option of {kind}{hint} The options are: {valid}"
+    of = "remote functions" if kind == "a task" else "actors"
+    return f"Invalid option keyword {name} for {of}: {name!r} is not an option of {kind}{hint} The options are: {valid}"
 
 
 def _check_placement(options: Mapping[str, Any]) -> None:
     group = options.get("placement_group", "default")
     if group not in ("default", None) and options.get("scheduling_strategy") is not None:
         raise ValueError(
+            "Placement groups should be specified via the scheduling_strategy option: "
             "placement_group and scheduling_strategy both say where to run; keep "
             "scheduling_strategy=PlacementGroupSchedulingStrategy(...)"
         )
@@ -230,6 +233,7 @@ def resource_request(options: Mapping[str, Any], *, kind: str) -> dict[str, int]
         request["GPU"] = units = to_units(gpus, "num_gpus")
         if units > UNIT and units % UNIT:
             raise ValueError(
+                "GPU resource quantities >1 must be whole numbers: "
                 f"num_gpus={gpus}: a task or actor takes a part of one GPU or several whole ones; "
                 f"ask for {units // UNIT} or {units // UNIT + 1}"
             )

@@ -149,14 +149,15 @@ def get_placement_group(placement_group_name: str) -> PlacementGroup:
     """The group of that name. Raises ValueError if there is none."""
     if not isinstance(placement_group_name, str) or not placement_group_name:
         raise ValueError(
-            f"the name of a placement group is a text that is not empty, not {placement_group_name!r}"
+            "Please supply a non-empty value to get_placement_group: the name of a placement group is a text that is not "
+            f"empty, not {placement_group_name!r}"
         )
     process = session.current()
     found = process.request("find_group", placement_group_name)
     if found is None:
         known = sorted(entry["name"] for entry in process.request("group_table") if entry["name"])
         raise ValueError(
-            f"there is no placement group named {placement_group_name!r}; "
+            f"Failed to look up placement group with name: {placement_group_name}; there is none; "
             + (
                 f"groups that were given names: {', '.join(known)}"
                 if known
@@ -225,7 +226,9 @@ def _strategy(strategy: Any, topology: Any) -> str:
     if strategy is None:
         return "PACK"
     if strategy not in STRATEGIES:
-        raise ValueError(f"strategy={strategy!r} is unknown; placement groups know {', '.join(STRATEGIES)}")
+        raise ValueError(
+            f"Invalid placement group strategy {strategy}. Supported strategies are: {', '.join(STRATEGIES)}"
+        )
     return str(strategy)
 
 
@@ -255,13 +258,18 @@ def _topology(topology: Any) -> str:
 def _bundle_units(bundles: Any) -> list[dict[str, int]]:
     example = 'a list such as [{"CPU": 1}, {"GPU": 1}]'
     if not isinstance(bundles, list):
-        raise ValueError(f"bundles is {example}, not a {type(bundles).__name__}")
+        raise ValueError(
+            f"Placement group bundles must be a list: bundles is {example}, not a {type(bundles).__name__}"
+        )
     if not bundles:
-        raise ValueError(f"bundles is empty; give {example}")
+        raise ValueError(
+            f"Bundles must be a non-empty list of resource dictionaries, and this one is empty; give {example}"
+        )
     found = []
     for index, bundle in enumerate(bundles):
         if not isinstance(bundle, dict) or not all(isinstance(key, str) for key in bundle):
             raise ValueError(
+                "Bundles must be a non-empty list of resource dictionaries: "
                 f"bundle {index} is {bundle!r:.80}; bundles are dicts of resource to amount: give {example}"
             )
         if "bundle" in bundle:
@@ -273,11 +281,15 @@ def _bundle_units(bundles: Any) -> list[dict[str, int]]:
             )
         for key, amount in bundle.items():
             if isinstance(amount, bool) or not isinstance(amount, (int, float)):
-                raise ValueError(f"bundle {index}: {key} is {amount!r}, which is no amount; give a number")
+                raise ValueError(
+                    "Bundles must be a non-empty list of resource dictionaries: "
+                    f"bundle {index}: {key} is {amount!r}, which is no amount; give a number"
+                )
         units = {key: to_units(amount, f"bundle {index}: {key}") for key, amount in bundle.items()}
         kept = {key: each for key, each in units.items() if each}
         if not kept:
             raise ValueError(
+                "Bundles cannot be an empty dictionary or resources with only 0 values: "
                 f"bundle {index} is {bundle!r}, which sets nothing apart; leave it out or give an amount"
             )
         found.append(kept)
@@ -294,13 +306,15 @@ def _name(name: Any) -> str:
 
 def _detached(lifetime: Any) -> bool:
     if lifetime not in (None, "detached"):
-        raise ValueError(f"lifetime={lifetime!r} is unknown; a placement group's is None or 'detached'")
+        raise ValueError(
+            f"Placement group `lifetime` argument must be either `None` or 'detached', not {lifetime!r}"
+        )
     return bool(lifetime == "detached")
 
 
 def _check_target(node_id: Any, strategy: str) -> None:
     if strategy != "STRICT_PACK":
-        raise ValueError(f"_soft_target_node_id goes with strategy='STRICT_PACK', not {strategy!r}")
+        raise ValueError(f"_soft_target_node_id currently only works with STRICT_PACK but got {strategy}")
     if NodeID.from_hex(node_id).is_nil():
         raise ValueError(f"_soft_target_node_id={node_id!r} is the id of no node")
 
@@ -312,8 +326,8 @@ def _selectors(selectors: Any, count: int) -> list[Any]:
         )
     if len(selectors) != count:
         raise ValueError(
-            f"bundle_label_selector has {len(selectors)} entries for {count} bundles; give one a bundle, "
-            f"{{}} for any node"
+            "The length of `bundle_label_selector` should equal the length of `bundles`: "
+            f"bundle_label_selector has {len(selectors)} entries for {count} bundles; give one a bundle, {{}} for any node"
         )
     try:
         checked = [option_values.label_selector("bundle_label_selector", each) for each in selectors]

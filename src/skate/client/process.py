@@ -48,6 +48,8 @@ class Process(Numbering):
         self.tail = node_tag[:8] + cid.to_bytes(4, "little") + job
         self.count = 0
         self.puts = 0
+        #: How many values have come that are errors.
+        self.failed = 0
         #: Refs whose results are to come; held here, so that a forgotten ref needs no care.
         self.pending: dict[bytes, ObjectRef[Any]] = {}
         #: Refs that the node knows this process holds.
@@ -56,6 +58,8 @@ class Process(Numbering):
         self.actors: dict[bytes, weakref.ref[Any]] = {}
         self.graves: deque[tuple[bytes, int]] = deque()
         self.unhandled: deque[tuple[Any, Any]] = deque()
+        #: Streams that nobody reads any more.
+        self.abandoned: deque[Any] = deque()
         self.answers: dict[int, tuple[bool, Any] | None] = {}
         self.streams: dict[bytes, Any] = {}
         #: Keys that the node knows, by what keeps them in use here; and those that were let go of.
@@ -242,17 +246,28 @@ class Process(Numbering):
 
     def report_unhandled(self, error: tuple[str, dict[str, Any]], site: Any) -> None:
         """A failed ref has ended and nobody looked at its error; callable from a finalizer."""
-        if self.is_driver and not self.closed and error[0] == "RayTaskError" and not sys.is_finalizing():
+        wanted = self.is_driver and not self.closed and error[0] == "RayTaskError"
+        if wanted and not error[1].get("cancelled") and not sys.is_finalizing():
             self.unhandled.append((error, site))
             self.pump.kick()
 
+    def abandon(self, stream: Any) -> None:
+        """Nobody reads a stream any more; callable from a finalizer."""
+        if not self.closed and not sys.is_finalizing():
+            self.abandoned.append(stream)
+            self.bury(stream.task_id, 0)  # which has `tidy` called
+
     def tidy(self) -> None:
         """Tell the node what this process no longer holds; the lock is held."""
+        while self.abandoned:
+            self.abandoned.popleft().abandon()
         while self.unhandled:
             failures.print_unhandled(*self.unhandled.popleft())
         graves = self.graves
         while graves:
             any_id, grants = graves.popleft()
+            if not grants:  # of a stream
+                continue
             table: dict[bytes, Any] = self.known if len(any_id) == 28 else self.actors
             weak = table.get(any_id)
             if weak is not None:
@@ -294,6 +309,8 @@ class Process(Numbering):
             ref._held = [self.adopt_any(other) for other in held]
         ref._value = payload
         ref._kind = kind
+        if kind == ERROR:
+            self.failed += 1
         if ref._grants and not kept:  # it escaped while its result was on the way
             inner = tuple(self.escape(other) for other in ref._held or ())
             self.send((m.PUBLISH, ref._id, kind, payload, inner, False))
@@ -316,6 +333,8 @@ class Process(Numbering):
             return
         if kind == ARENA:
             ref._grants += 1
+        elif kind == ERROR:
+            self.failed += 1
         ref._value = payload
         ref._kind = kind
         self.wake(ref)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from collections.abc import Callable, Generator
@@ -124,13 +125,19 @@ class ObjectRef(Generic[T]):
 
     @classmethod
     def from_binary(cls, id: bytes) -> ObjectRef[Any]:
-        """The ref with these 28 bytes; it knows of no value."""
-        return cls(id)
+        """The ref of an id in this session, which keeps its object from now on; the object must still be there."""
+        process = _current[0]
+        if process is not None and id not in process.pending and process._known(id) is None:
+            # Nobody but the collector knows of refs that never left this process.
+            for each in gc.get_objects():
+                if type(each) is ObjectRef and each._id == id and each._process is process:
+                    return each
+        return _rebuild(id)
 
     @classmethod
     def from_hex(cls, hex: str) -> ObjectRef[Any]:
-        """The ref with an id of 56 hexadecimal digits; it knows of no value."""
-        return cls(bytes.fromhex(hex))
+        """The ref with an id of 56 hexadecimal digits; see `from_binary`."""
+        return cls.from_binary(bytes.fromhex(hex))
 
     @classmethod
     def from_random(cls) -> ObjectRef[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.client import exports, graphs, options, session, signatures, submission
-from skate.client.generators import ObjectRefGenerator, open_stream
+from skate.client.generators import ObjectRefGenerator, open_gathered, open_stream
 from skate.core import messages as m
 from skate.wire import values
 
@@ -37,8 +37,8 @@ class RemoteFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
-            f"{self._name} is a remote function and cannot be called directly; call {self._name}.remote() to run it as a "
-            f"task, or {self._name}._function() for the plain function"
+            f"Remote functions cannot be called directly, and {self._name} is a remote function; call {self._name}.remote() "
+            f"to run it as a task, or {self._name}._function() for the plain function"
         )
 
     @property
@@ -112,7 +112,8 @@ class _Call:
             if type(returns) is int:
                 refs = submission.submit(process, m.SUBMIT, (), self._key, returns, packed, site)
             else:
-                return open_stream(process, m.SUBMIT, (), self._key, packed, site)
+                start = open_gathered if returns == "dynamic" else open_stream
+                return start(process, m.SUBMIT, (), self._key, packed, site)
         if returns == 1:
             return refs[0]
         return refs or None
@@ -159,7 +160,7 @@ class _Call:
             exported = exports.export_function(process, blob, met, function_key)
             self._exported = exports.export_template(process, fields, exported)
             self._key = self._exported.key
-        self._returns = returns if returns == "streaming" else fields["returns"]
+        self._returns = returns if isinstance(returns, str) else fields["returns"]
         self._group = process.context.captured_group if process.context is not None else None
         self._process = process
         signature = function.signature()
@@ -181,11 +182,9 @@ def parameter_names(signature: Any) -> list[str]:
 
 
 def return_fields(returns: Any) -> dict[str, Any]:
-    """How many results a template has: a number, a stream, or one ref to a generator of refs."""
-    if returns == "streaming":
+    """How many results a template has: a number, or a stream, which a "dynamic" one is as well."""
+    if isinstance(returns, str):
         return {"returns": 1, "streaming": True}
-    if returns == "dynamic":
-        return {"returns": 1, "dynamic": True}
     return {"returns": returns}
 
 

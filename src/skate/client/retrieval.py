@@ -35,6 +35,8 @@ def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bo
         if process is None or process.closed:
             return _get_all([object_refs], timeout)[0]
         if object_refs._kind == PENDING and process is session.current_or_none():
+            if timeout is not None and timeout < 0:
+                timeout = None if timeout == -1 else 0
             with process.lock:
                 if object_refs._kind == PENDING and not wait_told(
                     process, object_refs._is_ready, timeout, object_refs
@@ -59,10 +61,11 @@ def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bo
     getter = getattr(type(object_refs), "__ray_get__", None)
     if getter is not None:
         return getter(object_refs, timeout)
+    if type(object_refs) is ObjectRefGenerator:  # so that code which gets whatever a call returned works
+        return object_refs
     raise ValueError(
-        f"ray.get takes an ObjectRef or a list of them, not a {type(object_refs).__name__}: {object_refs!r:.80}"
-        + ("; make it a list" if isinstance(object_refs, (tuple, set, frozenset)) else "")
-        + ("; iterate over it for the refs" if isinstance(object_refs, ObjectRefGenerator) else "")
+        f"Invalid type of object refs, {type(object_refs)}, is given: {object_refs!r:.80}; ray.get takes an ObjectRef or "
+        "a list of them" + ("; make it a list" if isinstance(object_refs, (tuple, set, frozenset)) else "")
     )
 
 
@@ -76,8 +79,14 @@ def _foreign(ref: ObjectRef[Any]) -> Exception:
 
 def _not_a_ref(value: Any, verb: str) -> TypeError:
     hint = " (nested lists are not looked into: flatten them)" if isinstance(value, (list, tuple)) else ""
+    if verb == "wait":
+        return TypeError(
+            "wait() expected a list of ray.ObjectRef or ray.ObjectRefGenerator, but the list has a "
+            f"{type(value).__name__}: {value!r:.80}{hint}"
+        )
     return TypeError(
-        f"ray.{verb} takes ObjectRefs, but the list has a {type(value).__name__}: {value!r:.80}{hint}"
+        f"Attempting to call `get` on the value {str(value):.80}, which is not a ray.ObjectRef but a "
+        f"{type(value).__name__}{hint}"
     )
 
 
@@ -110,9 +119,10 @@ def _get_asking(
                 ask(ref)
         at = 0
         count = len(refs)
+        failed = -1
 
         def ready() -> bool:
-            nonlocal at
+            nonlocal at, failed
             while at < count:
                 kind = refs[at]._kind
                 if kind >= UNKNOWN:  # it was made on another node, or is on disk
@@ -120,6 +130,12 @@ def _get_asking(
                     process.link.flush()
                     kind = refs[at]._kind
                 if kind == PENDING:
+                    if failed == process.failed:
+                        return False
+                    # Something has failed since the last look: if it is one of these, nobody need wait for the others.
+                    if any(ref._kind == ERROR for ref in refs):
+                        return True
+                    failed = process.failed
                     return False
                 at += 1
             return True
@@ -167,7 +183,7 @@ def wait(
         return [], []
     process = session.current()
     if timeout is not None and timeout < 0:
-        raise ValueError(f"the timeout of ray.wait is 0 or more seconds, not {timeout}")
+        raise ValueError(f"The 'timeout' argument must be nonnegative, a number of seconds; got {timeout}")
     with process.lock:
         process._check_open()
         if ObjectRefGenerator in kinds:
@@ -243,23 +259,33 @@ _unique: list[tuple[int, int]] = [(0, 0)]
 
 def _checked_waitables(refs: Any, num_returns: int) -> set[type]:
     if isinstance(refs, (ObjectRef, ObjectRefGenerator)):
-        raise TypeError("ray.wait takes a list of refs, not a single one; write ray.wait([ref])")
+        raise TypeError(
+            "wait() expected a list of ray.ObjectRef, but got a single one; write ray.wait([ref])"
+        )
     if not isinstance(refs, list):
-        raise TypeError(f"ray.wait takes a list of refs, not a {type(refs).__name__}: {refs!r:.80}")
+        raise TypeError(
+            f"wait() expected a list of ray.ObjectRef, but got a {type(refs).__name__}: {refs!r:.80}"
+        )
     kinds = set(map(type, refs))
     if not kinds <= _WAITABLE:
         bad = next(ref for ref in refs if type(ref) not in (ObjectRef, ObjectRefGenerator))
         raise _not_a_ref(bad, "wait")
     if (id(refs), len(refs)) != _unique[0] and len(set(map(id, refs))) != len(refs):
         raise ValueError(
-            "ray.wait takes each ref once, but the list has duplicates; make it unique, as by list(dict.fromkeys(refs))"
+            "Wait requires a list of unique ray_waitables, but this one has duplicates; make it unique, as by "
+            "list(dict.fromkeys(refs))"
         )
     if isinstance(num_returns, bool) or not isinstance(num_returns, int):
         raise TypeError(f"num_returns of ray.wait is a whole number, not {num_returns!r}")
     if refs and num_returns <= 0:
-        raise ValueError(f"num_returns of ray.wait is 1 or more, not {num_returns}")
+        raise ValueError(
+            f"Invalid number of objects to return {num_returns}: num_returns of ray.wait is 1 or more"
+        )
     if refs and num_returns > len(refs):
-        raise ValueError(f"num_returns={num_returns} of ray.wait is more than the {len(refs)} refs given")
+        raise ValueError(
+            "num_returns cannot be greater than the number of ray_waitables: "
+            f"it is {num_returns}, and {len(refs)} were given"
+        )
     return kinds
 
 
@@ -269,7 +295,14 @@ def put(value: Any, *, _owner: Any = None, _tensor_transport: Any = None) -> Obj
     Raises TypeError for a ref, and for what cannot be pickled, naming the path to the culprit.
     """
     if type(value) is ObjectRef:
-        raise TypeError("ray.put takes a value, but this is already an ObjectRef; pass the ref itself on")
+        raise TypeError(
+            "Calling 'put' on an ray.ObjectRef is not allowed, as it refers to a value already; pass the ref itself on, or "
+            "put a list that contains it"
+        )
+    if _owner is not None:
+        raise ValueError(
+            "the _owner argument of ray.put is gone; whoever puts a value need not live as long as it does"
+        )
     if _tensor_transport is not None:
         wanted = option_values.tensor_transport("_tensor_transport", _tensor_transport)
         if wanted in option_values.TWO_SIDED:
@@ -295,7 +328,9 @@ def put(value: Any, *, _owner: Any = None, _tensor_transport: Any = None) -> Obj
 def _cannot_put(value: Any, error: Exception) -> Exception:
     from skate.wire.culprit import explain  # only errors need it
 
-    return TypeError(f"the value cannot be put: {explain(value, 'value')}\n({type(error).__name__}: {error})")
+    return TypeError(
+        f"Could not serialize the put value: {explain(value, 'value')}\n({type(error).__name__}: {error})"
+    )
 
 
 def cancel(ray_waitable: Any, *, force: bool = False, recursive: bool = True) -> None:
@@ -310,11 +345,15 @@ def cancel(ray_waitable: Any, *, force: bool = False, recursive: bool = True) ->
         task_id = ray_waitable._id[:24]
     else:
         raise TypeError(
-            f"ray.cancel takes the ref of a task, not a {type(ray_waitable).__name__}; to end an actor, use ray.kill(actor)"
+            f"ray.cancel() only supported for object refs and generators, but got a {type(ray_waitable).__name__}; to end "
+            "an actor, use ray.kill(actor)"
         )
     process = session.current()
     if force and process.request("is_method", task_id):
-        raise ValueError("force=True would kill the whole actor; to end an actor, use ray.kill(actor)")
+        raise ValueError(
+            "force=True is not supported for actor tasks, since it would kill the whole actor; to end an actor, use "
+            "ray.kill(actor)"
+        )
     with process.lock:
         process.send((m.CANCEL, task_id, force, recursive))
         process.link.flush()

@@ -125,7 +125,9 @@ class Signature:
             raise self._error(_unknown_keyword(unknown[0], missing or sorted(by_keyword)))
         if missing:
             names = ", ".join(map(repr, missing))
-            raise self._error(f"is missing {'an argument' if len(missing) == 1 else 'arguments'}: {names}")
+            count = "an argument" if len(missing) == 1 else "arguments"
+            whole = self._error(f"is missing {count}: {names}")
+            raise TypeError(f"{whole} (missing a required argument: {missing[0]!r})")
 
     def _error(self, what: str) -> TypeError:
         return TypeError(f"{self._name}() {what}; called as {self._call}, it takes {self}")

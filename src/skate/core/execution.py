@@ -183,6 +183,10 @@ class Execution:
         task = None if worker is None else worker.outstanding.pop(task_id, None)
         if worker is None or task is None:
             return
+        made: tuple[Any, ...] = ()
+        if status == m.PARTIAL:
+            status = m.FAILED
+            returns, made = returns
         template = task.template
         template.ran(micros * 1e-6)
         node.history.append(
@@ -206,7 +210,7 @@ class Execution:
         elif status == m.CANCELLED:
             self.fail(task, cancelled_error(task))
         else:
-            self.fail(task, returns)
+            self.fail(task, returns, made)
         if task.kind == METHOD:
             if again:
                 node.calls.retry(task)
@@ -313,8 +317,8 @@ class Execution:
         if task.client in self.node.clients:
             self.node.emit(task.client, (m.STREAM_END, task.task_id, count))
 
-    def fail(self, task: Task, error: ErrorValue) -> None:
-        """End a task with an error in place of its results."""
+    def fail(self, task: Task, error: ErrorValue, made: tuple[Any, ...] = ()) -> None:
+        """End a task with an error in place of its results, but for the first ones if those were `made`."""
         self.node.inventory.failed(task, error)
         held = error[1].get("held", ())
         if task.template.streaming:
@@ -325,8 +329,9 @@ class Execution:
             self.give(task, oid, m.ERROR, error, held, task.items)
             self._end_stream(task, task.items)
         else:
-            for oid in return_ids(task.task_id, task.template.returns):
-                self.give(task, oid, m.ERROR, error, held, None)
+            for place, oid in enumerate(return_ids(task.task_id, task.template.returns)):
+                kind, payload, inside = made[place] if place < len(made) else (m.ERROR, error, held)
+                self.give(task, oid, kind, payload, inside, None)
         self.forget(task)
 
     def forget(self, task: Task) -> None:

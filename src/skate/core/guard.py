@@ -183,13 +183,22 @@ class Guard:
         task = None if worker is None else worker.outstanding.get(task_id)
         if task is None or status == m.CANCELLED:  # the node passes over answers that it does not wait for
             return ""
-        if status == m.FAILED:
-            return "" if is_error(returns) else f"the error of {task} is none: {returns!r:.200}"
+        partial = status == m.PARTIAL
+        if partial and not (len(returns) == 2 and isinstance(returns[1], (tuple, list))):
+            return f"the error and first results of {task} are none: {returns!r:.200}"
+        if status == m.FAILED or partial:
+            error = returns[0] if partial else returns
+            if not is_error(error):
+                return f"the error of {task} is none: {error!r:.200}"
+            if status == m.FAILED:
+                return ""
+            returns = returns[1]
         if not all(map(_RESULT, returns)):
             return f"the results of {task} are no values: {returns!r:.200}"
         if task.template.streaming or task.kind == 1:
             return ""
-        if len(returns) != task.template.returns:
+        wrong = len(returns) > task.template.returns if partial else len(returns) != task.template.returns
+        if wrong:
             return f"{task} has {task.template.returns} results, not {len(returns)}"
         for index, (kind, payload, _) in enumerate(returns, 1):
             if kind == m.ARENA:

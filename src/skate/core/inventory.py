@@ -65,6 +65,8 @@ class Inventory:
     def failed(self, task: Task, error: tuple[str, dict[str, Any]]) -> None:
         """A task has ended with an error, whether or not it ever ran."""
         name, fields = error
+        if fields.get("cancelled"):
+            name = "TaskCancelledError"
         text = fields.get("traceback") or fields.get("message") or ""
         self.failures.append(
             (task.task_id, task.attempt, task.kind, task.template, _actor_of(task), task.parent, self.node.now, name,

@@ -110,3 +110,4 @@ LEAVE = 84  # the driver goes: ids of values still in view; back, when all that 
 OK = 0
 FAILED = 1
 CANCELLED = 2
+PARTIAL = 3  # failed, but the first results were made: returns are (error, those)

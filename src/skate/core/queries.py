@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
 from skate.core.actors import DEAD, STATES
+from skate.core.resources import UNIT
 from skate.core.schema import Bundle, Count, GroupId, ObjectId
 from skate.core.tasks import METHOD
 
@@ -171,6 +172,9 @@ class Queries:
             for name, units in each.items():
                 if units > 0:
                     free[name] = free.get(name, 0) + units
+        store = free.get("object_store_memory")
+        if store is not None:  # nobody reserves it: what is free is what no value takes
+            free["object_store_memory"] = max(0, store - self.node.allocator.arena.used * UNIT)
         return free
 
     def pools_free(self) -> dict[str, int]:

@@ -39,9 +39,14 @@ def to_units(value: float, name: str = "a resource") -> int:
             raise ValueError(f"{name}={value} is not an amount; give a number of 0 or more")
         units = int(scaled + _SLACK) if scaled >= 0 else -1
     if units < 0:
-        raise ValueError(f"{name}={value} is negative; give a number of 0 or more")
+        raise ValueError(
+            f"The quantity of resource {name} cannot be negative: {name}={value} is negative; give a number of 0 or more"
+        )
     if units == 0 and value != 0:
-        raise ValueError(f"{name}={value} is finer than resources go; the smallest amount is 0.0001")
+        raise ValueError(
+            f"The precision of the fractional quantity of resource {name} cannot go beyond 0.0001: {name}={value} is finer "
+            "than resources go; the smallest amount is 0.0001"
+        )
     return units
 
 

@@ -215,7 +215,7 @@ class Done(NamedTuple):
     """Answer for one task: its results, or an error."""
 
     task_id: AnyTaskId
-    status: Annotated[int, Range(m.OK, m.CANCELLED)]
+    status: Annotated[int, Range(m.OK, m.PARTIAL)]
     returns: tuple[Any, ...]
     micros: Count
     retriable: bool

@@ -131,7 +131,8 @@ class Survival:
         if worker.kill_reason is not None:
             return worker.kill_reason
         text = (
-            f"the worker process (pid {worker.pid}) that ran {task.template.name} {reason}, on {tried}; raise max_retries "
+            "The worker died unexpectedly while executing this task: the worker process "
+            f"(pid {worker.pid}) that ran {task.template.name} {reason}, on {tried}; raise max_retries "
             f"(now {task.template.max_retries}) to have it run again{worker.details}"
         )
         return ("WorkerCrashedError", {"message": text})

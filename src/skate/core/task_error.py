@@ -69,7 +69,7 @@ class RayTaskError(RayError):
         self.function_name = function_name
         self.traceback_str = traceback_str
         self.cause = cause
-        self.proctitle = proctitle or f"skate::{function_name}"
+        self.proctitle = proctitle or f"ray::{short_name(function_name)}"
         self.pid = os.getpid() if pid is None else pid
         self.ip = ip or "127.0.0.1"
         self.actor_repr = actor_repr
@@ -82,7 +82,10 @@ class RayTaskError(RayError):
         cls, function_name: str, upstream: BaseException, *, submit_site: str | None = None
     ) -> RayTaskError:
         """The error of a task that never ran because `upstream` is what one of its arguments came to."""
-        text = f"  {function_name} was not run: one of its arguments is the result of a task that failed:\n"
+        text = (
+            "  At least one of the input arguments for this task could not be computed, so "
+            f"{function_name} was not run:\n"
+        )
         text += "\n".join("  " + line for line in _text_of(upstream).splitlines())
         if isinstance(upstream, RayTaskError):
             # The twin of a user's exception may hide these names behind fields of its own.
@@ -95,8 +98,8 @@ class RayTaskError(RayError):
     def as_instanceof_cause(self) -> RayTaskError:
         """A fresh exception that is an instance of this class and of the cause's class.
 
-        It carries the cause's ``args`` and attributes. Where the two classes cannot be combined (the cause's
-        is final, say), or where raising the cause's class would end or cancel the caller (SystemExit,
+        It carries the cause's attributes, and the cause as its only argument. Where the two classes cannot be
+        combined (the cause's is final, say), or where raising the cause's class would end or cancel the caller (SystemExit,
         KeyboardInterrupt, GeneratorExit, asyncio.CancelledError), it is this error itself.
         """
         cause_class = type(self.cause)
@@ -136,6 +139,11 @@ class RayTaskError(RayError):
             )
         lines.append(self.traceback_str.removeprefix("Traceback (most recent call last):\n").rstrip("\n"))
         return "\n".join(lines)
+
+
+def short_name(qualified: str) -> str:
+    """The name of a function without the functions it is defined in, as titles of tasks have it."""
+    return qualified.rpartition("<locals>.")[2]
 
 
 def _text_of(exc: BaseException) -> str:
@@ -195,7 +203,7 @@ def _twin(error: RayTaskError) -> RayTaskError:
     twin = exception_state.make(
         twin_class, exception_state.new_args_of(cause), exception_state.read_fields(cause), state
     )
-    BaseException.args.__set__(twin, exception_state.read_args(cause))  # type: ignore[attr-defined]
+    BaseException.args.__set__(twin, (cause,))  # type: ignore[attr-defined]
     assert isinstance(twin, RayTaskError)
     return twin
 

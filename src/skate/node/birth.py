@@ -28,7 +28,8 @@ def start(
     source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     code = f"import sys; sys.path.insert(0, {source!r}); from skate.node.zygote import main; main()"
-    argv = [*python, "-c", code]
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "zygote_script.py")
+    argv = [*python, "-c", code] if python == PYTHON else [*python, script]
     # Forked workers would otherwise repeat what an interpreter started unbuffered does to its own output.
     environment = {"PYTHONUNBUFFERED": "", **environment}
     try:

@@ -21,7 +21,8 @@ class Launcher:
         self, python: list[str], config: dict[str, Any], memory_fds: list[int], output: tuple[int, ...] = ()
     ) -> None:
         self.control, self.pid = birth.take(python, config["environ"], output)
-        self._ask({"verb": "configure", **config}, [fd for fd in memory_fds if fd >= 0])
+        request = {"verb": "configure", **config, "by_command": python != PYTHON}
+        self._ask(request, [fd for fd in memory_fds if fd >= 0])
 
     def _ask(self, request: dict[str, Any], fds: list[int]) -> None:
         socket.send_fds(self.control, [msgpack.packb(request)], fds)

@@ -10,6 +10,7 @@ import os
 import select
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
@@ -18,6 +19,8 @@ from skate.wire.output import MARK
 
 READ_BYTES = 1 << 16
 LINE_BYTES_MAX = 1 << 20
+#: After how many seconds the beginning of a line is printed whose end does not come.
+UNENDED_SECONDS = 0.3
 RECENT_LINES = 20
 RECENT_CHARACTERS_MAX = 1000
 # What `get_log` can show of one stream of one worker, and of how many of them.
@@ -76,6 +79,8 @@ class WorkerOutput:
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
         self._sources: dict[int, _Source] = {}
+        #: Since when beginnings of lines may have waited for their ends.
+        self._unended: dict[_Source, float] = {}
         self._workers: dict[int, _Worker] = {}
         self._poller = select.epoll()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -128,9 +133,11 @@ class WorkerOutput:
 
     def _read_all(self) -> None:
         while True:
-            events = self._poller.poll(0.2 if self._closing else -1)
+            events = self._poller.poll(0.2 if self._closing else UNENDED_SECONDS if self._unended else -1)
             if self._closing and not events:
                 return
+            if self._unended:
+                self._print_unended()
             for fd, _ in events:
                 if fd == self._wake:
                     try:
@@ -157,11 +164,23 @@ class WorkerOutput:
         if len(source.rest) > LINE_BYTES_MAX:
             lines.append(source.rest)
             source.rest = b""
+        if source.rest:
+            self._unended.setdefault(source, time.monotonic())
         if lines:
             self._take(source, lines)
 
+    def _print_unended(self) -> None:
+        """Print beginnings of lines that have waited for their ends."""
+        before = time.monotonic() - UNENDED_SECONDS
+        for source in [source for source, since in self._unended.items() if since <= before]:
+            del self._unended[source]
+            if source.rest and MARK not in source.rest:
+                rest, source.rest = source.rest, b""
+                self._take(source, [rest])
+
     def _forget(self, source: _Source) -> None:
         self._poller.unregister(source.fd)
+        self._unended.pop(source, None)
         del self._sources[source.fd]
         os.close(source.fd)
         source.worker.open -= 1

@@ -144,8 +144,10 @@ class Zygote:
     def configure(self) -> None:
         """Take over the driver's view of the world, and import what workers will need."""
         sys.path[:] = merged_path(sys.path, self.config["sys_path"], self.config["stdlib"])
+        environ = self.config["environ"]
+        own = {} if not self.config.get("by_command") else set_by_command(environ)
         os.environ.clear()
-        os.environ.update(self.config["environ"])
+        os.environ.update(environ, **own)
         niceness = os.environ.get(NICENESS, "")
         if niceness.isdigit():
             os.nice(int(niceness))
@@ -238,6 +240,16 @@ class Zygote:
                 self.children.discard(pid)
                 peak = used.ru_maxrss * MAXRSS_BYTES
                 self.tell({"event": "exited", "pid": pid, "status": status, "peak": peak})
+
+
+def set_by_command(environ: dict[str, str]) -> dict[str, str]:
+    """What the command that started this process has set, beside the variables that it was given."""
+    of_shells = ("_", "SHLVL", "PWD", "OLDPWD", "PYTHONUNBUFFERED")
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if environ.get(name) != value and name not in of_shells
+    }
 
 
 def halted(pid: int) -> bool:

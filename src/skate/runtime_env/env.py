@@ -39,6 +39,7 @@ class RuntimeEnv(dict):  # type: ignore[type-arg]
     """
 
     known_fields = frozenset(FIELDS)
+    extensions_fields = frozenset({"_ray_release", "_ray_commit", "_inject_current_ray"})
 
     def __init__(
         self,
@@ -172,6 +173,40 @@ class RuntimeEnv(dict):  # type: ignore[type-arg]
         """The name of the conda environment to use, or None when there is none or it is built."""
         conda = super().get("conda")
         return conda if isinstance(conda, str) else None
+
+    def working_dir_uri(self) -> str | None:
+        """The URI of the working directory, or None if it is a local folder or there is none."""
+        return self.working_dir() or None
+
+    def py_modules_uris(self) -> list[str]:
+        """The modules to import from, as `py_modules`."""
+        return self.py_modules()
+
+    def plugin_uris(self) -> list[str]:
+        """The URIs of fields that plugins take; there are none."""
+        return []
+
+    def plugins(self) -> list[tuple[str, Any]]:
+        """The fields that plugins take; there are none."""
+        return []
+
+    def get_extension(self, key: str) -> Any:
+        """The value of one of Ray's internal fields. Raises ValueError for any other key."""
+        if key not in self.extensions_fields:
+            raise ValueError(f"Extension key must be one of {sorted(self.extensions_fields)}, got: {key}")
+        return super().get(key)
+
+    def virtualenv_name(self) -> str | None:
+        """The virtual environment to use, which no field names."""
+        return None
+
+    def py_container_worker_path(self) -> str | None:
+        """The worker's program in the container, or None."""
+        return (super().get("container") or {}).get("worker_path")
+
+    def py_container_run_options(self) -> list[str] | None:
+        """The options to run the container with, or None."""
+        return (super().get("container") or {}).get("run_options")
 
     def has_working_dir(self) -> bool:
         """Whether a working directory is asked for."""

@@ -69,7 +69,7 @@ def check_together(env: dict[str, Any], where: str) -> None:
     installers = [name for name in ("pip", "uv", "conda") if name in env]
     if len(installers) > 1:
         raise Place(where).refused(
-            f"asks for {' and '.join(installers)} at once, but a worker has one environment",
+            f"asks for {' and '.join(installers)}, which cannot be specified at the same time: a worker has one environment",
             "keep one of pip, uv and conda (conda can install pip packages as well)",
         )
     for image in ("image_uri", "container"):
@@ -83,7 +83,7 @@ def check_together(env: dict[str, Any], where: str) -> None:
 
 def _env_vars(value: Any, place: Place) -> dict[str, str] | None:
     if not isinstance(value, dict):
-        raise place.wrong_type("a dict of str to str", value)
+        raise place.wrong_type("of type Dict[str, str]", value)
     for key, text in value.items():
         if not isinstance(key, str):
             raise place.wrong_type("a dict of str to str", value, f"the key {key!r} is {kind(key)}")
@@ -174,7 +174,7 @@ def _working_dir(value: Any, place: Place) -> str | None:
         return text
     if not os.path.exists(path):
         raise place.refused(
-            f"is {text!r}, but there is no such folder (looked at {os.path.abspath(path)})",
+            f"is {text!r}, but {text} is not a valid path: there is no such folder (looked at {os.path.abspath(path)})",
             "give an existing folder, a .zip file or a URI",
         )
     if not text.endswith(".zip"):

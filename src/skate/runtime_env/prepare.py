@@ -64,8 +64,14 @@ class Prepared:
 
     @property
     def argv(self) -> list[str] | None:
-        """`python` as a list of arguments."""
-        return None if self.python is None else shlex.split(self.python)
+        """`python` as a list of arguments, in its directory."""
+        if self.python is None:
+            return None
+        words = shlex.split(self.python)
+        # A script that starts Python may lie in the working directory; Python itself is told of it later.
+        if self.cwd is not None and len(words) > 1:
+            return ["/bin/sh", "-c", 'cd "$0" && exec "$@"', self.cwd, *words]
+        return words
 
 
 def freeze(env: dict[str, Any], cache_dir: Path | None = None) -> dict[str, Any]:

@@ -64,7 +64,8 @@ class PlacementGroupSchedulingStrategy(_Value):
             raise TypeError(f"placement_group_bundle_index must be an int, not {index!r}")
         if index < -1:
             raise ValueError(
-                f"placement_group_bundle_index must be -1 (any bundle) or the index of a bundle, not {index}"
+                f"placement group bundle index {index} is invalid: placement_group_bundle_index must be -1 (any bundle) or "
+                "the index of a bundle"
             )
         if capture is not None and not isinstance(capture, bool):
             raise TypeError(
@@ -98,13 +99,17 @@ class NodeAffinitySchedulingStrategy(_Value):
         text = node_id if isinstance(node_id, str) else _hex_of(node_id)
         if not _NODE_ID.fullmatch(text) or text.lower() == _NIL_NODE_ID:
             raise ValueError(
-                f"node_id {text!r} is not the id of a node: that is a hex string of 56 digits; "
+                f"Invalid node_id {text!r}. Node ID must be a valid hex string of 56 digits; "
                 f'nodes() lists them under "NodeID"'
             )
         if _spill_on_unavailable and not soft:
-            raise ValueError("_spill_on_unavailable needs soft=True: a hard affinity may not leave its node")
+            raise ValueError(
+                "_spill_on_unavailable cannot be set when soft is False: a hard affinity may not leave its node"
+            )
         if _fail_on_unavailable and soft:
-            raise ValueError("_fail_on_unavailable needs soft=False: a soft affinity runs elsewhere instead")
+            raise ValueError(
+                "_fail_on_unavailable cannot be set when soft is True: a soft affinity runs elsewhere instead"
+            )
         self.node_id = text
         self.soft = soft
         self._spill_on_unavailable = _spill_on_unavailable
@@ -120,10 +125,15 @@ class _LabelValues(_Value):
     def __init__(self, *values: str) -> None:
         name = type(self).__name__
         if not values:
-            raise ValueError(f'{name}() needs at least one label value, such as {name}("us-west")')
+            raise ValueError(
+                f"The variadic parameter of the {name} operator must be a non-empty tuple: {name}() needs at least one label "
+                f'value, such as {name}("us-west")'
+            )
         for index, value in enumerate(values):
             if not isinstance(value, str):
-                raise ValueError(f"{name}() takes label values of type str; value {index} is {value!r}")
+                raise ValueError(
+                    f"Type of value in position {index} for the {name} operator must be str, not {value!r}"
+                )
         self.values = list(values)
 
     def __repr__(self) -> str:

@@ -17,6 +17,7 @@ from types import new_class
 
 from skate.core import exception_state
 from skate.core.task_error import RayTaskError
+from skate.wire import values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ _SKATE_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.se
 _CHAIN_DEPTH_MAX = 16
 
 _TEXT_BYTES_MAX = 1_000_000
+
+# What code of a user's exception may raise while it is packed, read or printed. SystemExit would end the process that
+# only wants to report an error; KeyboardInterrupt is left out, since it cancels the task.
+_ANYTHING = (Exception, SystemExit, GeneratorExit)
 
 
 # ---------------------------------------------------------------- text
@@ -44,7 +49,7 @@ def format_remote_traceback(exc: BaseException) -> str:
         rendering = traceback.TracebackException.from_exception(exc, compact=True)
         _cut_own_frames(rendering, set())
         return "".join(rendering.format())
-    except Exception as why:
+    except _ANYTHING as why:
         # The exception's class is user code and its __str__, __cause__ or notes can raise anything; a failure
         # to describe a failure must not replace it.
         return f"{type(exc).__name__}: (its traceback could not be written: {type(why).__name__})\n"
@@ -67,7 +72,7 @@ def _cut_own_frames(rendering: traceback.TracebackException, seen: set[int]) -> 
 def _safe(render: Any, value: object) -> str:
     try:
         text: str = render(value)
-    except Exception as why:
+    except _ANYTHING as why:
         # repr and str of a user's object run the user's code, which may raise anything.
         return f"<{type(value).__name__}: {render.__name__}() raised {type(why).__name__}>"
     if len(text) > _TEXT_BYTES_MAX:
@@ -112,7 +117,7 @@ def pack_exception(exc: BaseException, tb_text: str = "") -> bytes:
     """
     try:
         return _pack(exc, tb_text, (), {})
-    except Exception as why:
+    except _ANYTHING as why:
         # The class may override what everybody relies on (__getattribute__, __class__), and groups may nest
         # deeper than the stack; the name and the traceback still arrive.
         text = f"{type(exc).__name__} (its state is lost: {type(why).__name__} while packing it)"
@@ -186,14 +191,16 @@ def _pack_body(exc: BaseException, path: tuple[int, ...], done: dict[int, bytes]
     cls = type(exc)
     try:
         whole = _dumps(exc) if exception_state.reduces_itself(cls) else None
+        if values.has_serializer(cls):
+            whole = values.pack_function(exc)[0]
         if whole is not None:
             pickle.loads(whole)
-    except Exception:
+    except _ANYTHING:
         # A user's __reduce__ may fail in any way, here or on arrival; the parts are the other way.
         whole = None
     try:
         packed_class = _dumps(cls)
-    except Exception:
+    except _ANYTHING:
         # A class made inside a function drags in the function's closure, which can hold anything.
         return None
     state = exception_state.read_dict(exc)
@@ -249,7 +256,7 @@ def _pack_value(value: object) -> bytes:
         if not isinstance(value, (str, bytes, int, float, bool, type(None))):
             pickle.loads(packed)
         return packed
-    except Exception as why:
+    except _ANYTHING as why:
         # Whatever a user hangs on an exception may refuse to be pickled in any way.
         return pickle.dumps(Unpicklable(_safe(repr, value), f"{type(why).__name__}: {_safe(str, why)}"), 5)
 
@@ -307,7 +314,7 @@ def _unpack_body(packed: bytes | None) -> BaseException | None:
             whole = pickle.loads(body["whole"])
             if isinstance(whole, BaseException):
                 return whole
-        except Exception:
+        except _ANYTHING:
             # The user's own way of pickling failed here though not there; the parts follow.
             pass
     try:
@@ -321,7 +328,7 @@ def _unpack_body(packed: bytes | None) -> BaseException | None:
             args = tuple(cause if i == 2 else value for i, value in enumerate(args))
         fields = {name: _load(value) for name, value in body["fields"].items()}
         return exception_state.make(cls, args, fields, state)
-    except Exception:
+    except _ANYTHING:
         # The class's module is not installed here, or its metaclass or __new__ refuses: the stand-in follows.
         return None
 
@@ -329,7 +336,7 @@ def _unpack_body(packed: bytes | None) -> BaseException | None:
 def _load(packed: bytes) -> Any:
     try:
         return pickle.loads(packed)
-    except Exception as why:
+    except _ANYTHING as why:
         # A class that this process does not have, or one that refuses to be made; the rest still arrives.
         return Unpicklable("<value unknown here>", f"{type(why).__name__}: {why}")
 
@@ -353,7 +360,7 @@ def _stand_in(record: dict[str, Any]) -> BaseException:
         try:
             cls = new_class(name, some, {}, fill)
             return exception_state.make(cls, args, {}, {"_stand_in_for": record})
-        except Exception:
+        except _ANYTHING:
             # Bases that fit together where they were defined may refuse here (layouts, metaclasses, __new__).
             continue
     raise AssertionError("a subclass of Exception can always be made")

@@ -46,6 +46,11 @@ def deregister_serializer(cls: type) -> None:
     _serializers.pop(cls, None)
 
 
+def has_serializer(cls: type) -> bool:
+    """True if functions are registered for `cls`."""
+    return cls in _serializers
+
+
 def collector() -> list[Any] | None:
     """The list that takes the refs and handles met while packing in this thread; None outside of packing."""
     return getattr(_collecting, "met", None)
@@ -222,6 +227,8 @@ def unpack(data: Any) -> Any:
     if first != TABLE:
         return pickle.loads(data)
     view = memoryview(data).toreadonly()
+    if type(data) is bytes:  # of a message, and so nowhere in particular
+        view = _aligned(view)
     _, count, length = _HEAD.unpack_from(view)
     at = _HEAD.size
     buffers = []
@@ -232,6 +239,18 @@ def unpack(data: Any) -> Any:
     if not length:
         return bytes(buffers[0])
     return pickle.loads(view[at : at + length], buffers=buffers)
+
+
+def _aligned(view: memoryview) -> memoryview:
+    """A copy that begins at a multiple of 64, as values in shared memory do: some users of arrays insist on it."""
+    import ctypes  # numpy has it already
+
+    size = len(view)
+    room = bytearray(size + ALIGNMENT)
+    start = -ctypes.addressof(ctypes.c_char.from_buffer(room)) % ALIGNMENT
+    copy = memoryview(room)[start : start + size]
+    copy[:] = view
+    return copy.toreadonly()
 
 
 def is_plain(args: tuple[Any, ...]) -> bool:

@@ -110,7 +110,11 @@ class WorkerContext:
         return dict(self.lease.get("devices") or {})
 
     def is_cancelled(self) -> bool:
-        """True if the running task was cancelled."""
+        """True if the running task was cancelled. Raises RuntimeError in an asyncio actor."""
+        if self.actor_template is not None and self.actor_template.fields.get("is_async"):
+            raise RuntimeError(
+                "is_canceled() is not for asyncio actors: a call that is cancelled there gets asyncio.CancelledError"
+            )
         running = self.current()
         return running is not None and running.cancelled
 

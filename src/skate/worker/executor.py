@@ -19,7 +19,7 @@ from skate.worker.arguments import give_up, unpack_arguments
 from skate.worker.context import ActorExit, Running, WorkerContext
 from skate.worker.departure import TERMINATED, Departure
 from skate.worker.environment import apply_lease
-from skate.worker.returns import pack_failure, pack_returns, pack_value
+from skate.worker.returns import Partial, interrupted, pack_failure, pack_returns, pack_value
 from skate.worker.system_calls import SYSTEM_GROUP, SystemCalls
 from skate.worker.templates import WorkerTemplate
 from skate.worker.title import Title
@@ -256,10 +256,14 @@ class Executor:
             given = named = None  # type: ignore[assignment]
             returns = self.results(running, value)
             value = None
+        except SystemExit as error:
+            # The process ends, as it would for a program: the node takes that for a crash.
+            self.departure.crash(error)
+            return
         except BaseException as error:  # a task may end in anything; its caller gets it
             given = named = value = None  # type: ignore[assignment]
             self.failed(running, error, started)
-            error = None  # type: ignore[assignment]
+            error = None
             return
         self.answer(running, m.OK, returns, started, False)
 
@@ -384,10 +388,6 @@ class Executor:
         if template.streaming:
             self.stream(running, value)
             return ()
-        if template.dynamic:
-            from skate.client.generators import DynamicObjectRefGenerator  # only dynamic tasks need it
-
-            value = DynamicObjectRefGenerator([self.process.store(each) for each in value])
         return pack_returns(self.process, running, value)
 
     def stream(self, running: Running, generator: Any) -> None:
@@ -461,11 +461,23 @@ class Executor:
             return
         if self.running is running:
             self.running = None
-        if running.cancelled and isinstance(error, KeyboardInterrupt):
-            self.answer(running, m.CANCELLED, (), started, False)
-            return
+        made: tuple[Any, ...] = ()
+        if isinstance(error, Partial):
+            made = error.made
+            error = error.error
         retriable = running.template.should_retry(error)
+        cancelled = isinstance(error, KeyboardInterrupt)
+        if cancelled:
+            if running.cancelled and self.actor is not None:
+                self.answer(running, m.CANCELLED, (), started, False)
+                return
+            error = interrupted(running, error)
         actor_id = self.context.actor_id
         payload = pack_failure(self.process, running, error, self.actor, actor_id)
+        if cancelled:
+            payload[1]["cancelled"] = True
         output.flush()
-        self.answer(running, m.FAILED, payload, started, retriable)
+        if made:
+            self.answer(running, m.PARTIAL, (payload, made), started, retriable)
+        else:
+            self.answer(running, m.FAILED, payload, started, retriable)

@@ -16,12 +16,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate.client.failures import to_exception
-from skate.client.generators import DynamicObjectRefGenerator
 from skate.core import messages as m
 from skate.worker.arguments import give_up, unpack_arguments
 from skate.worker.context import ActorExit, Running, WorkerContext
 from skate.worker.environment import of_devices
-from skate.worker.returns import pack_failure, pack_returns, pack_value
+from skate.worker.returns import Partial, pack_failure, pack_returns, pack_value
 from skate.worker.templates import WorkerTemplate
 
 if TYPE_CHECKING:
@@ -183,8 +182,6 @@ class InlineWorker:
 
     def results(self, running: Running, value: Any) -> Any:
         """What a call returned, packed."""
-        if running.template.dynamic:
-            value = DynamicObjectRefGenerator([self.host.process.store(each) for each in value])
         return pack_returns(self.host.process, running, value)
 
     # -- streams
@@ -239,8 +236,16 @@ class InlineWorker:
         if isinstance(error, KeyboardInterrupt):
             self.answer(running, m.CANCELLED, (), started)
             raise error
+        made: tuple[Any, ...] = ()
+        if isinstance(error, Partial):
+            made = error.made
+            error = error.error
         payload = pack_failure(self.host.process, running, error, self.actor, self.context.actor_id)
-        self.answer(running, m.FAILED, payload, started, running.template.should_retry(error))
+        retriable = running.template.should_retry(error)
+        if made:
+            self.answer(running, m.PARTIAL, (payload, made), started, retriable)
+        else:
+            self.answer(running, m.FAILED, payload, started, retriable)
 
     # -- what a task sees
 

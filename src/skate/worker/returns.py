@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from skate.client import storing
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
 _SMALL = frozenset({int, float, bool, type(None)})
 
 Value = tuple[int, Any, tuple[bytes, ...]]
+
+
+class Partial(Exception):
+    """A generator failed after it had made some of its results; the cause says how."""
+
+    def __init__(self, error: BaseException, made: tuple[Value, ...]) -> None:
+        self.error = error
+        self.made = made
 
 
 def pack_value(process: Process, running: Running, oid: bytes, value: Any) -> Value:
@@ -54,6 +63,8 @@ def pack_returns(process: Process, running: Running, value: Any) -> tuple[Value,
     template = running.template
     count = template.returns
     task_id = running.task_id
+    if type(value) is GeneratorType and count:
+        return _pack_generated(process, running, value)
     if count == 1:
         return (pack_value(process, running, task_id + b"\x01\0\0\0", value),)
     if count == 0:
@@ -62,6 +73,41 @@ def pack_returns(process: Process, running: Running, value: Any) -> tuple[Value,
         pack_value(process, running, task_id + index.to_bytes(4, "little"), each)
         for index, each in enumerate(split(value, count, template.name), 1)
     )
+
+
+def _pack_generated(process: Process, running: Running, generator: Any) -> tuple[Value, ...]:
+    """As many results as were asked for, each packed before the next is made; what is yielded beyond them is passed over."""
+    count = running.template.returns
+    made: list[Value] = []
+    try:
+        for value in generator:
+            if len(made) == count:
+                generator.close()
+                break
+            oid = running.task_id + (len(made) + 1).to_bytes(4, "little")
+            made.append(pack_value(process, running, oid, value))
+            value = None
+    except BaseException as error:  # a generator may end in anything; its caller gets it
+        if isinstance(error, SystemExit):  # it ends the process
+            raise
+        raise Partial(error, tuple(made)) from None
+    if len(made) < count:
+        few = ValueError(
+            f"Task returned {len(made)} objects, but num_returns={count}. {running.template.name} has to yield as many"
+        )
+        raise Partial(few, tuple(made))
+    return tuple(made)
+
+
+def interrupted(running: Running, error: BaseException) -> BaseException:
+    """What a KeyboardInterrupt in a task is to its caller: the task was cancelled, here."""
+    from skate.exceptions import TaskCancelledError  # only errors need the tree
+
+    if running.cancelled:
+        said = f"{running.template.name} was cancelled while it ran"
+    else:
+        said = f"{running.template.name} raised KeyboardInterrupt({', '.join(map(repr, error.args))})"
+    return TaskCancelledError(running.task_id.hex(), said).with_traceback(error.__traceback__)
 
 
 def split(value: Any, count: int, name: str) -> list[Any]:

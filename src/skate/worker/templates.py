@@ -19,7 +19,7 @@ class WorkerTemplate:
     """A template, with what it calls."""
 
     __slots__ = (
-        "key", "fields", "name", "function_key", "returns", "streaming", "dynamic", "backpressure", "retry_exceptions",
+        "key", "fields", "name", "function_key", "returns", "streaming", "backpressure", "retry_exceptions",
         "method", "group", "_functions", "_attribute",
     )  # fmt: skip
 
@@ -30,7 +30,6 @@ class WorkerTemplate:
         self.function_key: bytes = fields["function"]
         self.returns: int = fields.get("returns", 1)
         self.streaming: bool = fields.get("streaming", False)
-        self.dynamic: bool = fields.get("dynamic", False)
         self.backpressure: int = fields.get("backpressure", 0)
         self.retry_exceptions: Any = fields.get("retry_exceptions", False)
         self.method: str = fields.get("method", "")

@@ -120,6 +120,8 @@ class ThreadedMode:
             given, named = executor.arguments(args, deps)
             value = method(*given, **named)
             given = named = None  # type: ignore[assignment]
+            if running.cancelled:  # the call saw it, or ran on; its caller no longer wants the result
+                raise KeyboardInterrupt
             returns = executor.results(running, value)
             value = None
         except (ActorExit, SystemExit) as error:
