@@ -423,7 +423,7 @@ def test_task_errors_arrive_with_their_cause(cause):
         assert (twin.pid, twin.actor_id, twin.submit_site) == (7, "ab", "a.py:1")
         assert type(twin.cause).__name__ == type(cause).__name__
         assert repr(twin.cause) == repr(cause)
-        assert twin.args[2 if one is error else 0] == (twin.cause if one is error else cause.args[0])
+        assert twin.args[2 if one is error else 0] is twin.cause
 
 
 def test_the_cause_of_a_task_error_keeps_its_own_cause():

@@ -49,13 +49,13 @@ class SystemCalls:
             given = named = None  # type: ignore[assignment]
             returns = executor.results(running, value)
             value = None
-        except (ActorExit, SystemExit):
-            executor.leave_actor()
+        except (ActorExit, SystemExit) as error:
+            executor.departure.actor(error)
             executor.pump.kick()
         except BaseException as error:  # a call may end in anything; its caller gets it
             given = named = value = None  # type: ignore[assignment]
             executor.failed(running, error, started)
-            error = None  # type: ignore[assignment]
+            error = None
         else:
             executor.answer(running, m.OK, returns, started, False)
         finally:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from skate.data.block import columns, objects, tensors
+from skate.data.block.foreign_tensors import without_foreign
 
 #: A batch as user code sees it: dict of arrays, pandas DataFrame or pyarrow Table.
 Batch = Any
@@ -48,7 +49,7 @@ def from_batch(batch: Batch) -> pa.Table:
     if isinstance(batch, pa.RecordBatch):
         batch = pa.Table.from_batches([batch])
     if isinstance(batch, pa.Table):
-        return tensors.without_foreign(batch)
+        return without_foreign(batch)
     if isinstance(batch, Mapping):
         return from_columns(batch)
     if hasattr(batch, "iloc") and hasattr(batch, "columns"):

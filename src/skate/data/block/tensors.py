@@ -56,18 +56,6 @@ def is_tensor(kind: pa.DataType) -> bool:
     return isinstance(kind, (pa.FixedShapeTensorType, RaggedTensorType))
 
 
-def without_foreign(table: pa.Table) -> pa.Table:
-    """The table with columns of Ray's own types of arrays (`skate.data.extensions`) turned into those of this module."""
-    for field in table.schema:
-        if isinstance(field.type, pa.ExtensionType) and field.type.extension_name.startswith(
-            "ray.data.arrow_"
-        ):
-            from skate.data.extensions.arrow_types import native  # few have such columns
-
-            return native(table)
-    return table
-
-
 def shape_of(kind: pa.DataType) -> tuple[int, ...] | None:
     """The shape of each row's array, or None if the rows differ or it is no column of arrays."""
     return tuple(kind.shape) if isinstance(kind, pa.FixedShapeTensorType) else None

@@ -22,8 +22,7 @@ from skate.data.extensions.python_objects import (
     PythonObjectArray,
     PythonObjectDtype,
 )
-from skate.data.extensions.tensor_array import TensorArray, TensorArrayElement
-from skate.data.extensions.tensor_dtype import TensorDtype
+from skate.data.extensions.tensor_array import TensorArray, TensorArrayElement, TensorDtype
 
 __all__ = [
     "ArrowConversionError", "ArrowPythonObjectArray", "ArrowPythonObjectScalar", "ArrowPythonObjectType", "ArrowTensorArray",

@@ -1,7 +1,7 @@
 """Arrow types of columns of arrays as Ray names and stores them, so that files it has written are read.
 
 Skate's own columns are Arrow's `fixed_shape_tensor` and a ragged type; what comes in as one of these becomes one of those
-(`native`).
+(`block/foreign_tensors.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skate.data.block import tensors
 from skate.data.exceptions import ArrowConversionError
 
 FixedShapeTensorType = pa.FixedShapeTensorType
@@ -24,7 +23,7 @@ FixedShapeTensorArray = pa.FixedShapeTensorArray
 
 def _pandas_dtype() -> Any:
     # pandas takes 300 ms to load, which only those who want frames pay.
-    return importlib.import_module("skate.data.extensions.tensor_dtype").TensorDtype
+    return importlib.import_module("skate.data.extensions.tensor_array").TensorDtype
 
 
 class FixedShapeTensorFormat(enum.Enum):
@@ -60,7 +59,7 @@ class ArrowTensorScalar(pa.ExtensionScalar):  # type: ignore[misc]
         return str(self.as_py())
 
 
-class _Fixed(pa.ExtensionType):  # type: ignore[misc]
+class FixedTensorType(pa.ExtensionType):  # type: ignore[misc]
     """Arrays of one shape, their elements in a list a row."""
 
     _NAME = ""
@@ -121,7 +120,7 @@ class _Fixed(pa.ExtensionType):  # type: ignore[misc]
     __repr__ = __str__
 
 
-class ArrowTensorType(_Fixed):
+class ArrowTensorType(FixedTensorType):
     """Arrays of one shape with 32-bit offsets."""
 
     OFFSET_DTYPE = pa.int32()
@@ -132,7 +131,7 @@ class ArrowTensorType(_Fixed):
         return pa.list_(dtype)
 
 
-class ArrowTensorTypeV2(_Fixed):
+class ArrowTensorTypeV2(FixedTensorType):
     """Arrays of one shape with 64-bit offsets."""
 
     OFFSET_DTYPE = pa.int64()
@@ -316,19 +315,3 @@ def get_arrow_extension_tensor_types() -> tuple[type, ...]:
 def create_arrow_fixed_shape_tensor_type(shape: tuple[int, ...], dtype: pa.DataType) -> pa.DataType:
     """The type of a column of arrays of one shape."""
     return ArrowTensorTypeV2(shape, dtype)
-
-
-def is_foreign(kind: pa.DataType) -> bool:
-    """True for the types of this module that Skate itself does not work on."""
-    return isinstance(kind, (_Fixed, ArrowVariableShapedTensorType))
-
-
-def native(table: pa.Table) -> pa.Table:
-    """The table with Ray's columns of arrays turned into Skate's own."""
-    for at, field in enumerate(table.schema):
-        if is_foreign(field.type):
-            rows = [row for chunk in table.column(at).chunks for row in chunk.to_pylist()]
-            fixed = isinstance(field.type, _Fixed) and bool(rows) and all(row is not None for row in rows)
-            made = tensors.from_ndarray(np.stack(rows)) if fixed else tensors.from_arrays(rows)
-            table = table.set_column(at, field.name, made)
-    return table

@@ -14,8 +14,12 @@ from skate.data.extensions.arrow_types import (
     get_arrow_extension_tensor_types,
 )
 from skate.data.extensions.column_kind import column_needs_tensor_extension
-from skate.data.extensions.tensor_array import TensorArray, TensorArrayElement, create_ragged_ndarray
-from skate.data.extensions.tensor_dtype import TensorDtype
+from skate.data.extensions.tensor_array import (
+    TensorArray,
+    TensorArrayElement,
+    TensorDtype,
+    create_ragged_ndarray,
+)
 
 __all__ = [
     "ArrowConversionError", "ArrowTensorArray", "ArrowTensorType", "ArrowTensorTypeV2", "ArrowVariableShapedTensorArray",

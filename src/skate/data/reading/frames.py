@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from skate.data.block import columns, concat, from_batch, tensors
+from skate.data.block.foreign_tensors import without_foreign
 from skate.data.block.table import from_pandas as table_of_frame
 from skate.data.compute import Compute
 from skate.data.dataset import Dataset
@@ -96,7 +97,7 @@ def _of_arrow(table: Any) -> pa.Table:
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     if isinstance(table, pa.Table):
-        return tensors.without_foreign(table)
+        return without_foreign(table)
     if hasattr(table, "__arrow_c_stream__"):
         return pa.table(table)
     raise TypeError(f"from_arrow takes pyarrow Tables, not {type(table).__name__}")
