@@ -99,7 +99,7 @@ class GroupedData:
             fn,
             batch_size=1,
             compute=compute,
-            batch_format="pandas" if batch_format == "default" else batch_format,
+            batch_format={"default": "pandas", None: "pyarrow"}.get(batch_format, batch_format),
             zero_copy_batch=zero_copy_batch,
             fn_args=fn_args,
             fn_kwargs=fn_kwargs,

@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from skate.data.block import tensors
 
-
 FIXED = frozenset({"ray.data.arrow_tensor", "ray.data.arrow_tensor_v2"})
 RAGGED = "ray.data.arrow_variable_shaped_tensor"
 
