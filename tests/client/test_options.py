@@ -99,7 +99,7 @@ GOOD_FOR_METHODS = {
     "_generator_backpressure_num_objects": [None, 1],
     "_num_objects_per_yield": [None, 1],
     "enable_task_events": [True, False],
-    "tensor_transport": [None, "nccl"],
+    "tensor_transport": [None, "NCCL"],
 }
 
 

@@ -154,11 +154,11 @@ def test_runtime_environment(site: Site, tmp_path: Path) -> None:
             "applications:\n- import_path: p:app\n  deployments:\n  - name: A\n    autoscaling_config:\n"
             "      max_replica: 3\n",
             "line 6: applications[0].deployments[0].autoscaling_config.max_replica: AutoscalingConfig has no field "
-            "'max_replica'; did you mean 'max_replicas'? It has: min_replicas, ",
+            "'max_replica'; did you mean 'max_replicas'?",
         ),
         (
             "applications:\n- {name: a, import_path: 'p:app'}\n- {name: b, import_path: 'p:app'}\n",
-            "line 3: applications[1].route_prefix: route prefixes differ",
+            "line 3: applications[1].route_prefix: Found duplicate applications for route prefix '/'",
         ),
         ("http_options:\n  port: many\napplications: []\n", "line 2: http_options.port: "),
         ("applications: [\n", "is no YAML"),

@@ -90,7 +90,7 @@ def test_a_port_that_is_taken(run: Callable[..., Program]) -> None:
         (["program:Says"], "call .bind(...) on it"),
         (["program:build", "word"], "written key=value"),
         (["program:app", "--non-blocking"], "needs a node that stays"),
-        (["two.yaml"], "two.yaml, line 3: applications[1].route_prefix: route prefixes differ"),
+        (["two.yaml"], "two.yaml, line 3: applications[1].route_prefix: Found duplicate applications"),
     ],
 )
 def test_what_cannot_be_run(

@@ -158,7 +158,7 @@ def test_replicas_and_queues(port: int) -> None:
     wait_for(queued, what="one request at work and one that waits")
     status, text, headers = ask(port, "x")
     assert (status, headers["retry-after"]) == (503, "1")
-    assert "1 requests wait" in text
+    assert "num_queued_requests=1, max_queued_requests=1" in text
     streaming.close()
     assert waiting.getresponse().read() == b"x"
     waiting.close()

@@ -62,7 +62,7 @@ class Replica:
         self.name = name
         self.under_way: list[Ref] = []
         self.dead = False
-        self._actor_id = name.encode()
+        self._skate_id = name.encode()
         self.call = SimpleNamespace(remote=self._take)
         self.stream = self.call
 
@@ -126,7 +126,7 @@ class World:
             self.lost.append(ref.number)
         else:
             self.renewed += 1
-        fields = {"actor_id": ref.replica._actor_id} | ({} if begun else {"begun": False})
+        fields = {"actor_id": ref.replica._skate_id} | ({} if begun else {"begun": False})
         ref.settle(ERROR, ("ActorDiedError", fields))
 
     def under_way(self) -> list[Ref]:
@@ -229,7 +229,7 @@ def test_a_full_queue_says_how_many_wait() -> None:
     for _ in range(4):
         world.submit()
     error = world.calls[-1].error
-    assert isinstance(error, BackPressureError) and "2 requests wait" in str(error)
+    assert isinstance(error, BackPressureError) and "num_queued_requests=2" in str(error)
 
 
 @pytest.mark.parametrize("line", [None, Line((), 1, -1, failed="no weights")])

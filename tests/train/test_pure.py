@@ -146,7 +146,7 @@ def test_functions_of_two_arguments_are_refused() -> None:
         (lambda: ScalingConfig(placement_strategy="TIGHT"), ValueError, "PACK, SPREAD"),
         (lambda: ScalingConfig(trainer_resources={"CPU": 1}), DeprecationWarning, "trainer_resources"),
         (lambda: ScalingConfig(num_workers=2, label_selector=[{}]), ValueError, "1 entries for 2"),
-        (lambda: CheckpointConfig(num_to_keep=0), ValueError, "at least 1"),
+        (lambda: CheckpointConfig(num_to_keep=0), ValueError, "an integer >= 1"),
         (lambda: CheckpointConfig(checkpoint_score_order="up"), ValueError, '"max" or "min"'),
         (lambda: CheckpointConfig(checkpoint_frequency=1), DeprecationWarning, "checkpoint_frequency"),
         (lambda: FailureConfig(max_failures=-2), ValueError, "max_failures"),

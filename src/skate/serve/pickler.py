@@ -13,6 +13,7 @@ import sys
 import threading
 from collections import ChainMap
 from collections.abc import Callable
+from types import FunctionType, ModuleType
 from typing import Any
 
 
@@ -68,8 +69,28 @@ def packed(value: Any, what: str) -> bytes:
 
 
 def copied(value: Any, what: str) -> Any:
-    """A copy that later changes of the original do not reach. Raises TypeError, naming `what`, if there can be none."""
-    return pickle.loads(packed(value, what))
+    """A copy that later changes of the original do not reach; functions, classes and modules in it are the same ones.
+
+    A copy of a function would have the names of its module as they are now, and miss what the module defines further down.
+    Raises TypeError, naming `what`, if there can be none.
+    """
+    kept: list[Any] = []
+    packed(value, what)  # what cannot be sent to a replica is refused here
+
+    class Sharing(pickler()):  # type: ignore[misc]
+        def persistent_id(self, one: Any) -> int | None:
+            if not isinstance(one, (FunctionType, type, ModuleType)):
+                return None
+            kept.append(one)
+            return len(kept) - 1
+
+    class Shared(pickle.Unpickler):
+        def persistent_load(self, place: int) -> Any:
+            return kept[place]
+
+    out = io.BytesIO()
+    Sharing(out).dump(value)
+    return Shared(io.BytesIO(out.getvalue())).load()
 
 
 def passed(value: Any, what: str) -> Any:

@@ -72,6 +72,11 @@ class Departure:
             executor.leaving = True
         executor.pump.kick()
 
+    @property
+    def by_signal(self) -> bool:
+        """True if SIGTERM is what ends the process, rather than an exit of its own that came before."""
+        return self.terminating and self.exit_code == TERMINATED
+
     def meant(self, error: BaseException) -> bool:
         """True if a call was thrown out by SIGTERM; the worker then leaves."""
         if not self.terminating or not isinstance(error, (KeyboardInterrupt, SystemExit)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import traceback
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -26,6 +27,8 @@ def _detach(executor: Executor) -> None:
     process.lock = executor.lock = executor.pump.lock = threading.RLock()
     executor.channel.close()
     session.attach(None)
+    if signal.getsignal(signal.SIGTERM) == executor.departure.on_terminate:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as multiprocessing ends its children
     # A child that runs back into our loop has come to its end.
     replaced: Any = executor
     replaced.answer = lambda *_: _leave(None)

@@ -149,6 +149,9 @@ def _leave(channel: Channel, executor: Executor) -> int:
         output.flush()
         channel.sock.setblocking(True)
         channel.flush()
+    if executor.departure.by_signal:  # so that the node can name it
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
     return executor.departure.exit_code
 
 

@@ -243,6 +243,8 @@ def test_two_readers_of_one_part_are_refused() -> None:
                     pass
         except ValueError as error:
             errors.append(str(error))
+        except Exception:  # the session ends while the other one still reads
+            return
 
     threads = [threading.Thread(target=read, args=(number,), daemon=True) for number in (0, 1, 1)]
     for each in threads:

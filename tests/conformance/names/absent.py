@@ -8,7 +8,6 @@ from __future__ import annotations
 ABSENT: dict[str, str] = {
     "ray.Language.value": "an enum here: `Language.PYTHON.value` is there on its members, as a number",
     "ray.ObjectID.from_*": "the parameter is called `id` and `hex`; everybody gives it by position",
-    "ray.ObjectRefGenerator.*": "Python's generator methods, which refuse in Ray as well",
     "ray.actor.Actor*()": "programs do not construct it: it comes from `@ray.remote`",
     "ray.cluster_utils.AutoscalingCluster": "several machines",
     "ray.cluster_utils.cluster_not_supported": "a marker of tests on Windows",
@@ -20,6 +19,7 @@ ABSENT: dict[str, str] = {
     "ray.experimental.*nixl*": "tensors from GPU to GPU",
     "ray.experimental.CommunicatorMetadata": "tensors from GPU to GPU",
     "ray.experimental.RDTManager": "tensors from GPU to GPU",
+    "ray.experimental.channel.*": "Ray's own channels: values of compiled graphs pass through rings of shared memory here",
     "ray.experimental.sandbox": "containers under gVisor, which Ray tries out",
     "ray.experimental.set_target*": "tensors from GPU to GPU",
     "ray.experimental.shuffle.*": "the benchmark program around `simple_shuffle`",
