@@ -33,7 +33,7 @@ def _detach(executor: Executor) -> None:
     replaced: Any = executor
     replaced.answer = lambda *_: _leave(None)
     replaced.failed = lambda _running, error, _started: _leave(error)
-    replaced.departure.actor = _leave
+    replaced.departure.actor = replaced.departure.crash = _leave
 
 
 def _leave(error: BaseException | None = None) -> NoReturn:
