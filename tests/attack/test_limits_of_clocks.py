@@ -4,6 +4,7 @@ waits ends early or late, and no duration is negative.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -148,9 +149,19 @@ PROGRAMS = {
 }
 
 
+@pytest.fixture
+def swept() -> Iterator[None]:
+    """Removes what libfaketime leaves in shared memory for each process that is killed."""
+    yield
+    for left in Path("/dev/shm").glob("*faketime_s*_*"):
+        if not Path(f"/proc/{left.name.rpartition('_')[2]}").exists():
+            left.unlink(missing_ok=True)
+
+
 @pytest.mark.skipif(
     not LIBRARIES, reason="Debian's libfaketime is not installed (apt-get install libfaketime)"
 )
+@pytest.mark.usefixtures("swept")
 @pytest.mark.parametrize(
     "what",
     [each if each.startswith("waits") else pytest.param(each, marks=pytest.mark.attack) for each in PROGRAMS],
