@@ -6,10 +6,13 @@ loads the rest of the node, the zygote loads what workers need, on another CPU.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
 import sys
+
+from skate.wire.limits import LimitReached, no_more_processes
 
 CONTROL_FD = 63
 PYTHON = [sys.executable]
@@ -43,9 +46,12 @@ def start(
             ],
             setpgroup=0,
         )
-    except OSError:
+    except OSError as error:
         ours.close()
-        raise
+        if error.errno not in (errno.EAGAIN, errno.ENOMEM):
+            raise
+        text = no_more_processes(str(error.strerror), "the process that starts workers")
+        raise LimitReached(error.errno, text) from None
     finally:
         theirs.close()
     return ours, pid

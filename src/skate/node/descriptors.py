@@ -6,6 +6,8 @@ import contextlib
 import errno
 import resource
 
+from skate.wire.limits import LimitReached, no_more_processes
+
 MARGIN = 64
 
 
@@ -31,10 +33,9 @@ class Descriptors:
     def explain(error: OSError) -> str:
         """What to do about a failure to start a worker, in words."""
         if error.errno in (errno.EAGAIN, errno.ENOMEM):
-            return (
-                f"the system starts no more processes ({error.strerror}): run fewer workers or actors at once, or raise the "
-                "limits of processes (ulimit -u) and of memory"
-            )
+            if isinstance(error, LimitReached):
+                return str(error.strerror)
+            return no_more_processes(str(error.strerror))
         soft, hard = _limits()
         return (
             f"{error.strerror or error}; a worker takes three file descriptors of the driver, whose limit is {soft}"

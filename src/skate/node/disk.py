@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.core.memory import DISK_STRIDE
+from skate.wire.limits import LimitReached, start_thread
 
 if TYPE_CHECKING:
     from skate.node.arena import ArenaFile
@@ -44,8 +45,12 @@ class _Line:
             return
         self._jobs.append(job)
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=f"skate-{self._name}", daemon=True)
-            self._thread.start()
+            try:
+                self._thread = start_thread(self._run, f"skate-{self._name}")
+            except LimitReached:
+                # The system starts no more threads: the node waits for the disk.
+                self._work_off()
+                return
         self._due.release()
 
     def _run(self) -> None:
@@ -53,12 +58,15 @@ class _Line:
             self._due.acquire()
             if self._closing:
                 return
-            # What else is due comes along; its releases are looks in vain.
-            jobs = []
-            while self._jobs:
-                jobs.append(self._jobs.popleft())
-            if jobs:
-                self._work(jobs)
+            self._work_off()
+
+    def _work_off(self) -> None:
+        # What else is due comes along; its releases are looks in vain.
+        jobs = []
+        while self._jobs:
+            jobs.append(self._jobs.popleft())
+        if jobs:
+            self._work(jobs)
 
     def close(self) -> None:
         """End the thread, after what it is at; the engine lock is not held."""

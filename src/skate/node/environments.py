@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import socket
 import threading
 from typing import TYPE_CHECKING, Any
+
+from skate.wire.limits import start_thread
 
 if TYPE_CHECKING:
     from skate.node.worker_pool import WorkerPool
@@ -27,13 +30,8 @@ class Environments:
             # Nothing to install or to expand: no thread is needed.
             self._start(worker, theirs, _Plain(env.get("env_vars", {})))
             return
-        thread = threading.Thread(
-            target=self._prepare_apart,
-            args=(worker, theirs, text, env),
-            name="skate-environment",
-            daemon=True,
-        )
-        thread.start()
+        work = functools.partial(self._prepare_apart, worker, theirs, text, env)
+        start_thread(work, "skate-environment", " that prepares its runtime environment")
 
     def _prepare_apart(
         self, worker: WorkerProcess, theirs: socket.socket, text: str, env: dict[str, Any]

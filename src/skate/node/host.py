@@ -6,6 +6,7 @@ workers through the pump.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import sys
@@ -27,7 +28,7 @@ from skate.node.launcher import PYTHON, zygote_config
 from skate.node.logs import WorkerOutput
 from skate.node.memory_monitor import NEVER, MemoryMonitor
 from skate.node.neighbours import Neighbours, facts
-from skate.node.overflow import overflow_files
+from skate.node.overflow import OverflowFile, overflow_files
 from skate.node.stopped import stopped_among
 from skate.node.worker_pool import WorkerPool
 from skate.wire.memory import Memory
@@ -74,10 +75,7 @@ class NodeHost:
         files = overflow_files(settings.spill)
         #: The one in which values can lie for good.
         self.overflow = files[0]
-        self.arena = ArenaFile(board_at + BOARD_BYTES)
-        self.mapping = Memory(
-            self.arena.fd, settings.object_store_memory, self.overflow.fd, self.overflow.capacity
-        )
+        self.arena, self.mapping = _memory(board_at, settings.object_store_memory, files)
         self.disk = Disk(self.arena, files, outside, self.mapping, self._told)
         self.board = Board(self.arena.fd, board_at)
         node_id = os.urandom(28)
@@ -391,6 +389,18 @@ class NodeHost:
         deadline = time.monotonic() + WRITERS_SECONDS
         while self.pump.asides and time.monotonic() < deadline:
             time.sleep(0.001)
+
+
+def _memory(board_at: int, arena_bytes: int, files: list[OverflowFile]) -> tuple[ArenaFile, Memory]:
+    """The arena, the board behind it, and the window of this process on them; nothing stays open if the system refuses them."""
+    with contextlib.ExitStack() as opened:
+        for file in files:
+            opened.callback(file.close)
+        arena = ArenaFile(board_at + BOARD_BYTES)
+        opened.callback(arena.close)
+        mapping = Memory(arena.fd, arena_bytes, files[0].fd, files[0].capacity)
+        opened.pop_all()
+    return arena, mapping
 
 
 def _outside(settings: Settings) -> Any:

@@ -7,18 +7,27 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from skate.core.resources import human_bytes
+from skate.wire.limits import no_more_processes
 
 if TYPE_CHECKING:
     from skate.core.pressure import Gauge
     from skate.node.worker_process import WorkerProcess
 
 LINES_MAX = 10
+#: How the line begins in which a worker says what it was refused.
+REFUSED = "skate: this worker cannot begin: "
 #: Where a worker's own frames lie, which say nothing of a crash in what it ran.
 _OURS = tuple(
     f'  File "{os.path.join(os.path.dirname(os.path.dirname(__file__)), part)}' for part in ("worker", "node")
 )
 _ENDS = ('  File "<string>", line 1 in <module>', "Extension modules:")
 LINE_CHARACTERS_MAX = 400
+
+
+def could_not_begin(lines: Iterable[str]) -> str:
+    """Words for a worker that ended before it took its first task, as the system refused it something."""
+    why = next((line for line in lines if line.startswith(REFUSED)), "")
+    return f"no worker could be started for it: {why.removeprefix(REFUSED) or no_more_processes('it ended at once')}"
 
 
 def details(worker: WorkerProcess, lines: Iterable[str], limit: Gauge | None) -> str:

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from skate.node.printing import Printer
+from skate.wire.limits import start_thread
 from skate.wire.output import MARK
 
 READ_BYTES = 1 << 16
@@ -112,8 +113,12 @@ class WorkerOutput:
             self._poller.register(read_end, select.EPOLLIN)
             ends.append(write_end)
         if self._reader is None:
-            self._reader = threading.Thread(target=self._read_all, name="skate-output", daemon=True)
-            self._reader.start()
+            try:
+                self._reader = start_thread(self._read_all, "skate-output", " that reads what workers print")
+            except OSError:
+                for end in ends:
+                    os.close(end)
+                raise
         return ends[0], ends[1]
 
     def started(self, cid: int, pid: int) -> None:

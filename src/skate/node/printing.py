@@ -5,10 +5,13 @@ Up to `HELD_BYTES_MAX` wait in memory, and only then does whoever has more to pr
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable
+
+from skate.wire.limits import LimitReached, start_thread
 
 HELD_BYTES_MAX = 1 << 25
 # A stream that takes nothing for so long at the end takes nothing any more.
@@ -37,16 +40,20 @@ class Printer:
             self._held.append((is_error, text))
             # Not its length: a character takes up to four bytes.
             self._held_size += sys.getsizeof(text)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._print_all, name="skate-print", daemon=True)
-                self._thread.start()
+            if self._thread is None and not self._ended:
+                with contextlib.suppress(LimitReached):
+                    self._thread = start_thread(self._print_all, "skate-print")
+            alone = self._thread is None
             self._changed.notify_all()
+        if alone:
+            # The system starts no more threads: whoever has something to print does it, and waits for the terminal.
+            self._print_all(until_empty=True)
 
-    def _print_all(self) -> None:
+    def _print_all(self, until_empty: bool = False) -> None:
         while True:
             with self._changed:
                 while not self._held:
-                    if self._ended:
+                    if self._ended or until_empty:
                         return
                     self._changed.wait()
                 is_error, text = self._held.popleft()

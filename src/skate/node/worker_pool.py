@@ -17,10 +17,11 @@ from skate.core.messages import DONE
 from skate.node.descendants import end_group
 from skate.node.descriptors import Descriptors
 from skate.node.environments import Environments
-from skate.node.last_words import details
+from skate.node.last_words import could_not_begin, details
 from skate.node.launcher import PYTHON, Launcher, how_it_ended
 from skate.node.worker_process import WorkerProcess
 from skate.wire.channel import Channel, ChannelClosed
+from skate.wire.limits import CANNOT_BEGIN, LimitReached
 
 if TYPE_CHECKING:
     from skate.core.workers import Worker
@@ -108,7 +109,11 @@ class WorkerPool:
         if environment is None:
             self.fork(worker, theirs, self.python_for(worker.job), {})
         else:
-            self.environments.prepare(worker, theirs, environment)
+            try:
+                self.environments.prepare(worker, theirs, environment)
+            except LimitReached as error:
+                theirs.close()
+                self._cannot_start(cid, error)
 
     def _job_of(self, cid: int) -> str:
         if self.host.drivers is None:
@@ -307,10 +312,16 @@ class WorkerPool:
             begun, ahead, answers = self.host.board.give_back(worker.slot)
             for answer in answers:
                 self.host.core.step(worker.cid, answer, time.monotonic())
-        lines = self.host.output.ended(worker.cid)
+        lines = list(self.host.output.ended(worker.cid))
         known = self.host.core.scheduler.workers.get(worker.cid)
         if known is not None:
             known.beyond = ahead
+            if (
+                not begun
+                and worker.status is not None
+                and os.waitstatus_to_exitcode(worker.status) == CANNOT_BEGIN
+            ):
+                known.kill_reason = ("RaySystemError", {"message": could_not_begin(lines)})
             known.details = details(worker, lines, None if worker.killed else self.host.monitor.limit_now())
             if worker.status is not None and os.WIFSIGNALED(worker.status) and not worker.killed:
                 self._blame_kernel(worker, known)

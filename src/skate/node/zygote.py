@@ -16,7 +16,6 @@ import select
 import signal
 import socket
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -26,6 +25,8 @@ import msgpack
 
 from skate.node import descendants
 from skate.node.birth import CONTROL_FD
+from skate.node.last_words import REFUSED
+from skate.wire.limits import CANNOT_BEGIN, LimitReached, start_thread
 from skate.wire.status import SLOT_BYTES, STATUS_SLOT
 
 REQUEST_BYTES_MAX = 1 << 17
@@ -184,13 +185,16 @@ class Zygote:
                 descendants.end_all(())
                 os._exit(1)
 
-        watcher = threading.Thread(target=watch, name="skate-watch")
-        watcher.start()
+        watcher = None
+        # Where the system starts no more threads, the node's end is seen once the imports are done.
+        with contextlib.suppress(LimitReached):
+            watcher = start_thread(watch, "skate-watch")
         try:
             yield
         finally:
             os.write(done_write, b".")
-            watcher.join()
+            if watcher is not None:
+                watcher.join()
             os.close(done_read)
             os.close(done_write)
 
@@ -277,6 +281,9 @@ def become_worker(zygote: Zygote, parent: int, request: dict[str, Any], fds: lis
         from skate.worker.main import run  # imported by the zygote before it forks
 
         status = run(channel, zygote.memory_fds, {**zygote.config, **request})
+    except LimitReached as error:
+        sys.stderr.write(f"{REFUSED}{error.strerror}\n")
+        status = CANNOT_BEGIN
     except BaseException:  # nothing may get back into the zygote's loop
         import traceback  # the worker is lost anyway
 

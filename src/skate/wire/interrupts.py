@@ -45,15 +45,22 @@ class Interrupts:
         if pump.lock._is_owned() or pump.main_aside or _in_finalizer(frame):
             if not pump.interrupt_due:
                 pump.interrupt_due = True
-                # Not through `threading`, whose own locks the main thread may hold just now.
-                _thread.start_new_thread(self._later, (0.0,))
+                self._see_to_it(0.0)
             return False
         if self._whole_imports and _in_import(frame):
             if not pump.interrupt_due:
                 pump.interrupt_due = True
-                _thread.start_new_thread(self._later, (RETRY_SECONDS,))
+                self._see_to_it(RETRY_SECONDS)
             return False
         return True
+
+    def _see_to_it(self, delay: float) -> None:
+        try:
+            # Not through `threading`, whose own locks the main thread may hold just now.
+            _thread.start_new_thread(self._later, (delay,))
+        except RuntimeError:
+            # The system starts no more threads: this Ctrl-C is lost, and the next one is tried again.
+            self._pump.interrupt_due = False
 
     def _settle(self) -> None:
         try:

@@ -25,12 +25,15 @@ which is why `close` needs no care for views. (Python 3.12's `__buffer__` would 
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 import pickle
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
+
+from skate.wire.limits import no_address_space
 
 _STEP = 64 * 1024
 _PIECE = 16 * 1024 * 1024
@@ -44,16 +47,22 @@ _POPULATE_WRITE = 23  # linux/mman.h, since 5.14; the mmap module does not name 
 class Mapping:
     """The arena of `size` bytes behind `fd`, mapped into this process once.
 
-    The caller keeps `fd` and may close it. With `writable=False` only views can be taken.
+    The caller keeps `fd` and may close it. With `writable=False` only views can be taken. Raises LimitReached where this
+    process has no address space for it.
     """
 
     def __init__(self, fd: int, size: int, writable: bool = True) -> None:
         self.size = size
         self.writable = writable
         # None once closed. Views hold it too, and the last holder's end unmaps it.
-        self._map: mmap.mmap | None = mmap.mmap(
-            fd, size, mmap.MAP_SHARED, mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
-        )
+        try:
+            self._map: mmap.mmap | None = mmap.mmap(
+                fd, size, mmap.MAP_SHARED, mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+            )
+        except OSError as error:
+            if error.errno != errno.ENOMEM:
+                raise
+            raise no_address_space(size) from None
         self._bytes = memoryview(self._map)
         self._address = address_of(self._bytes)
         # The step that each 64 KiB has reached.

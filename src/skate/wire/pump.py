@@ -21,6 +21,8 @@ from threading import get_ident
 from time import perf_counter
 from typing import Any
 
+from skate.wire.limits import start_thread
+
 #: For how long a wait is nobody's business.
 QUICK_SECONDS = 0.5
 TICK_S = 0.005
@@ -82,9 +84,8 @@ class Pump:
         self.poller.register(self._wake, select.EPOLLIN)
 
     def start(self) -> None:
-        """Start the background thread."""
-        self._thread = threading.Thread(target=self._background, name=f"skate-{self.name}", daemon=True)
-        self._thread.start()
+        """Start the background thread. Raises LimitReached where there can be none."""
+        self._thread = start_thread(self._background, f"skate-{self.name}", f" for its {self.name}")
 
     # -- descriptors
 

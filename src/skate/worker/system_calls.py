@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
+from skate.wire.limits import LimitReached, start_thread
 from skate.worker.context import ActorExit, Running
 
 if TYPE_CHECKING:
@@ -26,10 +27,12 @@ class SystemCalls:
 
     def put(self, message: tuple[Any, ...]) -> None:
         """Queue a call; the engine lock is held."""
-        if not self._started:
-            self._started = True
-            threading.Thread(target=self._work, name="skate-system", daemon=True).start()
         self._calls.put(message)
+        if not self._started:
+            # Where the system starts no more threads, the call waits until there is one.
+            with contextlib.suppress(LimitReached):
+                start_thread(self._work, "skate-system")
+                self._started = True
 
     def _work(self) -> None:
         while True:

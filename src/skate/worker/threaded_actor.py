@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from skate.core import messages as m
+from skate.wire.limits import LimitReached, start_thread
 from skate.wire.status import OutOfTurn
 from skate.worker.arguments import give_up
 from skate.worker.context import ActorExit, Running
@@ -39,15 +40,31 @@ class _Group:
         self.calls.put((sequence, message))
         if grow:
             name = f"skate-call-{self.name or 'default'}-{self.threads}"
-            threading.Thread(target=self._work, name=name, daemon=True).start()
+            self._grow(name)
+
+    def _grow(self, name: str) -> None:
+        try:
+            start_thread(self._work, name)
+        except LimitReached:
+            with self.mode.count_lock:
+                self.threads -= 1
+                alone = not self.threads
+            if alone:
+                # The system starts no more threads: the main one does it, and takes nothing else meanwhile.
+                self._work_off()
 
     def _work(self) -> None:
         while True:
-            sequence, message = self.calls.get()
-            self.mode.run(sequence, message)
-            message = ()
-            with self.mode.count_lock:
-                self.busy -= 1
+            self._take(*self.calls.get())
+
+    def _work_off(self) -> None:
+        while not self.calls.empty():
+            self._take(*self.calls.get())
+
+    def _take(self, sequence: int, message: tuple[Any, ...]) -> None:
+        self.mode.run(sequence, message)
+        with self.mode.count_lock:
+            self.busy -= 1
 
 
 class ThreadedMode:

@@ -1,0 +1,67 @@
+"""Limits that the system sets to a process, and the words for a request that one of them has refused."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import threading
+from collections.abc import Callable
+
+from skate.core.resources import human_bytes
+
+#: What a worker exits with that could not begin, for want of threads or memory; its last line says why.
+CANNOT_BEGIN = 71
+
+
+class LimitReached(OSError):
+    """The system has refused something to a process; the text says what, by which limit, and what to do."""
+
+
+def start_thread(run: Callable[[], object], name: str, wanted_for: str = "") -> threading.Thread:
+    """A daemon thread that runs. Raises LimitReached where the system starts no more of them."""
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise LimitReached(errno.EAGAIN, no_more_processes(str(error), f"a thread{wanted_for}")) from None
+    return thread
+
+
+def no_more_processes(why: str, what: str = "a process") -> str:
+    """Words for a process or a thread that could not start."""
+    return (
+        f"the system starts no more processes ({why}): {what} is needed, and this user may have {_most_processes()} processes "
+        "and threads at once; run fewer workers or actors at once, or raise the limits of processes (ulimit -u) and of memory"
+    )
+
+
+def no_address_space(size: int) -> LimitReached:
+    """The error for shared memory of so many bytes that could not be mapped."""
+    asked = f"shared memory of {size} bytes ({human_bytes(size)}) cannot be mapped"
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft == resource.RLIM_INFINITY:
+        text = (
+            f"{asked}: the system grants this process no more address space (vm.overcommit_memory, vm.max_map_count or a limit "
+            "of its container); give it more memory, or start with a smaller object_store_memory"
+        )
+    else:
+        used = _address_space_used()
+        text = (
+            f"{asked}: this process may have {human_bytes(soft)} of address space (ulimit -v), of which {human_bytes(used)} are "
+            "in use; raise the limit, or start with a smaller object_store_memory"
+        )
+    return LimitReached(errno.ENOMEM, text)
+
+
+def _most_processes() -> str:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    return "any number of" if soft == resource.RLIM_INFINITY else f"at most {soft}"
+
+
+def _address_space_used() -> int:
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:  # no /proc here
+        return 0
