@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from skate.core.task_error import RayError as RayError
 from skate.core.task_error import RayTaskError as RayTaskError
+from skate.core.task_error import UnserializableException as UnserializableException
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class RayActorError(RayError):
     machine was taken away with notice).
     """
 
-    BASE_ERROR_MSG = "The actor failed before it finished this call."
+    BASE_ERROR_MSG = "The actor experienced an error before finishing this task."
 
     def __init__(
         self,
@@ -140,12 +141,12 @@ class ActorDiedError(RayActorError):
     `cause` is the constructor's RayTaskError, an `ActorDeath`, a sentence, or None when nothing is known.
     """
 
-    BASE_ERROR_MSG = "The actor died before it finished this call."
+    BASE_ERROR_MSG = "The actor died unexpectedly before finishing this task."
 
     def __init__(self, cause: RayTaskError | ActorDeath | str | None = None) -> None:
         self.cause = cause
         if isinstance(cause, RayTaskError):
-            text = f"The actor died because its constructor raised an exception:\n{cause}"
+            text = f"The actor died because of an error raised in its creation task (its constructor):\n{cause}"
             super().__init__(cause.actor_id, text, actor_init_failed=True)
         elif isinstance(cause, ActorDeath):
             super().__init__(cause.actor_id or None, cause.describe(), preempted=cause.preempted)
@@ -171,19 +172,6 @@ class ActorUnavailableError(RayActorError):
 
 class AsyncioActorExit(RayError):
     """Ends an asyncio actor from inside; raised by ``exit_actor()``."""
-
-
-class UnserializableException(RayError):
-    """A remote exception could not be read here; the text is what its sender wrote of it."""
-
-    def __init__(self, original_stack_trace: str) -> None:
-        self._original_stack_trace = original_stack_trace
-
-    def __str__(self) -> str:
-        return (
-            "A remote exception could not be read in this process (is its module installed here?). "
-            f"Its sender described it so:\n{self._original_stack_trace}"
-        )
 
 
 class CrossLanguageError(RayError):

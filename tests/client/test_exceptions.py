@@ -409,13 +409,21 @@ class Leaves(SystemExit):
 
 @pytest.mark.parametrize(
     "cause",
-    [SystemExit(3), Leaves(), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()],
+    [SystemExit(3), Leaves(), KeyboardInterrupt()],
     ids=repr,
 )
-def test_what_would_end_or_cancel_the_caller_stays_a_plain_task_error(cause):
+def test_what_would_end_the_caller_stays_a_plain_task_error(cause):
     error = RayTaskError("f", "tb", cause)
     assert error.as_instanceof_cause() is error
     assert not isinstance(error, type(cause))
+    assert error.cause is cause
+
+
+@pytest.mark.parametrize("cause", [GeneratorExit("x"), asyncio.CancelledError("x")], ids=repr)
+def test_what_ends_a_generator_or_a_coroutine_is_caught_as_both(cause):
+    error = RayTaskError("f", "tb", cause).as_instanceof_cause()
+    assert isinstance(error, type(cause))
+    assert isinstance(error, RayTaskError)
     assert error.cause is cause
 
 

@@ -345,3 +345,64 @@ def test_values_of_a_stream_that_runs_are_made_again(pair: Pair, gate: Any, form
     assert [ray.get(ref, timeout=120)[0] for ref in refs] == [0.0, 1.0, 2.0]
     release.open()
     assert [ray.get(ref, timeout=120)[0] for ref in stream] == [3.0, 4.0]
+
+
+class Three(Pair):
+    """A pair with a third node, of the resource `reader`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cluster.add_node(num_cpus=1, resources={"reader": 1})
+        self.cluster.wait_for_nodes()
+
+    def lose(self) -> None:
+        self.cluster.remove_node(self.node, allow_graceful=False)
+        wait_for(
+            lambda: sum(node["Alive"] for node in ray.nodes()) == 2, what="the node to be lost", timeout_s=60
+        )
+
+
+@pytest.fixture
+def three() -> Iterator[Three]:
+    made = Three()
+    yield made
+    made.stop()
+
+
+def total(value: Any) -> float:
+    return float(value.sum())
+
+
+@pytest.mark.parametrize("form", ["task", "put in an actor's method", "ray.get in a task"])
+def test_core_46_value_that_is_not_made_again_lives_on_where_it_was_read(three: Three, form: str) -> None:
+    @ray.remote(resources={"spot": 1}, max_retries=0)
+    def once() -> np.ndarray:
+        return np.ones(SIZE)
+
+    @ray.remote(resources={"spot": 1})
+    class Maker:
+        def make(self) -> np.ndarray:
+            return np.ones(SIZE)
+
+    @ray.remote(resources={"reader": 1})
+    def read(value: Any) -> float:
+        return total(ray.get(value[0]) if isinstance(value, list) else value)
+
+    maker = Maker.remote() if form.startswith("put") else None
+    made = once.remote() if maker is None else maker.make.remote()
+    assert ray.get(read.remote([made] if form.startswith("ray.get") else made), timeout=60) == SIZE
+    three.lose()
+    assert total(ray.get(made, timeout=60)) == SIZE
+    assert ray.get(read.remote(made), timeout=60) == SIZE
+
+
+def test_core_46_value_with_several_readers_outlives_the_node_that_made_it(three: Three) -> None:
+    @ray.remote(resources={"spot": 1}, max_retries=0)
+    def once() -> np.ndarray:
+        return np.ones(SIZE)
+
+    made = once.remote()
+    for place in ("reader", "head"):
+        assert ray.get(ray.remote(total).options(resources={place: 1}).remote(made), timeout=60) == SIZE
+    three.lose()
+    assert total(ray.get(made, timeout=60)) == SIZE

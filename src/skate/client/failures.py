@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from skate.client.refs import site_text
@@ -55,6 +56,30 @@ def to_exception(error: tuple[str, dict[str, Any]], site: Any, process: Process 
         return e.RaySystemError(f"{name}: {text}")
     made: BaseException = cls(text)
     return made
+
+
+def unreadable(error: Exception) -> BaseException:
+    """The error of a value that cannot be unpickled: a RaySystemError, and what the user's code raised as well."""
+    from skate import exceptions as e  # only errors need the tree
+    from skate.core import exception_state
+
+    if isinstance(error, e.RayError):
+        return error
+    text = "".join(traceback.format_exception(error))
+    error.__traceback__ = None  # its frames look at the value, and would keep its memory
+    try:
+        name = f"RaySystemError({type(error).__name__})"
+        fields = {"__module__": "skate.exceptions", "__reduce__": _reduce_unreadable}
+        cls = type(name, (e.RaySystemError, type(error)), fields)
+        state = {**exception_state.read_dict(error), "client_exc": error, "traceback_str": text}
+        args = exception_state.new_args_of(error)
+        return exception_state.make(cls, args, exception_state.read_fields(error), state)
+    except Exception:  # classes of the user's may refuse to be combined, in any way there is
+        return e.RaySystemError(error, text)
+
+
+def _reduce_unreadable(self: Any) -> Any:
+    return unreadable, (self.client_exc,)
 
 
 def _task_error(fields: dict[str, Any], where: str | None) -> Any:

@@ -410,13 +410,20 @@ class Process(Numbering):
         while True:
             kind = ref._kind
             if kind == INLINE:
-                return values.unpack(ref._value)
+                try:
+                    return values.unpack(ref._value)
+                except Exception as error:  # the user's code may raise anything
+                    raise failures.unreadable(error) from error
             if kind == ERROR:
                 ref._forgive()
                 raise failures.to_exception(ref._value, ref._site, self)
             found = views.view(self, ref) if kind == ARENA else views.awaited_view(self, ref)
             if found is not None:
-                return values.unpack(found)
+                try:
+                    return values.unpack(found)
+                except Exception as error:  # the user's code may raise anything
+                    found = None  # else the traceback would keep the memory
+                    raise failures.unreadable(error) from error
             if self.closed:
                 raise self.ended()
 

@@ -14,6 +14,7 @@ from skate.core import messages as m
 from skate.core.admission import PULLS, ErrorValue, Request
 from skate.core.lineage import Lineage
 from skate.core.objects import ObjectRecord
+from skate.core.second_copies import SecondCopies
 from skate.core.tasks import METHOD, Task
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ TRIES_MAX = 3
 class Away:
     """What ties the record of an object to other nodes."""
 
-    __slots__ = ("owner", "grants", "wanted", "place", "tries", "lost", "final")
+    __slots__ = ("owner", "grants", "wanted", "place", "source", "copies", "tries", "lost", "final")
 
     def __init__(self, owner: Peer | None = None) -> None:
         #: The node that counts its holders; None if that is this one.
@@ -36,6 +37,9 @@ class Away:
         self.wanted = False  # the owner has been asked for the value
         #: Where the value of an object of ours is, by one grant.
         self.place: Peer | None = None
+        self.source: Peer | None = None  # the node that was last asked for the value
+        #: Where it was read of an object of ours, by one grant each: what can take the place of the place.
+        self.copies: tuple[Peer, ...] = ()
         self.tries = 0
         self.lost: Peer | None = None  # the node that the value was lost with
         #: Why it cannot be made again, once that is known: the reason as Ray names it, and a text.
@@ -48,6 +52,7 @@ class Abroad:
     def __init__(self, node: NodeCore) -> None:
         self.node = node
         self.lineage = Lineage(node)
+        self.copies = SecondCopies(node)
         #: Values on their way here, by their offset: (object, size, ids in the value).
         self.pulls: dict[int, tuple[bytes, int, tuple[bytes, ...]]] = {}
         #: What the values contain for which there is no room yet.
@@ -94,6 +99,9 @@ class Abroad:
         place = record.away.place
         if place is not None and place.alive:
             self.node.emit(place.cid, (m.FREE, record.oid, 1))
+        if record.away.copies:
+            self.copies.release(record.away, record.oid)
+        self.copies.forget(record)
 
     # -- values that are elsewhere
 
@@ -247,6 +255,7 @@ class Abroad:
 
     def _pull(self, record: ObjectRecord, source: Peer, size: int, held: tuple[bytes, ...]) -> None:
         record.writer = PULLING
+        record.away.source = source
         for other in held:
             self.node.objects.pin(other)
         self.waiting.append(held)
@@ -282,6 +291,8 @@ class Abroad:
         if record is not None and waited and there:
             record.writer = None
             objects.fill(record, m.ARENA, (offset, size), record.held or held)
+            if record.kind == m.ARENA:
+                self.copies.keep(record)
         else:
             node._release(offset)
         if record is not None and waited and not there:
@@ -297,10 +308,14 @@ class Abroad:
         away = record.away
         away.tries += 1
         if away.owner is None:
-            if away.place is not None and away.place.alive:
-                self.node.emit(away.place.cid, (m.FREE, record.oid, 1))
-            away.place = None
-            self.lineage.rebuild(record)
+            if away.place is away.source:
+                if away.place is not None and away.place.alive:
+                    self.node.emit(away.place.cid, (m.FREE, record.oid, 1))
+                away.place = self.copies.another(record)
+            if away.place is None:
+                self.lineage.rebuild(record)
+            else:
+                self._pull(record, away.place, record.size, ())
         elif away.tries > TRIES_MAX:
             lost = f"asked {TRIES_MAX} times, its owner, node {away.owner.node_id.hex()}, named only places that are gone"
             self.node.objects.fail(record, "ObjectLostError", message=record.oid.hex(), detail=lost)
@@ -310,6 +325,12 @@ class Abroad:
 
     # -- the end of a node
 
+    def find_another(self, record: ObjectRecord) -> None:
+        """A value of ours is no longer where it was: a copy takes its place, or it is lost."""
+        record.away.place = self.copies.another(record)
+        if record.away.place is None:
+            self.lineage.interrupted(record)
+
     def node_left(self, peer: Peer) -> None:
         """What was there is lost, what it owned nobody can make again."""
         objects = self.node.objects
@@ -317,10 +338,11 @@ class Abroad:
             away = record.away
             if away is None:
                 continue
+            if peer in away.copies:
+                away.copies = tuple(other for other in away.copies if other is not peer)
             if away.place is peer:
-                away.place = None
                 away.lost = peer
-                self.lineage.interrupted(record)
+                self.find_another(record)
             if away.owner is peer:
                 away.grants = 0
                 if record.kind == m.PENDING and record.writer is None:
@@ -343,3 +365,4 @@ class Abroad:
         writing = sum(record.writer == PULLING for record in self.node.objects.records.values())
         assert writing <= len(self.pulls) + len(self.waiting), "a value is awaited that nobody sends"
         self.lineage.check()
+        self.copies.check()

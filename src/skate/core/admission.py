@@ -89,6 +89,8 @@ class Admission:
                 self._turn = request
                 self._turn_since = self.node.now
             offset = self.node.allocator.arena.allocate(request.size)
+            while offset is None and self.node.abroad.copies.evict():
+                offset = self.node.allocator.arena.allocate(request.size)
             if offset is None and self._room_is_coming(request):
                 break
             queue.popleft()

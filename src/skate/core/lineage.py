@@ -117,6 +117,7 @@ class Lineage:
         if away.place is not None and away.place.alive:
             self.node.emit(away.place.cid, (m.FREE, record.oid, 1))
         away.place = None
+        self.node.abroad.copies.release(away, record.oid)
         record.kind = m.REMOTE
         record.payload = record.size
         held, record.held = record.held, ()

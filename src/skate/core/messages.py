@@ -90,6 +90,7 @@ ACK = 57  # task_id, items consumed so far
 FORWARD = 60  # kind of task, task_id, template_key, args, deps, held ids, parent task id, fields
 FINISHED = 61  # task_id, microseconds or -1, error or None: nothing more is said of a task that was forwarded
 RETRIED = 70  # task_id, attempt, retries left: a task that was forwarded runs again where it is
+COPY = 71  # oid, word (core/second_copies.py): of a value that was read on a third node and stays there
 REPORT = 62  # resources free, those of bundles, tasks taken in from the receiver so far
 SEEK = 63  # actor_id: say where it is, now and when that changes
 ACTOR_AT = 64  # actor_id, state, node id, fields

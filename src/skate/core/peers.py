@@ -90,6 +90,7 @@ class Peers:
         self._impatient_at = 0.0
         self._pumping = False
         node.handlers.update({m.REPORT: self.report, m.REPLY: self.reply, m.VALUE: node.abroad.value})
+        node.handlers[m.COPY] = node.abroad.copies.told
 
     # -- membership
 

@@ -8,6 +8,8 @@ the user's constructor. Public as ``skate.exceptions.RayTaskError``.
 from __future__ import annotations
 
 import os
+import pickle
+import traceback
 from types import new_class
 from weakref import WeakValueDictionary
 
@@ -30,9 +32,42 @@ class RayError(Exception):
         # BaseException's own way calls the class with ``args``, which misses arguments given by keyword.
         return _restore, (type(self), self.args), dict(self.__dict__)
 
+    def to_bytes(self) -> bytes:
+        """The error as bytes, for `from_bytes`: the exception and, for who cannot read it, its text."""
+        text = "".join(traceback.format_exception(type(self), self, self.__traceback__))
+        return pickle.dumps((pickle.dumps(self), text))
+
+    @staticmethod
+    def from_bytes(b: bytes) -> RayError:
+        """The error that `to_bytes` wrote; an UnserializableException with its text where it cannot be read.
+
+        Unpickling runs code: give it only bytes that you trust.
+        """
+        blob, text = pickle.loads(b)
+        try:
+            error: RayError = pickle.loads(blob)
+        except Exception:  # the error's class is the user's, and may do anything
+            return UnserializableException(text)
+        return error
+
 
 def _restore(cls: type[RayError], args: tuple[Any, ...]) -> BaseException:
     return exception_state.make(cls, args, {}, {})
+
+
+class UnserializableException(RayError):
+    """A remote exception could not be read here; the text is what its sender wrote of it."""
+
+    __module__ = "skate.exceptions"
+
+    def __init__(self, original_stack_trace: str) -> None:
+        self._original_stack_trace = original_stack_trace
+
+    def __str__(self) -> str:
+        return (
+            "A remote exception could not be read in this process (is its module installed here?). "
+            f"Its sender described it so:\n{self._original_stack_trace}"
+        )
 
 
 class RayTaskError(RayError):
@@ -99,11 +134,11 @@ class RayTaskError(RayError):
         """A fresh exception that is an instance of this class and of the cause's class.
 
         It carries the cause's attributes, and the cause as its only argument. Where the two classes cannot be
-        combined (the cause's is final, say), or where raising the cause's class would end or cancel the caller (SystemExit,
-        KeyboardInterrupt, GeneratorExit, asyncio.CancelledError), it is this error itself.
+        combined (the cause's is final, say), or where raising the cause's class would end the caller (SystemExit,
+        KeyboardInterrupt), it is this error itself.
         """
         cause_class = type(self.cause)
-        if issubclass(RayTaskError, cause_class) or _steers_the_caller(cause_class):
+        if issubclass(RayTaskError, cause_class) or issubclass(cause_class, (SystemExit, KeyboardInterrupt)):
             return self
         try:
             return _twin(self)
@@ -148,15 +183,6 @@ def short_name(qualified: str) -> str:
 
 def _text_of(exc: BaseException) -> str:
     return str(exc) if isinstance(exc, RayTaskError) else f"{type(exc).__name__}: {exc}"
-
-
-def _steers_the_caller(cls: type[BaseException]) -> bool:
-    if issubclass(cls, (SystemExit, KeyboardInterrupt, GeneratorExit)):
-        return True
-    # By name: asking asyncio for the class would import it into every program.
-    return any(
-        base.__name__ == "CancelledError" and base.__module__ == "asyncio.exceptions" for base in cls.__mro__
-    )
 
 
 # Weak values: a class made in a notebook cell can go when its last exception has gone.

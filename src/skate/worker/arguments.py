@@ -25,7 +25,7 @@ def unpack_arguments(process: Process, blob: bytes, deps: tuple[Any, ...]) -> Ar
         refs = [_adopt(process, oid, payload) if kind == ARENA else None for _, oid, kind, payload in deps]
     try:
         found = {
-            place: values.unpack(payload) if ref is None else process.load(ref)
+            place: _unpacked(payload) if ref is None else process.load(ref)
             for ref, (place, _, _, payload) in zip(refs, deps, strict=True)
         }
     finally:
@@ -44,6 +44,15 @@ def unpack_arguments(process: Process, blob: bytes, deps: tuple[Any, ...]) -> Ar
             else:
                 named[place] = value
     return given, named
+
+
+def _unpacked(payload: bytes) -> Any:
+    try:
+        return values.unpack(payload)
+    except Exception as error:  # the user's code may raise anything
+        from skate.client.failures import unreadable  # only failures need it
+
+        raise unreadable(error) from error
 
 
 def give_up(process: Process, deps: tuple[Any, ...]) -> None:

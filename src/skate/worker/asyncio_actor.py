@@ -15,6 +15,7 @@ from skate.core import messages as m
 from skate.wire.status import OutOfTurn
 from skate.worker.arguments import give_up
 from skate.worker.context import ActorExit, Running
+from skate.worker.returns import interrupted
 from skate.worker.threaded_actor import DEFAULT_GROUP, unknown_group
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class AsyncioMode:
             if running.cancelled:
                 executor.answer(running, m.CANCELLED, (), started, False)
             elif not executor.departure.final:  # else the loop is cleared: the end of the actor is the answer
-                executor.failed(running, error, started)
+                executor.failed(running, interrupted(running, error), started)
         except BaseException as error:  # a call may end in anything; its caller gets it
             if type(error).__name__ == "AsyncioActorExit":
                 self.leave(None)

@@ -26,6 +26,8 @@ class Departure:
         self.terminating = False
         self.exit_code = 0
         self._shutdown_wanted = True
+        #: An actor whose constructor has not ended well.
+        self._unfinished: Any = None
 
     def actor(self, error: BaseException | None = None) -> None:
         """The actor leaves by its own will, for good, unless the error is a SystemExit with a code other than 0."""
@@ -97,9 +99,19 @@ class Departure:
 
     # -- the last words
 
+    def made(self, cls: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """A new actor; one that can clean up does so after a constructor that fails, too."""
+        if not hasattr(cls, SHUTDOWN_METHOD) or cls.__new__ is not object.__new__ or type(cls) is not type:
+            return cls(*given, **named)
+        actor: Any = object.__new__(cls)
+        self._unfinished = actor
+        actor.__init__(*given, **named)
+        self._unfinished = None
+        return actor
+
     def farewell(self) -> None:
         """Give the actor the chance to clean up; what it raises is shown and changes nothing."""
-        actor = self._executor.actor
+        actor = self._executor.actor if self._unfinished is None else self._unfinished
         method = getattr(type(actor), SHUTDOWN_METHOD, None)
         if not self._shutdown_wanted or not callable(method) or asyncio_function(method):
             return

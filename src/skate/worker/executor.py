@@ -365,7 +365,7 @@ class Executor:
                 raise to_exception(failed, None, self.process)
             cls = running.template.load(self.process)
             given, named = self.arguments(args, deps)
-            self.actor = cls(*given, **named)
+            self.actor = self.departure.made(cls, given, named)
         except (ActorExit, SystemExit) as error:
             self.departure.actor(error)
             return False

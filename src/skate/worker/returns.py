@@ -100,13 +100,13 @@ def _pack_generated(process: Process, running: Running, generator: Any) -> tuple
 
 
 def interrupted(running: Running, error: BaseException) -> BaseException:
-    """What a KeyboardInterrupt in a task is to its caller: the task was cancelled, here."""
+    """What a KeyboardInterrupt in a task, or a CancelledError of a loop, is to its caller: the task was cancelled, here."""
     from skate.exceptions import TaskCancelledError  # only errors need the tree
 
     if running.cancelled:
         said = f"{running.template.name} was cancelled while it ran"
     else:
-        said = f"{running.template.name} raised KeyboardInterrupt({', '.join(map(repr, error.args))})"
+        said = f"{running.template.name} raised {type(error).__name__}({', '.join(map(repr, error.args))})"
     return TaskCancelledError(running.task_id.hex(), said).with_traceback(error.__traceback__)
 
 

@@ -1,0 +1,113 @@
+"""Second copies of values: kept where they were read, taken when the first is lost, let go when memory runs short."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from skate.core import messages as m
+from skate.core.second_copies import GONE, NEEDED, THERE
+from skate.simulation.faults import CALM, MIB
+from skate.simulation.nodes import World
+from skate.simulation.programs import Spec
+
+
+def read_on_a_third_node(*readers: int, arena_bytes: int = 8 * MIB) -> tuple[World, Any]:
+    """A driver whose value was made on the second node, without retries, and read on others."""
+    nodes = World(random.Random(1), [1, 1, 1, 1], faults=replace(CALM, arena_bytes=arena_bytes))
+    driver = nodes.nodes[0].driver()
+    driver.todo.append(("submit", Spec("first", large=True, strategy=on(nodes, 1))))
+    for number in readers:
+        driver.todo.append(("submit", Spec("read", strategy=on(nodes, number)), (0,)))
+    nodes.settle()
+    return nodes, driver
+
+
+def on(nodes: World, number: int) -> Any:
+    return ("node", nodes.nodes[number].node_id, True)
+
+
+def result(nodes: World, driver: Any) -> str:
+    driver.todo.append(("get", 0))
+    nodes.settle()
+    return nodes.onlooker.result(driver.frame.refs[0])
+
+
+def copies(nodes: World, number: int) -> int:
+    return len(nodes.nodes[number].core.abroad.copies.here)
+
+
+@pytest.mark.parametrize(
+    ("lost", "there"), [((1,), True), ((1, 2), True), ((2, 1), True), ((1, 2, 3), False)]
+)
+def test_value_is_there_while_a_node_lives_that_made_or_read_it(lost: tuple[int, ...], there: bool) -> None:
+    nodes, driver = read_on_a_third_node(2, 3)
+    assert (copies(nodes, 2), copies(nodes, 3)) == (1, 1)
+    for number in lost:
+        nodes.kill(nodes.nodes[number])
+        nodes.settle()
+    assert result(nodes, driver) == ("ok" if there else "ObjectReconstructionFailedError")
+    nodes.drain(patient=True)
+
+
+def test_copy_goes_with_the_last_ref() -> None:
+    nodes, driver = read_on_a_third_node(2)
+    assert nodes.nodes[2].core.allocator.used
+    driver.todo.append(("drop", 0))
+    nodes.settle()
+    assert not copies(nodes, 2)
+    assert not nodes.nodes[2].core.allocator.used
+    nodes.drain(patient=True)
+
+
+def test_copy_is_the_first_to_go_when_memory_runs_short() -> None:
+    nodes, driver = read_on_a_third_node(2, arena_bytes=MIB // 2)
+    for _ in range(4):
+        driver.todo.append(("submit", Spec("fill", large=True, strategy=on(nodes, 2))))
+    nodes.settle()
+    core = nodes.nodes[2].core
+    assert not copies(nodes, 2)
+    assert core.objects.get(driver.frame.refs[0].oid) is None
+    record = nodes.nodes[0].core.objects.get(driver.frame.refs[0].oid)
+    assert record is not None and not record.away.copies
+    nodes.kill(nodes.nodes[1])
+    nodes.settle()
+    assert result(nodes, driver) == "ObjectReconstructionFailedError"
+    nodes.drain(patient=True)
+
+
+def test_copy_that_has_become_the_value_is_not_let_go() -> None:
+    nodes, driver = read_on_a_third_node(2, arena_bytes=MIB // 2)
+    nodes.kill(nodes.nodes[1])
+    nodes.settle()
+    assert not copies(nodes, 2)
+    for _ in range(4):
+        driver.todo.append(("submit", Spec("fill", large=True, strategy=on(nodes, 2))))
+    nodes.settle()
+    assert result(nodes, driver) == "ok"
+    nodes.drain(patient=True)
+
+
+def test_copy_that_went_before_it_was_needed_is_lost_with_the_value() -> None:
+    nodes, driver = read_on_a_third_node(2)
+    reader, owner = nodes.nodes[2], nodes.nodes[0]
+    assert reader.core.abroad.copies.evict()
+    nodes.kill(nodes.nodes[1])
+    nodes.settle()
+    record = owner.core.objects.get(driver.frame.refs[0].oid)
+    assert record is None or record.away.place is None
+    assert result(nodes, driver) == "ObjectReconstructionFailedError"
+    nodes.drain(patient=True)
+
+
+def test_words_about_what_is_not_known_are_answered_or_ignored() -> None:
+    nodes, _ = read_on_a_third_node()
+    core = nodes.nodes[0].core
+    cid = next(iter(core.peers.alive))
+    for word in (THERE, GONE, NEEDED):
+        core.abroad.copies.told(cid, (m.COPY, bytes(28), word))
+    assert core.effects == [(cid, (m.FREE, bytes(28), 1))]
+    core.check()
