@@ -93,6 +93,9 @@ class Checked(metaclass=_Made):
             raise WrongField(
                 f"{cls.__name__} is made from a dict, not from a {type(value).__name__}: {value!r:.80}"
             )
+        for name in value:
+            if not isinstance(name, str):
+                raise WrongField(f"{cls.__name__} has no field {name!r:.80}: names of fields are texts")
         made: R = cls(**value)
         return made
 

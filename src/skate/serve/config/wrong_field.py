@@ -18,11 +18,11 @@ class WrongField(ValueError):
 
     def __new__(cls, text: str, where: tuple[str | int, ...] = ()) -> WrongField:
         """One that can be caught as ValidationError, if there is such a class to catch it by."""
-        base = getattr(sys.modules.get("pydantic_core"), "ValidationError", None)
+        base: Any = getattr(sys.modules.get("pydantic_core"), "ValidationError", None)
         kind = None if base is None else _of_pydantic(base)
         made: WrongField
         if kind is None:
-            made = ValueError.__new__(cls, text)  # type: ignore[call-arg]  # its stub has no arguments
+            made = super().__new__(cls)
         else:
             made = base.__new__(kind, "settings", [], "python", False)
         return made
