@@ -93,6 +93,19 @@ BAD: dict[str, tuple[bytes, int, str]] = {
         400,
         "",
     ),
+    "a chat template": (chat(chat_template="{% for a in range(10**12) %}{% endfor %}"), 400, "chat_template"),
+    "a chat template inside": (
+        chat(chat_template_kwargs={"chat_template": "x"}),
+        400,
+        "chat_template_kwargs",
+    ),
+    "arguments of the tokenizer": (
+        chat(chat_template_kwargs={"tokenize": True}),
+        400,
+        "chat_template_kwargs",
+    ),
+    "messages twice": (chat(chat_template_kwargs={"messages": []}), 400, "chat_template_kwargs"),
+    "a template by another name": (chat(chat_template_kwargs={"template": "x"}), 400, "chat_template_kwargs"),
     "many messages": (chat(messages=CHAT["messages"] * 100_000), 400, "messages"),
     "more messages than tokens": (chat(messages=CHAT["messages"] * 300), 400, "messages"),
     "many prompts": (
@@ -206,3 +219,15 @@ def test_long_prompts_of_one_client_do_not_stall_the_streams_of_others(http: Any
         for each in threads:
             each.join()
     assert worst < 5
+
+
+def test_templates_of_requests_are_run_where_they_are_trusted(engine: EmbeddedEngine) -> None:
+    served = Served(build_app(LocalModels([Serving(engine, "tiny", trust_request_chat_template=True)])))
+    try:
+        with httpx.Client(base_url=served.url, timeout=60, trust_env=False) as client:
+            for more in ({"chat_template": "abc"}, {"chat_template_kwargs": {"chat_template": "abc"}}):
+                answer = client.post("/v1/chat/completions", content=chat(**more))
+                assert answer.status_code == 200, answer.text
+                assert answer.json()["usage"]["prompt_tokens"] == 3
+    finally:
+        served.close()

@@ -15,8 +15,11 @@ from attack.test_http_over_sockets import LIGHT, echo, free_port, wait_for
 import skate
 from skate import serve
 from skate.llm.openai.keys import ApiKeys
+from skate.serve.graph import build
+from skate.serve.ingress.front import Front, Refused
 from skate.serve.metrics_http import Requests
 from skate.serve.rest import HOSTS_VARIABLE, Api, act
+from skate.serve.routing.table import Line, Table
 
 
 def rest(api: Api, body: bytes = b"", **headers: str) -> int:
@@ -125,6 +128,45 @@ def test_serves_own_paths_want_the_key_of_an_application_that_has_one(
         assert get(port, path, b"Authorization: Bearer wrong\r\n")[0] == 401
         assert get(port, path, b"Authorization: Bearer secret\r\n")[0] == 200
         assert get(port, "/-/healthz")[0] == 200
+
+
+@serve.deployment(name="Asleep", autoscaling_config={"min_replicas": 0, "max_replicas": 1}, **LIGHT)
+class Asleep:
+    """Never has a replica here."""
+
+    def __init__(self, api_keys: ApiKeys) -> None:
+        self.api_keys = api_keys
+
+
+@pytest.mark.parametrize("path", ["/-/metrics", "/-/routes"])
+def test_keys_of_an_application_without_a_replica_guard_as_well(path: str) -> None:
+    """Neither the process of another application nor, where there is none, the controller answers in its place."""
+    table = Table(0, {("kept", "Kept"): Line((), 5, -1, guarded=True), ("a", "a"): Line((), 5, -1)})
+    for own in (("a", "a"), None):
+        front = Front(own, "r", "n")
+        front.update(table)
+        assert isinstance(front.decide(path), Refused)
+        assert front.decide("/-/healthz") is None
+    front = Front(("kept", "Kept"), "r", "n")
+    front.update(table)
+    assert front.decide(path) is None  # it has the keys itself
+    assert build(Asleep.bind(api_keys=ApiKeys(["secret"])), "kept", "/").parts[0].guarded
+    assert not build(echo("a"), "a", "/").parts[0].guarded
+
+
+def test_a_keyed_application_that_sleeps_is_not_spoken_of(ports: tuple[int, int]) -> None:
+    """The one with keys that runs goes first, so that only the sleeping one guards."""
+    port, _ = ports
+    serve.run(Asleep.bind(api_keys=ApiKeys(["secret"])), name="asleep", route_prefix="/asleep")
+    serve.delete("kept")
+    try:
+        wait_for(lambda: get(port, "/-/routes")[0] == 503, "the answer without a replica that has keys")
+        assert get(port, "/-/metrics")[0] == 503
+        assert get(port, "/-/healthz")[0] == 200
+        assert get(port, "/") == (200, b"a||0")
+    finally:
+        serve.delete("asleep")
+    wait_for(lambda: get(port, "/-/routes")[0] == 200, "the routes without any keys")
 
 
 def test_a_websocket_to_a_plain_deployment_is_refused(ports: tuple[int, int]) -> None:

@@ -101,7 +101,8 @@ def spans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spans]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(span_file.VARIABLE, str(file))
         skate.init(num_cpus=4, log_to_driver=False)
-        tracing = {"enabled": True, "exporter_import_path": "tests.serve.span_file:exporters"}
+        where = "tests.serve.span_file:exporters"
+        tracing = {"enabled": True, "exporter_import_path": where, "sampling_ratio": 1.0}
         serve.start(http_options={"port": port}, tracing_config=tracing)
         leaf = Leaf.bind()
         serve.run(Front.bind(leaf, Near.bind(leaf)), name="app", route_prefix="/app")

@@ -49,7 +49,10 @@ class PromptTexts:
         return await self._beside(lambda: self._text().encode(text, special))
 
     async def chat(
-        self, messages: Sequence[dict[str, Any]], template: str | None = None, **options: Any
+        self,
+        messages: Sequence[dict[str, Any]],
+        template: str | None = None,
+        options: dict[str, Any] | None = None,
     ) -> list[int]:
         """The tokens of a conversation. Raises what `encode` raises, and BadRequest for messages that the template refuses."""
         size = sum(len(each["content"]) for each in messages)
@@ -59,7 +62,7 @@ class PromptTexts:
             raise PromptTooLong(len(messages), limit, at_least=True)
 
         def work() -> list[int]:
-            prompt = self._text().chat(messages, template, **options)
+            prompt = self._text().chat(messages, template, **(options or {}))
             self._measure(len(prompt))
             return self._text().encode(prompt, False)
 

@@ -43,8 +43,8 @@ class TransformersText:
         """Messages as one prompt by the model's Jinja template, or the one that is given."""
         if template is None and not getattr(self.tokenizer, "chat_template", None):
             raise BadRequest(
-                "the tokenizer of this model has no chat template; use /v1/completions, save the model with a "
-                "chat_template, or give chat_template with the request",
+                "the tokenizer of this model has no chat template; use /v1/completions, or save the model with a "
+                "chat_template",
                 "messages",
             )
         options.setdefault("add_generation_prompt", not options.get("continue_final_message"))

@@ -32,6 +32,8 @@ class Part:
     asgi: bool = False
     outbound: tuple[str, ...] = ()
     docs_path: str | None = None
+    #: It was bound with API keys.
+    guarded: bool = False
 
     def change(self, given: dict[str, Any]) -> None:
         """Other options, from a file."""
@@ -193,6 +195,7 @@ class _Walk:
             asgi=hasattr(target, "__serve_asgi__"),
             outbound=outbound,
             docs_path=docs,
+            guarded=hasattr(value[1].get("api_keys"), "has"),
         )
 
 

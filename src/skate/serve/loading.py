@@ -19,26 +19,62 @@ from skate.serve.importing import load
 from skate.serve.routing import watch
 from skate.serve.schema.deploy import ServeApplicationSchema, ServeDeploySchema
 
+#: Bounds of what a config says, which is packed, compared and told again.
+_DEPTH_MAX, _VALUES_MAX = 64, 1_000_000
+
 
 def read(path: str) -> ServeDeploySchema:
     """A config file, checked. Raises ValueError that names the file, the line and what is wrong there."""
     import yaml  # with the extra `serve`
 
     try:
-        with open(path) as file:
+        with open(path, encoding="utf-8") as file:
             text = file.read()
     except OSError as error:
         raise ValueError(f"the config file {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the config file {path} cannot be read: it is no text of UTF-8: {error}") from None
     try:
         said = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(f"{path} is no YAML: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{path} is nested too deep") from None
+    # The reader of YAML raises anything for a value that is not of its kind, such as the month 13.
+    except Exception as error:
+        raise ValueError(
+            f"{path} has a value that YAML cannot be read as: {type(error).__name__}: {error}"
+        ) from None
     try:
+        bounded(said)
         return ServeDeploySchema.model_validate(said)
     except ValueError as error:
         where = getattr(error, "where", ())
         field = f"{spelt(where)}: " if where else ""
         raise ValueError(f"{path}{_line(text, where)}: {field}{error}") from None
+
+
+def bounded(said: Any) -> None:
+    """Raise ValueError for a config that is nested too deep, holds itself, or grows beyond measure by aliases."""
+    left = _VALUES_MAX
+    waiting = [(said, 0)]
+    while waiting:
+        value, depth = waiting.pop()
+        inside = (
+            value.values()
+            if isinstance(value, dict)
+            else value
+            if isinstance(value, (list, tuple, set))
+            else ()
+        )
+        left -= len(inside)
+        if depth > _DEPTH_MAX:
+            raise ValueError(
+                f"a config is nested at most {_DEPTH_MAX} deep; this one is deeper, or holds itself by an alias"
+            )
+        if left < 0:
+            raise ValueError(f"a config has at most {_VALUES_MAX:,} values, with all its aliases written out")
+        waiting += [(each, depth + 1) for each in inside]
 
 
 def _line(text: str, where: tuple[str | int, ...]) -> str:

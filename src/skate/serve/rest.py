@@ -106,7 +106,9 @@ def act(method: str, path: str, body: bytes) -> tuple[int, Any]:
             if method == "GET":
                 return 200, details()
             if method == "PUT":
-                schema = ServeDeploySchema.model_validate(json.loads(body))
+                said = json.loads(body)
+                loading.bounded(said)
+                schema = ServeDeploySchema.model_validate(said)
                 loading.deploy(schema, apart=True)
                 return 200, {}
             if method == "DELETE":

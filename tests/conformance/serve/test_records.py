@@ -238,3 +238,13 @@ def test_an_application_of_a_file() -> None:
     )
     assert (made.name, made.route_prefix, made.deployment_names) == ("default", "/", ["x", "y"])
     assert [each.is_autoscaling_configured() for each in made.deployments] == [True, False]
+
+
+def test_one_request_of_a_hundred_is_traced_unless_a_config_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("RAY_SERVE_TRACING_SAMPLING_RATIO", raising=False)
+    from ray.serve.schema import TracingConfig  # its defaults come from the environment
+
+    assert TracingConfig().sampling_ratio == 0.01
+    assert TracingConfig(sampling_ratio=1).sampling_ratio == 1.0

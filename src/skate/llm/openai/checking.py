@@ -20,6 +20,14 @@ _AS_THEY_ARE = (
     "repetition_penalty", "min_tokens", "stop_token_ids", "ignore_eos", "include_stop_str_in_output", "skip_special_tokens",
 )  # fmt: skip
 
+#: Arguments of tokenizers that would change what comes back, or that are given already.
+_TOKENIZERS = frozenset(
+    {
+        "self", "messages", "conversation", "template", "tokenize", "padding", "truncation", "max_length", "return_tensors",
+        "return_dict", "return_assistant_tokens_mask", "tokenizer_kwargs",
+    }
+)  # fmt: skip
+
 
 def chat_params(request: ChatCompletionRequest) -> SamplingParams:
     """Params of a chat; as many tokens as there is room for if nothing is said."""
@@ -41,6 +49,32 @@ def chat_params(request: ChatCompletionRequest) -> SamplingParams:
     logprobs = (request.top_logprobs or 0) if request.logprobs else None
     most = request.max_completion_tokens if request.max_completion_tokens is not None else request.max_tokens
     return _params(request, most, logprobs, _structure(request.response_format))
+
+
+def template_options(request: ChatCompletionRequest, trusted: bool) -> dict[str, Any]:
+    """What the chat template gets, with `chat_template` among it if the request brings one and is trusted to.
+
+    Raises BadRequest for a template that is not trusted, and for what is not a template's but the tokenizer's.
+    """
+    options = dict(request.chat_template_kwargs or {})
+    inside = options.pop("chat_template", None)
+    template = inside if request.chat_template is None else request.chat_template
+    if template is not None:
+        where = "chat_template" if request.chat_template is not None else "chat_template_kwargs"
+        if not trusted:
+            raise BadRequest(
+                f"{where} brings a chat template, which is a program, and this server does not run programs of requests; "
+                "leave it out, or serve the model with engine_kwargs={'trust_request_chat_template': True}",
+                where,
+            )
+        options["chat_template"] = template
+    wrong = sorted(_TOKENIZERS.intersection(options))
+    if wrong:
+        raise BadRequest(
+            f"chat_template_kwargs has no {', '.join(wrong)}: that is the tokenizer's, not the template's",
+            "chat_template_kwargs",
+        )
+    return options
 
 
 def completion_params(request: CompletionRequest) -> SamplingParams:

@@ -80,6 +80,7 @@ class Serving:
         metrics: where figures go; None for nowhere.
         stream_interval_s: tokens of a stream that come within so long go out as one event, the first at once; 0 for an event
             for each token.
+        trust_request_chat_template: whether requests may bring chat templates, which are programs and run as long as they like.
     """
 
     def __init__(
@@ -90,7 +91,9 @@ class Serving:
         adapters: bool = False,
         metrics: Metrics | None = None,
         stream_interval_s: float = 0.0,
+        trust_request_chat_template: bool = False,
     ) -> None:
+        self._trusts_templates = trust_request_chat_template
         self._interval_s = stream_interval_s
         self.engine = engine
         self.model = model
@@ -207,7 +210,7 @@ class Serving:
 
     async def _chat(self, request: ChatCompletionRequest, started: float) -> AsyncGenerator[Any, None]:
         params = checking.chat_params(request)
-        options = dict(request.chat_template_kwargs or {})
+        options = checking.template_options(request, self._trusts_templates)
         for name in ("add_generation_prompt", "continue_final_message"):
             if getattr(request, name) is not None:
                 options[name] = getattr(request, name)
@@ -215,7 +218,7 @@ class Serving:
             options["tools"] = request.tools
         text = self.engine.text
         tokens = await self._texts.chat(
-            checking.plain_messages(request.messages), request.chat_template, **options
+            checking.plain_messages(request.messages), options.pop("chat_template", None), options
         )
         request_id = f"chatcmpl-{request.request_id or uuid.uuid4().hex}"
         found = self._increments([tokens], params, request, request_id, started)
@@ -389,7 +392,8 @@ class Serving:
             tokens = await self._texts.encode(request.prompt, request.add_special_tokens)
         else:
             tokens = await self._texts.chat(
-                checking.plain_messages(request.messages), add_generation_prompt=request.add_generation_prompt
+                checking.plain_messages(request.messages),
+                options={"add_generation_prompt": request.add_generation_prompt},
             )
         strings = None
         if request.return_token_strs:

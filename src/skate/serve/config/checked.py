@@ -8,6 +8,8 @@ import types
 import typing
 from typing import Any, TypeVar, get_args, get_origin
 
+from skate.serve.config.wrong_field import WrongField
+
 R = TypeVar("R", bound="Checked")
 
 
@@ -20,19 +22,6 @@ def nearest(name: str, known: typing.Iterable[str]) -> str:
         each for each in listed if each.startswith(name)
     ]
     return f"; did you mean {near[0]!r}?" if near else "."
-
-
-class WrongField(ValueError):
-    """A record cannot be as it was said; `where` leads to the field, by names and numbers in lists."""
-
-    def __init__(self, text: str, where: tuple[str | int, ...] = ()) -> None:
-        super().__init__(text)
-        self.where = where
-
-    def inside(self, *outer: str | int) -> WrongField:
-        """The same, told of a record that contains the record."""
-        self.where = (*outer, *self.where)
-        return self
 
 
 class _Made(type):
@@ -80,7 +69,12 @@ class Checked(metaclass=_Made):
             except WrongField as error:
                 raise error.inside(field.name) from None
             object.__setattr__(self, field.name, fitted)
-        self.check()
+        try:
+            self.check()
+        except WrongField:
+            raise
+        except ValueError as error:
+            raise WrongField(str(error)) from None
 
     def check(self) -> None:
         """Look at fields together; subclasses raise ValueError."""
@@ -99,6 +93,9 @@ class Checked(metaclass=_Made):
             raise WrongField(
                 f"{cls.__name__} is made from a dict, not from a {type(value).__name__}: {value!r:.80}"
             )
+        for name in value:
+            if not isinstance(name, str):
+                raise WrongField(f"{cls.__name__} has no field {name!r:.80}: names of fields are texts")
         made: R = cls(**value)
         return made
 

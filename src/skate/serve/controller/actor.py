@@ -134,7 +134,9 @@ class Controller:
             if part.config.logging_config is None and self.logging is not None:
                 part.change({"logging_config": self.logging})
         targets = [
-            Target(p.name, p.version, p.config, p.actor, p.ingress, p.asgi, p.outbound, p.docs_path)
+            Target(
+                p.name, p.version, p.config, p.actor, p.ingress, p.asgi, p.outbound, p.docs_path, p.guarded
+            )
             for p in app.parts
         ]
         record = ApplicationRecord(

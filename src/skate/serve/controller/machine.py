@@ -146,6 +146,8 @@ class Machine:
             record.proven = True
             record.failures = 0
             record.next_start = 0.0
+            record.guarded = False
+        record.guarded |= bool(info.get("guarded"))
         record.been_ready = True
         self.changed = True
         return self._reconcile(record, now)

@@ -63,4 +63,5 @@ def _line(record: DeploymentRecord, actors: dict[str, Any]) -> Line:
         None if router.request_router_class == DEFAULT_ROUTER else router,
         record.been_ready or at_zero,
         record.message if record.given_up and not places else "",
+        record.target.guarded or record.guarded,
     )

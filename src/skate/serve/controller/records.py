@@ -47,6 +47,8 @@ class Target:
     asgi: bool
     outbound: tuple[str, ...]
     docs_path: str | None
+    #: Has API keys, as far as its arguments say.
+    guarded: bool = False
 
     @property
     def per_node(self) -> int | None:
@@ -91,6 +93,8 @@ class DeploymentRecord:
     #: The wanted version has had a replica that was ready; and: any version has.
     proven: bool = False
     been_ready: bool = False
+    #: A replica had API keys.
+    guarded: bool = False
     #: Replicas that served when the present update began.
     rolling_from: int = 0
     error: Any = None

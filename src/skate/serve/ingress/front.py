@@ -37,6 +37,7 @@ class Refused:
 
 #: Paths of Serve's own that want an API key where an application has some.
 GUARDED = ("/-/metrics", "/-/routes")
+_NO_KEYS = "no process that has the API keys runs here just now; try again in a moment"
 #: It is served in this process.
 HERE = None
 Decision = Elsewhere | Later | Refused | None
@@ -87,11 +88,14 @@ class Front:
         """Anybody answers for Serve, but what wants a key goes to who has the keys."""
         if path not in GUARDED:
             return HERE
-        places = [place for line in self.table.lines.values() for place in line.places if place.guarded]
-        if not places or any(place.replica == self.own_replica for place in places):
+        lines = self.table.lines
+        places = [place for line in lines.values() for place in line.places if place.guarded]
+        if self.own in lines and lines[self.own].guarded:
+            return HERE
+        if not places and not any(line.guarded for line in lines.values()):
             return HERE
         here = tuple(place.mailbox for place in places if place.mailbox and place.node == self.node)
-        return Elsewhere(here, foreign=True) if here else Refused(503, "try again in a moment", 1)
+        return Elsewhere(here, foreign=True) if here else Refused(503, _NO_KEYS, 1)
 
     def _choose(self, key: Key, route: Route) -> Decision:
         line = self.table.lines.get(key)

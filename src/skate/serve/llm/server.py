@@ -30,6 +30,8 @@ from skate.serve.llm.relay import Outboxes
 _log = logging.getLogger("skate.llm")
 #: Events of a stream that come within so long after one that went out go together, so that a token is no message of its own.
 STREAM_INTERVAL_MS = 50.0
+#: The argument, among those of engines as with vLLM, that lets requests bring chat templates.
+TRUST_TEMPLATE = "trust_request_chat_template"
 #: What a config says to several GPUs and what means nothing where SKATE_LLM_ENGINE puts another engine in place.
 _OF_GPUS = ("tensor_parallel_size", "pipeline_parallel_size", "quantization", "gpu_memory_utilization")
 
@@ -70,6 +72,7 @@ class LLMServer(EngineControls):
             adapters=llm_config.lora_config is not None,
             metrics=Metrics(llm_config.model_id),
             stream_interval_s=float(said.get("stream_batching_interval_ms", STREAM_INTERVAL_MS)) / 1000,
+            trust_request_chat_template=bool(llm_config.engine_kwargs.get(TRUST_TEMPLATE, False)),
         )
 
     async def chat(
@@ -165,6 +168,7 @@ class LLMServer(EngineControls):
 def engine_args(config: LLMConfig) -> EngineArgs:
     """What the engine is made of."""
     kwargs = dict(config.engine_kwargs)
+    kwargs.pop(TRUST_TEMPLATE, None)  # no engine's matter
     if os.environ.get(SETTING):
         dropped = [name for name in _OF_GPUS if kwargs.pop(name, None) is not None]
         if dropped:

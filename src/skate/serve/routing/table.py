@@ -40,6 +40,8 @@ class Line:
     been_ready: bool = True
     #: Why it takes no requests for good; empty if it does, or will.
     failed: str = ""
+    #: It has API keys, also while it has no replica.
+    guarded: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skate.serve.config.actors import ACTOR_OPTIONS, actor_options
-from skate.serve.config.checked import Checked, WrongField, not_negative
+from skate.serve.config.checked import Checked, not_negative
 from skate.serve.config.deployment import DeploymentConfig, LoggingConfig
 from skate.serve.config.http import ControllerOptions, ProxyLocation
+from skate.serve.config.wrong_field import WrongField
 from skate.serve.deployment import CONFIG_OPTIONS, configured, together
 from skate.serve.graph import checked_prefix
 from skate.serve.identity import DEFAULT

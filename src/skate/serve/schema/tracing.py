@@ -19,7 +19,7 @@ class TracingConfig(Checked):
     enabled: bool = field(default_factory=lambda: bool(_from_environment()))
     exporter_import_path: str = field(default_factory=_from_environment)
     sampling_ratio: float = field(
-        default_factory=lambda: float(os.environ.get("RAY_SERVE_TRACING_SAMPLING_RATIO", "1.0"))
+        default_factory=lambda: float(os.environ.get("RAY_SERVE_TRACING_SAMPLING_RATIO", "0.01"))
     )
 
     def check(self) -> None:
