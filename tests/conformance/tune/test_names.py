@@ -204,3 +204,21 @@ def test_what_is_refused_with_a_value_error(make, phrase):
 def test_what_is_refused_with_a_type_error(make, phrase):
     with pytest.raises(TypeError, match=phrase):
         make()
+
+
+def test_a_tee_writes_to_both_and_passes_over_what_is_closed():
+    import io
+
+    from ray.tune.utils.util import Tee
+
+    first, second = io.StringIO(), io.StringIO()
+    both = Tee(first, second)
+    both.write("one ")
+    both.flush()
+    assert first.getvalue() == second.getvalue() == "one "
+    first.close()
+    both.write("two")
+    assert second.getvalue() == "one two"
+    both.seek(0)
+    both.write("TWO")
+    assert second.getvalue() == "TWO two"
