@@ -129,9 +129,9 @@ def test_a_path_in_the_place_of_a_checkpoint(tmp_path: Path) -> None:
     )
 
 
-def test_resuming_from_a_path_in_the_place_of_a_checkpoint(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match=r"resume_from_checkpoint is a Checkpoint, not str: '/tmp/model'"):
-        DataParallelTrainer(idle, resume_from_checkpoint="/tmp/model")  # type: ignore[arg-type]
+def test_resuming_from_a_checkpoint_that_is_given() -> None:
+    with pytest.raises(DeprecationWarning, match=r"is deprecated: .*train_loop_config"):
+        DataParallelTrainer(idle, resume_from_checkpoint=Checkpoint("/tmp/model"))
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,8 @@ def test_what_belongs_into_the_training_function(ask: Any, name: str) -> None:
     with pytest.raises(RuntimeError) as caught:
         ask()
     assert str(caught.value) == (
-        f"ray.train.{name} is for the training function of a trainer: call it there, in the function that "
+        f"`{name.rpartition('.')[2][:-2]}` cannot be used outside of a Ray Train training function: "
+        f"call ray.train.{name} in the function that "
         "TorchTrainer(train_loop_per_worker=...) runs in each worker, not in the program that calls fit()"
     )
 
@@ -222,9 +223,9 @@ def test_a_storage_path_that_is_a_file(tmp_path: Path) -> None:
 
 
 def test_settings_that_are_something_else() -> None:
-    with pytest.raises(TypeError, match=r"scaling_config is a ScalingConfig, not int: 2"):
+    with pytest.raises(ValueError, match=r"Invalid `ScalingConfig` type: <class 'int'>.*got 2"):
         DataParallelTrainer(idle, scaling_config=2)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"run_config is a RunConfig, not dict"):
+    with pytest.raises(ValueError, match=r"Invalid `RunConfig` type: <class 'dict'>"):
         DataParallelTrainer(idle, run_config={"name": "a"})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"datasets is a dict, not list"):
         DataParallelTrainer(idle, datasets=[1])  # type: ignore[arg-type]

@@ -138,16 +138,16 @@ def test_functions_of_two_arguments_are_refused() -> None:
 @pytest.mark.parametrize(
     ("make", "kind", "words"),
     [
-        (lambda: ScalingConfig(num_workers="2"), ValueError, "whole number"),  # type: ignore[arg-type]
-        (lambda: ScalingConfig(num_workers=-1), ValueError, "whole number"),
+        (lambda: ScalingConfig(num_workers="2"), ValueError, "fewest, most.*got '2'"),  # type: ignore[arg-type]
+        (lambda: ScalingConfig(num_workers=-1), ValueError, "num_workers=-1.*cannot be negative"),
         (lambda: ScalingConfig(num_workers=(3, 2)), ValueError, "fewest, most"),
-        (lambda: ScalingConfig(resources_per_worker={"GPU": 1}), ValueError, "use_gpu is False"),
-        (lambda: ScalingConfig(use_gpu=True, resources_per_worker={"GPU": 0}), ValueError, "0 GPU"),
+        (lambda: ScalingConfig(resources_per_worker={"GPU": 1}), ValueError, "1 GPU.*set use_gpu=True"),
+        (lambda: ScalingConfig(use_gpu=True, resources_per_worker={"GPU": 0}), ValueError, "leave GPU out"),
         (lambda: ScalingConfig(placement_strategy="TIGHT"), ValueError, "PACK, SPREAD"),
         (lambda: ScalingConfig(trainer_resources={"CPU": 1}), DeprecationWarning, "trainer_resources"),
         (lambda: ScalingConfig(num_workers=2, label_selector=[{}]), ValueError, "1 entries for 2"),
-        (lambda: CheckpointConfig(num_to_keep=0), ValueError, "an integer >= 1"),
-        (lambda: CheckpointConfig(checkpoint_score_order="up"), ValueError, '"max" or "min"'),
+        (lambda: CheckpointConfig(num_to_keep=0), ValueError, ">= 1"),
+        (lambda: CheckpointConfig(checkpoint_score_order="up"), ValueError, "'max' or 'min'"),
         (lambda: CheckpointConfig(checkpoint_frequency=1), DeprecationWarning, "checkpoint_frequency"),
         (lambda: FailureConfig(max_failures=-2), ValueError, "max_failures"),
         (lambda: FailureConfig(fail_fast=True), DeprecationWarning, "fail_fast"),

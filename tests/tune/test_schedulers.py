@@ -255,7 +255,8 @@ def test_pbt_hands_on_in_a_report_that_has_a_checkpoint_of_its_own() -> None:
     bench = Bench(pbt(), 2, config={"lr": 1})
     bench.fill()
     a, b = bench.machine.trials
-    bench.step(b, 2, checkpoint_dir_name="checkpoint_000000")
+    bench.step(a, 1)
+    bench.step(b, 2, checkpoint_dir_name="checkpoint_000000")  # among the best when it is looked at
     bench.commands.clear()
     bench.step(a, 1, checkpoint_dir_name="checkpoint_000000")
     notes = [command.entry["e"] for command in bench.commands if isinstance(command, Note)]
@@ -271,7 +272,8 @@ def test_a_trial_that_fails_before_it_saves_starts_again_from_what_it_was_handed
     bench.fill()
     a, b = bench.machine.trials
     a.max_failures = 1
-    bench.step(b, 2, checkpoint_dir_name="checkpoint_000000")
+    bench.step(a, 1)
+    bench.step(b, 2, checkpoint_dir_name="checkpoint_000000")  # among the best when it is looked at
     bench.step(a, 1, checkpoint_dir_name="checkpoint_000000")
     bench.fill()
     bench.note(bench.machine.failed(a, ValueError("once"), "once"))
@@ -321,7 +323,8 @@ def test_a_checkpoint_that_another_starts_from_stays() -> None:
     bench.fill()
     a, b = bench.machine.trials
     b.checkpoint_config.num_to_keep = 1
-    bench.step(b, 2, checkpoint_dir_name="checkpoint_000000")
+    bench.step(a, 1)
+    bench.step(b, 2, checkpoint_dir_name="checkpoint_000000")  # among the best when it is looked at
     bench.step(a, 1)
     assert a.status == Trial.PAUSED
     bench.step(b, 2, checkpoint_dir_name="checkpoint_000001")
@@ -349,7 +352,7 @@ def test_pbt_together() -> None:
         give_checkpoint(trial, 2)
         bench.step(trial, value)
         bench.step(trial, value)
-    assert [trial.status for trial in trials] == [Trial.PAUSED, Trial.PAUSED, Trial.RUNNING]
+    assert [trial.status for trial in trials] == [Trial.PAUSED] * 3
     bench.fill()
     assert [trial.status for trial in trials] == [Trial.RUNNING] * 3
     assert trials[0].config["n"] == 2, "the worst has the best's configuration"

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 _DEPRECATED = "DEPRECATED"
+_LEVELS = ("CRITICAL", "DEBUG", "ERROR", "FATAL", "INFO", "NOTSET", "WARN", "WARNING")
 _STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 
 
-def _refuse_deprecated(config: Any, names: Sequence[str], instead: Mapping[str, str]) -> None:
+def _refuse_deprecated(config: Any, names: Sequence[str], subject: str, instead: Mapping[str, str]) -> None:
     for name in names:
         if getattr(config, name) != _DEPRECATED:
             hint = instead.get(name, "leave it out")
-            raise DeprecationWarning(f"{type(config).__name__}({name}=...) is no longer there; {hint}")
+            raise DeprecationWarning(f"`{subject.format(name)}` is deprecated: {hint}")
 
 
 @dataclass
@@ -30,7 +34,8 @@ class ScalingConfig:
         placement_strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
         accelerator_type: the kind of accelerator that nodes must have, such as "H100".
         label_selector: labels that nodes must have, one mapping for all workers or one for each.
-        use_tpu, topology: for TPU slices; refused here.
+        use_tpu: one TPU a worker, unless `resources_per_worker` says otherwise; for one worker.
+        topology: of a TPU slice for several workers; `fit` refuses it.
         elastic_resize_monitor_interval_s: how often a growing run looks for room, in seconds.
 
     Raises:
@@ -51,7 +56,7 @@ class ScalingConfig:
     def __post_init__(self) -> None:
         if self.trainer_resources is not None:
             raise DeprecationWarning(
-                "ScalingConfig(trainer_resources=...) is no longer there: the controller takes no resources; "
+                "`ray.train.ScalingConfig(trainer_resources)` is deprecated: the controller takes no resources; "
                 "say what a worker needs with resources_per_worker"
             )
         self._check_workers()
@@ -62,37 +67,76 @@ class ScalingConfig:
         given = self.resources_per_worker
         if given is not None and not isinstance(given, Mapping):
             raise ValueError(f"resources_per_worker is a dict such as {{'CPU': 2}}, not {given!r}")
-        gpus = (given or {}).get("GPU", 0)
-        if gpus and not self.use_gpu:
-            raise ValueError(
-                f"resources_per_worker asks for {gpus} GPU but use_gpu is False; set use_gpu=True, or leave GPU out"
-            )
-        if self.use_gpu and given is not None and "GPU" in given and not gpus:
-            raise ValueError(
-                "use_gpu=True, but resources_per_worker asks for 0 GPU; leave GPU out or set use_gpu=False"
-            )
-        if self.use_tpu or self.topology:
-            raise ValueError("TPU slices are not supported: use_tpu and topology must be left out")
-        if self.elastic_resize_monitor_interval_s <= 0:
-            raise ValueError(
-                f"elastic_resize_monitor_interval_s is more than 0, not {self.elastic_resize_monitor_interval_s}"
-            )
+        self._check_tpus()
+        self._check_gpus(given or {})
         if isinstance(self.label_selector, list) and len(self.label_selector) != self.max_workers:
             raise ValueError(
-                f"label_selector has {len(self.label_selector)} entries for {self.max_workers} workers; "
+                "If `label_selector` is a list, it must be the same length as `max_workers` (or `num_workers`, if that is one "
+                f"number): it has {len(self.label_selector)} entries for {self.max_workers} workers; "
                 "give one dict for all, or one for each"
             )
 
     def _check_workers(self) -> None:
         workers = self.num_workers
-        if isinstance(workers, tuple):
-            whole = len(workers) == 2 and all(_is_count(each) for each in workers)
-            if not whole or not 1 <= workers[0] <= workers[1]:
+        pair = isinstance(workers, tuple) and len(workers) == 2 and all(_is_count(each) for each in workers)
+        if not pair and not _is_count(workers):
+            raise ValueError(
+                "ScalingConfig(num_workers) must be an int or a tuple of two ints, (fewest, most): got "
+                f"{workers!r}"
+            )
+        asked = f"Invalid ScalingConfig(num_workers={workers!r})"
+        if self.min_workers < 0:
+            raise ValueError(f"{asked}: Number of workers cannot be negative.")
+        if self.min_workers > self.max_workers:
+            raise ValueError(
+                f"{asked}: min_workers={self.min_workers} must be <= max_workers={self.max_workers}; "
+                "a pair is (fewest, most)"
+            )
+        if self.elastic_resize_monitor_interval_s < 0:
+            raise ValueError(
+                "ScalingConfig(elastic_resize_monitor_interval_s) must be non-negative, got "
+                f"{self.elastic_resize_monitor_interval_s}"
+            )
+
+    def _check_gpus(self, given: Mapping[str, float]) -> None:
+        gpus = given.get("GPU", 0)
+        if gpus and not self.use_gpu:
+            raise ValueError(
+                "`use_gpu` is False but `GPU` was found in `resources_per_worker` "
+                f"({gpus} GPU): set use_gpu=True, or leave GPU out"
+            )
+        if self.use_gpu and "GPU" in given and not gpus:
+            raise ValueError(
+                "`use_gpu` is True but `GPU` is set to 0 in `resources_per_worker`: "
+                "leave GPU out, or set use_gpu=False"
+            )
+
+    def _check_tpus(self) -> None:
+        if self.use_gpu and self.use_tpu:
+            raise ValueError(
+                "Cannot specify both `use_gpu=True` and `use_tpu=True`: a worker has one or the other"
+            )
+        if not self.use_tpu:
+            if self.num_tpus_per_worker > 0:
                 raise ValueError(
-                    f"num_workers as a pair is (fewest, most) with 1 <= fewest <= most, not {workers!r}"
+                    "`use_tpu` is False but `TPU` was found in `resources_per_worker`: set use_tpu=True, or leave TPU out"
                 )
-        elif not _is_count(workers) or workers < 0:
-            raise ValueError(f"num_workers is a whole number of workers, or (fewest, most), not {workers!r}")
+            return
+        if not self.num_tpus_per_worker:
+            raise ValueError(
+                "`use_tpu` is True but `TPU` is set to 0 in `resources_per_worker`: say how many, or set use_tpu=False"
+            )
+        if self.max_workers <= 1:
+            return
+        for name in ("topology", "accelerator_type"):
+            if not getattr(self, name):
+                raise ValueError(
+                    f"`{name}` must be specified in ScalingConfig when `use_tpu=True` and `num_workers` > 1"
+                )
+        if self.label_selector:
+            raise ValueError(
+                "Cannot set `label_selector` when `use_tpu=True`: the slice says which nodes are taken"
+            )
 
     @property
     def elasticity_enabled(self) -> bool:
@@ -112,11 +156,13 @@ class ScalingConfig:
     @property
     def _resources_per_worker_not_none(self) -> dict[str, float]:
         given = self.resources_per_worker
-        if given is None:
-            return {"GPU": 1} if self.use_gpu else {"CPU": 1}
-        found = {name: amount for name, amount in given.items() if amount}
+        found: dict[str, float] = {name: amount for name, amount in (given or {}).items() if amount}
         if self.use_gpu:
             found.setdefault("GPU", 1)
+        elif given is None:
+            found = {"TPU": 1} if self.use_tpu else {"CPU": 1}
+        if self.accelerator_type:
+            found.setdefault(f"accelerator_type:{self.accelerator_type}", 0.001)
         return found
 
     @property
@@ -143,11 +189,9 @@ class ScalingConfig:
 
     @property
     def additional_resources_per_worker(self) -> dict[str, float]:
-        """What one worker asks for besides CPU, GPU and memory."""
-        plain = ("CPU", "GPU", "memory")
-        return {
-            name: amount for name, amount in self._resources_per_worker_not_none.items() if name not in plain
-        }
+        """What one worker asks for besides CPU and GPU."""
+        wanted = self._resources_per_worker_not_none
+        return {name: amount for name, amount in wanted.items() if name not in ("CPU", "GPU")}
 
 
 def _is_count(value: Any) -> bool:
@@ -175,7 +219,7 @@ class CheckpointConfig:
             ("checkpoint_frequency", "checkpoint_at_end"),
             "report a checkpoint from the training function when one is wanted",
         )
-        _refuse_deprecated(self, tuple(instead), instead)
+        _refuse_deprecated(self, tuple(instead), "{}", instead)
         if self.num_to_keep is not None and (not _is_count(self.num_to_keep) or self.num_to_keep < 1):
             raise ValueError(
                 f"Received invalid num_to_keep: {self.num_to_keep!r}. Must be None or an integer >= "
@@ -183,7 +227,8 @@ class CheckpointConfig:
             )
         if self.checkpoint_score_order not in ("max", "min"):
             raise ValueError(
-                f'checkpoint_score_order must be either "max" or "min", not {self.checkpoint_score_order!r}'
+                f"Received invalid checkpoint_score_order: {self.checkpoint_score_order}. Must be 'max' or 'min': "
+                "which end of the metric is best"
             )
 
 
@@ -208,7 +253,10 @@ class FailureConfig:
 
     def __post_init__(self) -> None:
         _refuse_deprecated(
-            self, ("fail_fast",), {"fail_fast": "max_failures=0 ends the run at the first failure"}
+            self,
+            ("fail_fast",),
+            "ray.train.FailureConfig({})",
+            {"fail_fast": "max_failures=0 ends the run at the first failure"},
         )
         for name in ("max_failures", "controller_failure_limit", "max_preemption_failures"):
             value = getattr(self, name)
@@ -230,9 +278,20 @@ class SyncConfig:
 
 @dataclass
 class LoggingConfig:
-    """How much of what the library itself says is shown: a level of `logging`, such as "INFO"."""
+    """How much of what the library itself says is shown: a level of `logging`, such as "INFO".
+
+    Raises:
+        ValueError: there is no such level.
+    """
 
     log_level: str = "INFO"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.log_level, str) or self.log_level.upper() not in _LEVELS:
+            raise ValueError(
+                f"Invalid log_level: {self.log_level!r}. Must be one of: {', '.join(map(repr, _LEVELS))}."
+            )
+        self.log_level = self.log_level.upper()
 
 
 @dataclass
@@ -265,17 +324,24 @@ class RunConfig:
     def __post_init__(self) -> None:
         names = ("sync_config", "verbose", "stop", "progress_reporter", "log_to_file")
         _refuse_deprecated(
-            self, names, {"stop": "end the training function instead", "verbose": "use logging_config"}
+            self,
+            names,
+            "RunConfig({})",
+            {"stop": "end the training function instead", "verbose": "use logging_config"},
         )
         self.failure_config = self.failure_config or FailureConfig()
         self.checkpoint_config = self.checkpoint_config or CheckpointConfig()
         self.logging_config = self.logging_config or LoggingConfig()
         self.worker_runtime_env = self.worker_runtime_env or {}
-        if self.storage_path is not None:
-            self.storage_path = str(self.storage_path)
-        if self.name is not None and (not self.name or "/" in self.name or self.name in (".", "..")):
+        self.callbacks = self.callbacks or []
+        self.storage_path = str(self.storage_path or os.environ.get("RAY_STORAGE") or _default_storage())
+        if not self.name:
+            self.name = f"ray_train_run-{time.strftime('%Y-%m-%d_%H-%M-%S')}_{uuid.uuid4().hex[:5]}"
+        if "/" in self.name or self.name in (".", ".."):
             raise ValueError(f"a run's name is the name of a folder, not {self.name!r}")
         self._check_callbacks()
+        for name, kind in (("checkpoint_config", CheckpointConfig), ("failure_config", FailureConfig)):
+            check_kind(getattr(self, name), kind)
 
     def _check_callbacks(self) -> None:
         from skate.train.callback import UserCallback  # a small module, but one that few runs need
@@ -283,5 +349,22 @@ class RunConfig:
         for each in self.callbacks or ():
             if not isinstance(each, UserCallback):
                 raise ValueError(
-                    f"callbacks are instances of ray.train.UserCallback, not {type(each).__name__} ({each!r:.80})"
+                    "All callbacks must be instances of `ray.train.UserCallback`: there is "
+                    f"{type(each).__name__} ({each!r:.80})"
                 )
+
+
+def check_kind(value: Any, kind: type) -> None:
+    """See that a configuration is one of Train.
+
+    Raises:
+        ValueError: it is something else, such as the one of Tune of the same name.
+    """
+    if not isinstance(value, kind) or type(value).__module__.startswith("skate.tune."):
+        raise ValueError(
+            f"Invalid `{kind.__name__}` type: {type(value)}. Use `ray.train.{kind.__name__}` instead; got {value!r:.120}"
+        )
+
+
+def _default_storage() -> str:
+    return os.path.expanduser("~/ray_results")

@@ -55,6 +55,13 @@ class ValidationTaskConfig:
     fn_kwargs: dict[str, Any] | None = None
     timeout_s: float | None = None
 
+    def __post_init__(self) -> None:
+        self.fn_kwargs = self.fn_kwargs or {}
+        if self.timeout_s is not None and self.timeout_s <= 0:
+            raise AssertionError(
+                f"The `timeout_s` should be None or greater than zero, in seconds: got {self.timeout_s}"
+            )
+
 
 @dataclass
 class ValidationConfig:
@@ -63,3 +70,7 @@ class ValidationConfig:
     fn: ValidationFn
     task_config: ValidationTaskConfig | None = None
     ray_remote_kwargs: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.task_config = self.task_config or ValidationTaskConfig()
+        self.ray_remote_kwargs = self.ray_remote_kwargs or {}

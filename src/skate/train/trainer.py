@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import time
-import uuid
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 from skate.train.backend import BackendConfig
 from skate.train.checkpoint import Checkpoint
-from skate.train.configs import RunConfig, ScalingConfig
+from skate.train.configs import RunConfig, ScalingConfig, check_kind
 from skate.train.controller.controller import Controller, Run
 from skate.train.controller.local import execute_here
 from skate.train.data_config import DataConfig
@@ -21,7 +19,7 @@ from skate.train.session_for_runs import ensure_session, warm
 from skate.train.storage.run_folder import RunFolder
 from skate.train.worker.calling import takes_config
 
-_DEFAULT_STORAGE = "~/ray_results"
+_RESTORE = "The `restore` and `can_restore` APIs are deprecated: "
 
 
 class DataParallelTrainer:
@@ -37,7 +35,7 @@ class DataParallelTrainer:
         dataset_config: how they are split.
         validation_config: the function that looks at checkpoints reported with `validation`.
         metadata: refused.
-        resume_from_checkpoint: what `get_checkpoint` gives in a run that has none of its own yet.
+        resume_from_checkpoint: refused; give the checkpoint in `train_loop_config`.
 
     Raises:
         TypeError, ValueError: an argument is not what it should be; it says which and what is wanted.
@@ -60,19 +58,25 @@ class DataParallelTrainer:
         takes_config(train_loop_per_worker)
         if metadata is not None:
             raise DeprecationWarning(
-                "metadata is no longer there; pass values with train_loop_config, or Checkpoint.set_metadata"
+                "`metadata` is deprecated: pass values with train_loop_config, or Checkpoint.set_metadata"
+            )
+        if resume_from_checkpoint is not None:
+            raise DeprecationWarning(
+                "`resume_from_checkpoint` is deprecated: give the checkpoint to the training function, in train_loop_config; "
+                "a run of the same name and storage_path goes on from its own"
             )
         self.train_loop_per_worker = train_loop_per_worker
         self.train_loop_config = _instance("train_loop_config", train_loop_config, dict, None)
         self.backend_config = _instance("backend_config", backend_config, BackendConfig, BackendConfig())
-        self.scaling_config = _instance("scaling_config", scaling_config, ScalingConfig, ScalingConfig())
-        self.run_config = _instance("run_config", run_config, RunConfig, RunConfig())
+        self.scaling_config = ScalingConfig() if scaling_config is None else scaling_config
+        self.run_config = RunConfig() if run_config is None else run_config
+        check_kind(self.scaling_config, ScalingConfig)
+        check_kind(self.run_config, RunConfig)
         self.datasets = _instance("datasets", datasets, dict, {})
         self.data_config = _instance("dataset_config", dataset_config, DataConfig, DataConfig())
         self.validation_config = _instance("validation_config", validation_config, ValidationConfig, None)
-        self.resume_from_checkpoint = _instance(
-            "resume_from_checkpoint", resume_from_checkpoint, Checkpoint, None
-        )
+        #: Set by trials of a search, whose checkpoint the run goes on from.
+        self.resume_from_checkpoint: Checkpoint | None = None
         if self.scaling_config.max_workers:
             warm(self.run_config.worker_runtime_env, self.backend_config.preload)
 
@@ -103,18 +107,21 @@ class DataParallelTrainer:
 
     def _run(self) -> Run:
         config = self.run_config
-        name = (
-            config.name
-            or f"{type(self).__name__}_{time.strftime('%Y-%m-%d_%H-%M-%S')}_{uuid.uuid4().hex[:5]}"
-        )
-        storage = config.storage_path or os.environ.get("RAY_STORAGE") or _DEFAULT_STORAGE
+        scaling = self.scaling_config
+        if scaling.use_tpu and scaling.topology:
+            raise ValueError(
+                f"ScalingConfig(topology={scaling.topology!r}): slices of TPUs are not supported; leave topology out"
+            )
+        if scaling.elasticity_enabled and not scaling.min_workers and scaling.max_workers:
+            scaling = dataclasses.replace(scaling, num_workers=(1, scaling.max_workers))  # none would train
+        assert config.name and config.storage_path, "made up when they are left out"
         return Run(
             function=self.train_loop_per_worker,
             config=self.train_loop_config,
-            scaling=self.scaling_config,
+            scaling=scaling,
             run_config=config,
             backend=self.backend_config,
-            folder=RunFolder(storage, name, config.storage_filesystem),
+            folder=RunFolder(config.storage_path, config.name, config.storage_filesystem),
             datasets=self.datasets,
             data_config=self.data_config,
             validation=self.validation_config,
@@ -125,8 +132,7 @@ class DataParallelTrainer:
     def restore(cls, *args: Any, **kwargs: Any) -> Any:
         """Refused: a trainer with the same name and storage_path goes on by itself."""
         raise DeprecationWarning(
-            f"{cls.__name__}.restore is no longer there: make the trainer anew with the same RunConfig(name=..., "
-            "storage_path=...) and "
+            f"{_RESTORE}make {cls.__name__} anew with the same RunConfig(name=..., storage_path=...) and "
             "call fit(); it goes on from the last checkpoint"
         )
 
@@ -134,7 +140,7 @@ class DataParallelTrainer:
     def can_restore(cls, *args: Any, **kwargs: Any) -> Any:
         """Refused: see `restore`."""
         raise DeprecationWarning(
-            f"{cls.__name__}.can_restore is no longer there: a trainer with the same name and storage_path goes on by itself"
+            f"{_RESTORE}a {cls.__name__} with the same name and storage_path goes on by itself"
         )
 
 

@@ -117,6 +117,10 @@ class CheckpointConfig(train_configs.CheckpointConfig):
             self.checkpoint_at_end = None
         if not isinstance(self.checkpoint_frequency, int) or self.checkpoint_frequency < 0:
             raise ValueError(f"checkpoint_frequency must be >=0, got {self.checkpoint_frequency!r}")
+        if self.checkpoint_score_order not in ("max", "min"):
+            raise ValueError(
+                f'checkpoint_score_order must be either "max" or "min", not {self.checkpoint_score_order!r}'
+            )
         plain = (self.num_to_keep, self.checkpoint_score_attribute, self.checkpoint_score_order)
         train_configs.CheckpointConfig(*plain)
 

@@ -187,18 +187,14 @@ class Tuner:
             trainable: the same as it had.
             resume_unfinished: whether trials that had not ended go on, from their last checkpoints.
             resume_errored: whether trials that failed go on from their last checkpoints.
-            restart_errored: whether trials that failed start anew.
+            restart_errored: whether trials that failed start anew; `resume_errored` goes before it.
             param_space: the same as it had, in shape; objects in it take the place of those that the trials were given.
             storage_filesystem: a pyarrow filesystem in which `path` is a path.
 
         Raises:
             FileNotFoundError: there is no search at that path.
-            ValueError: the trainable has another name, or a failed trial is both to go on and to start anew.
+            ValueError: the trainable has another name.
         """
-        if resume_errored and restart_errored:
-            raise ValueError(
-                "resume_errored and restart_errored contradict each other: failed trials go on, or start anew"
-            )
         folder, saved = _saved_at(path, storage_filesystem)
         if trainable is None:
             raise TuneError(f"Tuner.restore needs the trainable that the search had, {saved['trainable']!r}")
@@ -218,10 +214,10 @@ class Tuner:
                 f"the search at {folder.path!r} was of the trainable {saved['trainable']!r}, not of {name!r}; give the same one"
             )
         errored = (
-            ResumeType.RESTART
-            if restart_errored
-            else ResumeType.RESUME
+            ResumeType.RESUME
             if resume_errored
+            else ResumeType.RESTART
+            if restart_errored
             else ResumeType.SKIP
         )
         unfinished = ResumeType.RESUME if resume_unfinished else ResumeType.SKIP

@@ -280,3 +280,39 @@ def test_checkpoints_are_given_before_their_validation_ends_if_asked(tmp_path):
     ).fit()
     before = ({"i": 1}, "PENDING_VALIDATION")
     assert result.return_value == [before, before, ({"i": 1, "checked": True}, "VALIDATED")]
+
+
+@pytest.mark.parametrize(
+    "validation", [True, train.ValidationTaskConfig(fn_kwargs={"a": 1})], ids=["yes", "config"]
+)
+def test_a_validation_without_a_checkpoint_fails_the_run(tmp_path, validation):
+    def loop():
+        with pytest.raises(ValueError, match="Validation requires a checkpoint to be provided"):
+            train.report({"i": 1}, validation=validation)
+        train.report({"i": 2}, validation=False)
+        train.report({"i": 1}, validation=validation)
+
+    with pytest.raises(train.WorkerGroupError, match="Validation requires a checkpoint to be provided"):
+        fit(loop, tmp_path)
+
+
+def test_checkpoints_of_either_mode_without_any_validation(tmp_path):
+    def loop():
+        mode, counts = train.CheckpointConsistencyMode, []
+        counts.append(len(train.get_all_reported_checkpoints(mode.COMMITTED)))
+        reporting({"i": 1})
+        counts += [len(train.get_all_reported_checkpoints(each)) for each in (mode.COMMITTED, mode.VALIDATED)]
+        counts.append(len(train.get_all_reported_checkpoints(consistency_mode=mode.VALIDATED, timeout_s=0)))
+        return counts, train.get_all_reported_checkpoints()[0].status.name
+
+    assert fit(loop, tmp_path).return_value == ([0, 1, 1, 1], "COMMITTED")
+
+
+def test_ranks_that_return_early_keep_nobody_from_asking_what_is_written(tmp_path):
+    def loop():
+        reporting({"i": 1})
+        if train.get_context().get_world_rank() == 0:
+            return len(train.get_all_reported_checkpoints(train.CheckpointConsistencyMode.COMMITTED))
+        return None
+
+    assert fit(loop, tmp_path, workers=2).return_value == 1

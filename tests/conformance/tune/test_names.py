@@ -122,19 +122,38 @@ def test_generators_old_and_new_have_the_names_of_the_new(seed):
     from ray.tune.search.sample import _BackwardsCompatibleNumpyRng
 
     found = _BackwardsCompatibleNumpyRng(seed)
-    assert found.legacy_rng is (seed is not None) or found.legacy_rng is True
+    assert found.legacy_rng is (seed is None)
     assert 0 <= found.integers(0, 10) < 10
 
 
-def test_the_mock_trainable_has_a_curve_that_rises():
+def test_the_mock_trainable_has_a_curve_that_rises(tmp_path):
     from ray.tune.utils.mock_trainable import MyTrainableClass
 
     trainable = MyTrainableClass({"width": 3, "height": 10})
     values = [trainable.train()["episode_reward_mean"] for _ in range(4)]
     assert values == sorted(values)
     assert 0 < values[0] < values[-1] < 10
-    checkpoint = trainable.save_checkpoint("unused")
-    assert checkpoint["timestep"] == 4
+    trainable.save_checkpoint(str(tmp_path))
+    another = MyTrainableClass({"width": 3, "height": 10})
+    another.load_checkpoint(str(tmp_path))
+    assert (another.timestep, another.restored, trainable.restored) == (4, True, False)
+
+
+def test_the_mock_trainable_fails_when_asked_to():
+    from ray.tune.utils.mock_trainable import MOCK_ERROR_KEY, MyTrainableClass
+
+    trainable = MyTrainableClass({MOCK_ERROR_KEY: True})
+    assert trainable.train()["training_iteration"] == 1
+    with pytest.raises(RuntimeError, match="Failing on purpose!"):
+        trainable.train()
+
+
+def test_the_mock_trainable_has_a_name_to_run_it_by():
+    from ray.tune.registry import get_trainable_cls
+    from ray.tune.utils import mock_trainable
+
+    mock_trainable.register_mock_trainable()
+    assert get_trainable_cls(mock_trainable.MOCK_TRAINABLE_NAME) is mock_trainable.MyTrainableClass
 
 
 @pytest.mark.parametrize(
@@ -185,3 +204,21 @@ def test_what_is_refused_with_a_value_error(make, phrase):
 def test_what_is_refused_with_a_type_error(make, phrase):
     with pytest.raises(TypeError, match=phrase):
         make()
+
+
+def test_a_tee_writes_to_both_and_passes_over_what_is_closed():
+    import io
+
+    from ray.tune.utils.util import Tee
+
+    first, second = io.StringIO(), io.StringIO()
+    both = Tee(first, second)
+    both.write("one ")
+    both.flush()
+    assert first.getvalue() == second.getvalue() == "one "
+    first.close()
+    both.write("two")
+    assert second.getvalue() == "one two"
+    both.seek(0)
+    both.write("TWO")
+    assert second.getvalue() == "TWO two"

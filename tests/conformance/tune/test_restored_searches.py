@@ -85,7 +85,11 @@ def test_a_search_that_has_ended_has_the_same_trials_when_it_is_restored(search,
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [({"resume_errored": True}, [2, 3, 2, 3]), ({"restart_errored": True}, [2, 2, 2, 2])],
+    [
+        ({"resume_errored": True}, [2, 3, 2, 3]),
+        ({"restart_errored": True}, [2, 2, 2, 2]),
+        ({"resume_errored": True, "restart_errored": True}, [2, 3, 2, 3]),
+    ],
 )
 def test_trials_that_failed_go_on_or_start_anew(search, path, marker, given, expected):
     space = {"marker": tune.grid_search([None, str(marker), None, str(marker)])}

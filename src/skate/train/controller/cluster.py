@@ -24,10 +24,7 @@ def nodes() -> dict[str, dict[str, float]]:
 
 def wanted(scaling: ScalingConfig) -> dict[str, float]:
     """What a worker takes up of its node."""
-    bundle = dict(scaling._resources_per_worker_not_none)
-    if scaling.accelerator_type:
-        bundle[f"accelerator_type:{scaling.accelerator_type}"] = 0.001
-    return bundle
+    return dict(scaling._resources_per_worker_not_none)
 
 
 def check(scaling: ScalingConfig) -> None:

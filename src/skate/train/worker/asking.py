@@ -109,9 +109,15 @@ def get_all_reported_checkpoints(
         timeout_s: how long it waits for those, in seconds; None for as long as it takes.
 
     Raises:
+        ValueError: there is no such mode.
         RuntimeError: this is not the training function.
     """
     session = current("get_all_reported_checkpoints()")
+    if not isinstance(consistency_mode, CheckpointConsistencyMode):
+        raise ValueError(
+            f"Unexpected CheckpointConsistencyMode: {consistency_mode!r}; there are "
+            f"{', '.join(map(str, CheckpointConsistencyMode))}"
+        )
     session.await_background()
     if consistency_mode is CheckpointConsistencyMode.VALIDATED and session.controlled:
         number = session.next_number("collective")

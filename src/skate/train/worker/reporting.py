@@ -37,9 +37,14 @@ def report(
 
     Raises:
         TypeError: metrics is not a dict, or has a value that JSON cannot hold (its key is named).
+        ValueError: a validation is asked for without a checkpoint to look at.
         RuntimeError: this is not the training function.
     """
     session = current("report()")
+    if validation and checkpoint is None:
+        raise ValueError(
+            "Validation requires a checkpoint to be provided: report(metrics, checkpoint, validation=...)"
+        )
     checked = _checked(metrics)
     if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
         raise TypeError(

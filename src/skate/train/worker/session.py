@@ -197,7 +197,8 @@ def current(asked: str) -> Session:
     session = _current[0]
     if session is None:
         raise RuntimeError(
-            f"ray.train.{asked} is for the training function of a trainer: call it there, in the function that "
+            f"`{asked.rpartition('.')[2].removesuffix('()')}` cannot be used outside of a Ray Train training function: "
+            f"call ray.train.{asked} in the function that "
             "TorchTrainer(train_loop_per_worker=...) runs in each worker, not in the program that calls fit()"
         )
     return session

@@ -3,6 +3,7 @@ that it can be seeded."""
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -33,7 +34,7 @@ def explored(
     Raises:
         TypeError: the user's function returned no configuration.
     """
-    found = dict(config)
+    found = copy.deepcopy(dict(config))
     for name, distribution in mutations.items():
         if isinstance(distribution, Mapping):
             found[name] = explored(config[name], distribution, resample_probability, factors, None)
@@ -54,10 +55,13 @@ def _moved(value: Any, distribution: Any, resample_probability: float, factors: 
             return random.choice(values)
         at = values.index(value) + random.choice((-1, 1))
         return values[min(max(at, 0), len(values) - 1)]
-    if again or isinstance(value, (bool, str)) or not isinstance(value, (int, float)):
-        return drawn(distribution)
-    moved = value * random.choice(factors)
-    return int(moved) if isinstance(value, int) else moved
+    if again or not isinstance(value, (int, float)):
+        found = drawn(distribution)
+    else:
+        found = value * random.choice(factors)
+    if isinstance(value, bool):
+        return bool(found)
+    return round(found) if isinstance(value, int) and isinstance(found, (int, float)) else found
 
 
 def filled(config: dict[str, Any], mutations: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ from skate.tune.error import TuneError
 from skate.tune.experiment.trial import Trial
 from skate.tune.schedulers.exploring import check_mutations, explored, filled
 from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
+from skate.tune.space.variants import format_vars
 
 _log = logging.getLogger("skate.tune")
 
@@ -27,6 +28,8 @@ class State:
     score: float | None = None
     perturbed_at: float = 0.0
     trained_until: float = 0.0
+    #: Whether it was among the best when it was looked at last, and saved: only from there do others go on.
+    saved: bool = False
     changes: int = 0
 
 
@@ -149,8 +152,8 @@ class PopulationBasedTraining(FIFOScheduler):
 
     def _quantiles(self, trials: list[Trial]) -> tuple[list[Trial], list[Trial]]:
         """The lowest and the highest."""
-        known = [trial for trial in trials if self._score(trial) is not None]
-        known.sort(key=lambda trial: self._score(trial) or 0.0)
+        known = [trial for trial in trials if not math.isnan(self._known_score(trial))]
+        known.sort(key=self._known_score)
         if len(known) <= 1:
             return [], []
         count = math.ceil(len(known) * self._quantile_fraction)
@@ -162,20 +165,27 @@ class PopulationBasedTraining(FIFOScheduler):
         state = self._states.get(trial.trial_id)
         return None if state is None else state.score
 
+    def _known_score(self, trial: Trial) -> float:
+        score = self._score(trial)
+        return math.nan if score is None else score
+
     def _save_or_change(self, controller: Any, trial: Trial, lower: list[Trial], upper: list[Trial]) -> None:
+        self._states[trial.trial_id].saved = trial in upper
         if trial in upper:
             if trial.status == Trial.RUNNING:
                 controller.save_trial(trial)
             self._num_checkpoints += 1
         if trial in lower:
-            self._exploit(controller, trial, random.choice(upper))
+            donor = random.choice(upper)
+            if self._states[donor.trial_id].saved:
+                self._exploit(controller, trial, donor)
 
     def _exploit(self, controller: Any, trial: Trial, donor: Trial) -> None:
         """Have a trial go on from another's checkpoint, with a configuration like the other's."""
         config = self._explored(donor, trial)
         state, theirs = self._states[trial.trial_id], self._states[donor.trial_id]
         before = dict(trial.config)
-        changed = ",".join(f"{name}={_short(config.get(name))}" for name in self._hyperparam_mutations)
+        changed = format_vars({("config", name): config.get(name) for name in self._hyperparam_mutations})
         tag = f"{state.tag}@perturbed[{changed}]"
         if not _handed_over(controller, trial, donor, config, tag):
             return  # the other has no checkpoint yet
@@ -218,16 +228,15 @@ class PopulationBasedTraining(FIFOScheduler):
             return TrialScheduler.PAUSE
         live = controller.get_live_trials()
         lower, upper = self._quantiles(live)
-        for each in upper:
-            if each.status == Trial.RUNNING:
-                controller.save_trial(each)
-        for each in lower:
-            self._exploit(controller, each, random.choice(upper))
-        latest = max(self._states[each.trial_id].trained_until for each in live)
-        for each in live:
+        others = [each for each in live if each not in lower and each not in upper]
+        for each in [*upper, *others, *lower]:  # the best are saved before others go on from them
             self._states[each.trial_id].perturbed_at = time
-        self._next_sync = max(self._next_sync, latest) + self._interval
-        return TrialScheduler.NOOP if trial.status == Trial.PAUSED else TrialScheduler.CONTINUE
+            self._save_or_change(controller, each, lower, upper)
+        latest = max(self._states[each.trial_id].trained_until for each in live)
+        self._next_sync = max(self._next_sync + self._interval, latest)
+        if all(self._states[each.trial_id].trained_until >= self._next_sync for each in live):
+            self._next_sync = latest + self._interval  # or nobody would go on
+        return TrialScheduler.NOOP if trial.status == Trial.PAUSED else TrialScheduler.PAUSE
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """The one that is least far."""
@@ -292,7 +301,3 @@ def _handed_over(controller: Any, trial: Trial, donor: Trial, config: dict[str, 
     trial.config = config
     trial.experiment_tag = tag
     return True
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from skate.tune.space.domain import Categorical, Domain, Float, Function, Integer
 from skate.tune.space.functions import (
     choice,
@@ -39,7 +41,10 @@ class _BackwardsCompatibleNumpyRng:
     """
 
     def __init__(self, generator_or_seed: Any = None) -> None:
-        self._rng = generator(generator_or_seed)
+        if isinstance(generator_or_seed, int):
+            self._rng: Any = np.random.default_rng(generator_or_seed)
+        else:
+            self._rng = generator(generator_or_seed)
 
     @property
     def legacy_rng(self) -> bool:

@@ -233,7 +233,7 @@ def resolved_names(found: Mapping[Path, Any]) -> dict[str, Any]:
     return {"/".join(map(str, path)): value for path, value in found.items()}
 
 
-_UNSAFE = re.compile(r"[/\s:*?\"<>|\\]+|[^\w.,=+\-\[\]()]+")
+_UNSAFE = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
 def format_vars(resolved_vars: Mapping[Path, Any]) -> str:
@@ -243,13 +243,9 @@ def format_vars(resolved_vars: Mapping[Path, Any]) -> str:
         names = [str(part) for part in path if part != "config"]
         if not names:
             continue
-        found.append(f"{_clean(names[-1])}={_clean(_short(value))}")
+        found.append(f"{_clean(names[-1])}={_clean(value)}")
     return ",".join(found)
 
 
-def _short(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
-
-
-def _clean(text: str) -> str:
-    return _UNSAFE.sub("_", text).strip("_")
+def _clean(value: Any) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else _UNSAFE.sub("_", str(value)).strip("_")

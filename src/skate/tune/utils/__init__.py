@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 _HOMES = {
+    "Tee": "skate.tune.utils.tee",
     "date_str": "skate.tune.utils.dicts",
     "deep_update": "skate.tune.utils.dicts",
     "diagnose_serialization": "skate.tune.utils.checking",

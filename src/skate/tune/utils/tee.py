@@ -1,0 +1,50 @@
+"""A stream that writes to two others."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+_log = logging.getLogger("skate.tune")
+
+
+class Tee:
+    """Writes to two streams; one that is closed is passed over with a warning.
+
+    Args:
+        stream1, stream2: where it writes to. What is asked of it besides is asked of the first.
+    """
+
+    def __init__(self, stream1: Any, stream2: Any) -> None:
+        self.stream1 = stream1
+        self.stream2 = stream2
+        self._warns = False
+
+    def _both(self, name: str, *args: Any, **kwargs: Any) -> None:
+        for stream in (self.stream1, self.stream2):
+            try:
+                getattr(stream, name)(*args, **kwargs)
+            except ValueError:
+                if not self._warns:  # the warning itself may come back to this stream
+                    self._warns = True
+                    try:
+                        _log.warning("ValueError when calling %r on stream (%s)", name, stream)
+                    finally:
+                        self._warns = False
+
+    def write(self, *args: Any, **kwargs: Any) -> None:
+        """Write to both."""
+        self._both("write", *args, **kwargs)
+
+    def flush(self, *args: Any, **kwargs: Any) -> None:
+        """Flush both."""
+        self._both("flush", *args, **kwargs)
+
+    def seek(self, *args: Any, **kwargs: Any) -> None:
+        """Go to a position in both."""
+        self._both("seek", *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "stream1":  # of a copy that is being made
+            raise AttributeError(name)
+        return getattr(self.stream1, name)
