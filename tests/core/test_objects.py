@@ -146,3 +146,25 @@ def test_who_asked_for_a_value_and_gives_its_ref_back_waits_for_it_no_more():
     assert oid in rig.core.objects.records
     rig.say(2, m.FREE, oid, 1)
     assert not rig.core.objects.records
+
+
+def test_who_watches_an_object_is_told_when_it_is_freed():
+    rig = Rig(drivers=2)
+    inner, outer = rig.oid(), rig.oid()
+    rig.say(1, m.PUBLISH, inner, m.INLINE, b"inner", (), True)
+    rig.say(1, m.WATCH, inner)
+    rig.say(1, m.PUBLISH, outer, m.INLINE, b"outer", (inner,), True)
+    rig.say(1, m.FREE, inner, 1)
+    rig.say(2, m.HOLD, inner)
+    rig.say(1, m.FREE, outer, 1)
+    assert rig.heard(1, m.FREED) == []
+    rig.say(2, m.FREE, inner, 1)
+    assert rig.heard(1, m.FREED) == [(m.FREED, inner)]
+    assert not rig.core.objects.watched
+
+
+def test_who_watches_what_is_not_there_is_told_at_once():
+    rig = Rig()
+    oid = rig.oid()
+    rig.say(1, m.WATCH, oid)
+    assert rig.heard(1, m.FREED) == [(m.FREED, oid)]

@@ -15,7 +15,7 @@ METHOD_OPTIONS = "__ray_method_options__"
 class ActorDescriptor:
     """What a handle knows of its class: name, methods with their options and signatures."""
 
-    __slots__ = ("class_name", "methods", "signatures", "is_async", "groups")
+    __slots__ = ("class_name", "methods", "signatures", "is_async", "groups", "tensors")
 
     def __init__(
         self,
@@ -24,12 +24,15 @@ class ActorDescriptor:
         signs: dict[str, Any],
         is_async: bool,
         groups: tuple[str, ...],
+        tensors: bool = False,
     ) -> None:
         self.class_name = class_name
         self.methods = methods
         self.signatures = signs
         self.is_async = is_async
         self.groups = groups
+        #: Its methods may leave tensors with the actor, for others to fetch.
+        self.tensors = tensors
 
     @classmethod
     def of(cls, target: type, given: dict[str, Any]) -> ActorDescriptor:
@@ -46,8 +49,20 @@ class ActorDescriptor:
             if said.get("num_returns") is None:
                 said["num_returns"] = "streaming" if is_generator(plain) else 1
             methods[name] = said
-        return cls(
-            target.__qualname__, methods, signs, is_async, tuple(given.get("concurrency_groups") or ())
+        groups = tuple(given.get("concurrency_groups") or ())
+        wanted = given.get("enable_tensor_transport")
+        named = any(said.get("tensor_transport") for said in methods.values())
+        if named and wanted is False:
+            raise ValueError(
+                "Actor class has methods with @ray.method(tensor_transport=...) decorator but "
+                f"@ray.remote(enable_tensor_transport=False): {target.__qualname__}. Take one of the two back"
+            )
+        return cls(target.__qualname__, methods, signs, is_async, groups, named or bool(wanted))
+
+    def with_tensors(self) -> ActorDescriptor:
+        """The same class, with methods that may leave tensors with the actor."""
+        return ActorDescriptor(
+            self.class_name, self.methods, self.signatures, self.is_async, self.groups, True
         )
 
     @property
@@ -57,4 +72,11 @@ class ActorDescriptor:
 
     def __reduce__(self) -> Any:
         plain = {name: dict(said) for name, said in self.methods.items()}
-        return ActorDescriptor, (self.class_name, plain, self.signatures, self.is_async, self.groups)
+        return ActorDescriptor, (
+            self.class_name,
+            plain,
+            self.signatures,
+            self.is_async,
+            self.groups,
+            self.tensors,
+        )

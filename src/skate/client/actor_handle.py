@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.client import exports, graphs, options, session, submission
+from skate.client import exports, graphs, options, session, submission, tensor_transports
 from skate.client.actor_descriptor import ActorDescriptor
 from skate.client.actor_hold import ActorHold
 from skate.client.generators import open_gathered, open_stream
@@ -108,7 +108,18 @@ def _no_method(descriptor: ActorDescriptor, name: str) -> str:
 class _MethodState:
     """What the calls of a method through one handle have in common; it does not keep the handle alive."""
 
-    __slots__ = ("name", "options", "signature", "process", "key", "exported", "returns", "least", "most")
+    __slots__ = (
+        "name",
+        "options",
+        "signature",
+        "process",
+        "key",
+        "exported",
+        "returns",
+        "least",
+        "most",
+        "transport",
+    )
 
     def __init__(self, name: str, said: dict[str, Any], signature: Any) -> None:
         self.name = name
@@ -117,6 +128,8 @@ class _MethodState:
         self.process: Process | None = None
         self.key = b""
         self.returns: Any = 1
+        #: How tensors in the result travel; None for the object store, as nearly always.
+        self.transport: str | None = said.get("tensor_transport")
         self.least = 0 if signature is None else signature.least
         self.most = 1 << 30 if signature is None else signature.most
 
@@ -157,6 +170,8 @@ class _MethodState:
             "retry_exceptions": retry if isinstance(retry, bool) else values.pack_function(retry)[0],
             **return_fields(returns),
         }
+        if self.transport and tensor_transports.is_direct(self.transport):
+            fields["tensor_transport"] = self.transport
         backpressure = said.get("_generator_backpressure_num_objects")
         if backpressure is not None and backpressure > 0:
             fields["backpressure"] = backpressure
@@ -210,7 +225,11 @@ class ActorMethod:
         handle = self._handle
         if state.process is not process:
             state.export(process, handle)
+        if state.transport is not None:
+            tensor_transports.before_call(handle, state.transport, state.name)
         packed = submission.pack_arguments(process, args, kwargs, state)
+        if packed[1] and tensor_transports.made:
+            tensor_transports.check_receiver(handle, packed[1])
         site = submission.call_site(2)
         returns = state.returns
         limit = handle._skate_max_pending
@@ -224,6 +243,8 @@ class ActorMethod:
             if limit > 0 and refs:
                 _watch(handle._skate_hold, refs[0])
         if returns == 1:
+            if state.transport is not None:
+                tensor_transports.made[refs[0]] = tensor_transports.MadeRef(handle, state.transport)
             return refs[0]
         return refs or None
 

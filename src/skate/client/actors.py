@@ -127,6 +127,8 @@ class ActorClass:
                 "get_if_exists=True to use that one"
             )
         descriptor = self._described()
+        if given.get("enable_tensor_transport") and not descriptor.tensors:
+            descriptor = descriptor.with_tensors()
         packed = submission.pack_arguments(process, args, kwargs, self._constructor)
         fields, definition = self._fields(process, given, descriptor)
         blob, deps, met = packed

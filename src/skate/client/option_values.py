@@ -404,8 +404,10 @@ def deprecated_store_memory(name: str, value: Any) -> int | None:
     return count(name, value)
 
 
-#: The ways of tensors that can be named; they travel through shared memory all the same.
-TENSOR_TRANSPORTS = frozenset({"GLOO", "NCCL", "NIXL", "CUDA_IPC"})
+#: The ways of tensors that can be named; programs add their own (`client/tensor_transports.py`).
+TENSOR_TRANSPORTS = {"GLOO", "NCCL", "NIXL", "CUDA_IPC"}
+#: Of these, the ones that are only names here: tensors go through the object store.
+THROUGH_STORE = frozenset({"NIXL", "CUDA_IPC"})
 #: Of these, the ones that need both sides to take part.
 TWO_SIDED = frozenset({"GLOO", "NCCL"})
 

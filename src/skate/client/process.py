@@ -69,6 +69,8 @@ class Process(Numbering):
         self.waits: dict[int, Any] = {}
         self.waits_count = 0
         self.immortal: list[Any] = []
+        #: Tensors that stay here, for who has the refs of their values; see `client.tensor_store`.
+        self.tensors: Any = None
         self.context: Any = None
         self._number = 0
         self._since_drain = 0
@@ -427,14 +429,14 @@ class Process(Numbering):
             if self.closed:
                 raise self.ended()
 
-    def store(self, value: Any) -> ObjectRef[Any]:
+    def store(self, value: Any, oid: bytes | None = None) -> ObjectRef[Any]:
         """A ref to a value of this process's; a small one stays here, a large one goes into the arena."""
         packed = values.pack(value)
         if packed.size <= values.INLINE_BYTES_MAX:
             blob = packed.joined()
             with self.lock:
                 self._check_open()
-                ref: ObjectRef[Any] = ObjectRef(self.next_object_id(), self, INLINE, blob)
+                ref: ObjectRef[Any] = ObjectRef(oid or self.next_object_id(), self, INLINE, blob)
                 if packed.met:
                     for inner in packed.met:  # they come back by their ids when the value is unpacked
                         self.escape(inner)
@@ -444,7 +446,7 @@ class Process(Numbering):
             return ref
         with self.lock:
             self._check_open()
-            ref = ObjectRef(self.next_object_id(), self, PENDING)
+            ref = ObjectRef(oid or self.next_object_id(), self, PENDING)
             place = storing.write(self, ref._id, packed)
             held = tuple(self.escape(inner) for inner in packed.met)
             storing.adopt(self, ref, place)

@@ -30,6 +30,11 @@ def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bo
     `timeout` is in seconds; 0 only looks. Raises GetTimeoutError when it passes, the remote exception if a task failed,
     ValueError or TypeError if what is given is no ref or list of refs.
     """
+    if _use_object_store:
+        from skate.client.tensors import through_object_store  # only values with tensors elsewhere need it
+
+        with through_object_store():
+            return get(object_refs, timeout=timeout)
     if type(object_refs) is ObjectRef:
         process = object_refs._process
         if process is None or process.closed:
@@ -310,6 +315,10 @@ def put(value: Any, *, _owner: Any = None, _tensor_transport: Any = None) -> Obj
                 f"ray.put() is not supported for two-sided RDT transport {wanted!r}. Put the value without a transport, or "
                 f"return it from a method with @ray.method(tensor_transport={wanted!r})"
             )
+        if wanted is not None and wanted not in option_values.THROUGH_STORE:
+            from skate.client import tensors  # only values with tensors elsewhere need it
+
+            return tensors.put(session.current(), value, wanted)
     process = session.current()
     try:
         ref = process.store(value)

@@ -78,6 +78,18 @@ class Lifetimes:
             actor.holders.pop(cid, None)
             self.node.calls.end_if_unwanted(actor)
 
+    def watch(self, cid: int, message: tuple[Any, ...]) -> None:
+        """WATCH: the sender keeps something beside the object, and wants to know when it is freed."""
+        oid = message[1]
+        if oid in self.node.objects.records:
+            self.node.objects.watched[oid] = cid
+        else:
+            self.node.emit(cid, (m.FREED, oid))
+
+    def freed(self, cid: int, oid: bytes) -> None:
+        """An object that a process watches is freed."""
+        self.node.emit(cid, (m.FREED, oid))
+
     def fetch(self, cid: int, message: tuple[Any, ...]) -> None:
         """FETCH: send the value now or when it is there."""
         oid = message[1]

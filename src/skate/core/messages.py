@@ -43,6 +43,7 @@ CONSUMED = 17  # task_id, items taken from a stream
 RECALLED = (
     18  # number, oid, grants of the sender if it has forgotten the place, else -1: the answer to RECALL
 )
+WATCH = 19  # oid: say when it is freed
 
 # client -> node: questions
 REQUEST = 20  # request number, verb, arguments
@@ -75,6 +76,7 @@ DEADLOCK = 47  # number of the wait, text: it never ends
 
 SURVEY = 48  # key, kinds: tell what you hold
 RECALL = 49  # number, oid: forget where the value is, unless it is being looked at
+FREED = 58  # oid: what was watched is not held by anybody any more
 
 # node -> worker
 EXECUTE = 50  # task_id, template_key, args, deps, attempt

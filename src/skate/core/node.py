@@ -93,6 +93,7 @@ class NodeCore:
         )
         self.calls = Calls(self)
         self.lifetimes = Lifetimes(self)
+        self.objects.freed = self.lifetimes.freed
         self.admission = Admission(self)
         self.spilling = self.objects.spilling = Spilling(self, spill_outside)
         self.scheduler = Scheduler(self.capacity, self.emit, self.execution.start)
@@ -137,6 +138,7 @@ class NodeCore:
             m.PUBLISH: self.lifetimes.publish,
             m.HOLD: self.lifetimes.hold,
             m.FREE: self.lifetimes.free,
+            m.WATCH: self.lifetimes.watch,
             m.FETCH: self.lifetimes.fetch,
             m.ALLOCATE: self.lifetimes.allocate,
             m.PUT: self.lifetimes.put,

@@ -73,6 +73,9 @@ class ObjectTable:
         self._deliver = deliver
         #: What is shared with other nodes; None while there are none.
         self.abroad: Abroad | None = None
+        #: Who is told, by `freed`, that an object is freed.
+        self.watched: dict[bytes, int] = {}
+        self.freed: Callable[[int, bytes], None]
         self._arrived = arrived
         #: What goes to disk when memory is short.
         self.spilling: Spilling
@@ -196,6 +199,8 @@ class ObjectTable:
             self.forget_value(record)
         elif record.kind == PENDING and record.payload is not None:
             self._release(record.payload[0])
+        if self.watched and record.oid in self.watched:
+            self.freed(self.watched.pop(record.oid), record.oid)
         held, record.held = record.held, ()
         for other in held:
             self.unpin(other)
@@ -220,6 +225,8 @@ class ObjectTable:
 
     def forget_client(self, cid: int) -> None:
         """A process is gone: what only it held is freed, what it was writing fails."""
+        for oid in [oid for oid, watcher in self.watched.items() if watcher == cid]:
+            del self.watched[oid]
         for record in list(self.records.values()):
             if record.writer == cid:
                 self._abandon(record)

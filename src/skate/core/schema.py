@@ -143,6 +143,12 @@ class Fetch(NamedTuple):
     oid: ObjectId
 
 
+class Watch(NamedTuple):
+    """Ask to be told when an object is freed."""
+
+    oid: ObjectId
+
+
 class Allocate(NamedTuple):
     """Ask for memory for a value."""
 
@@ -345,6 +351,7 @@ OF_CLIENTS: dict[int, type] = {
     m.CANCEL: Cancel, m.KILL: Kill, m.FORGET: Forget, m.ESCAPE: Escape, m.PUBLISH: Publish, m.HOLD: Hold, m.FREE: Free,
     m.FETCH: Fetch, m.ALLOCATE: Allocate, m.PUT: Put, m.CONSUMED: Consumed, m.RECALLED: Recalled, m.REQUEST: Request,
     m.SURVEYED: Surveyed, m.WAITS: Waits, m.WAIT_OVER: WaitOver, m.STILL: Still,
+    m.WATCH: Watch,
 }  # fmt: skip
 OF_WORKERS: dict[int, type] = {
     m.READY: Ready, m.DONE: Done, m.ITEM: Item, m.RETURNED: Returned, m.BLOCKED: Blocked, m.UNBLOCKED: Unblocked,

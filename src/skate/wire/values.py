@@ -145,13 +145,18 @@ def _raw(buffer: pickle.PickleBuffer) -> memoryview:
 _pickler_class: Any = None
 
 
-def _cloudpickled(value: Any, on_buffer: Callable[[Any], None] | None) -> bytes:
+def pickler() -> Any:
+    """The class that pickles values, made when it is first needed."""
     global _pickler_class
     if _pickler_class is None:
         _pickler_class = _make_pickler()
+    return _pickler_class
+
+
+def _cloudpickled(value: Any, on_buffer: Callable[[Any], None] | None) -> bytes:
     file = io.BytesIO()
     try:
-        _pickler_class(file, protocol=5, buffer_callback=on_buffer).dump(value)
+        pickler()(file, protocol=5, buffer_callback=on_buffer).dump(value)
     except RecursionError:
         raise pickle.PicklingError(
             "the value is nested too deeply to be pickled; flatten it, or raise sys.setrecursionlimit"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.client import views
+from skate.client import tensor_transports, views
 from skate.client.submission import WHOLE
 from skate.core.messages import ARENA
 from skate.wire import values
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from skate.client.process import Process
     from skate.client.refs import ObjectRef
 
+reading = tensor_transports.reading
 Arguments = tuple[Any, dict[str, Any]]
 
 
@@ -24,11 +25,13 @@ def unpack_arguments(process: Process, blob: bytes, deps: tuple[Any, ...]) -> Ar
     with process.lock:
         refs = [_adopt(process, oid, payload) if kind == ARENA else None for _, oid, kind, payload in deps]
     try:
+        reading.argument = True
         found = {
             place: _unpacked(payload) if ref is None else process.load(ref)
             for ref, (place, _, _, payload) in zip(refs, deps, strict=True)
         }
     finally:
+        reading.argument = False
         for ref in refs:
             if ref is not None:
                 views.let_go(ref)

@@ -36,6 +36,10 @@ def pack_value(process: Process, running: Running, oid: bytes, value: Any) -> Va
     if type(value) in _SMALL:
         return INLINE, pickle.dumps(value, 5), ()
     name = running.template.name
+    if running.template.transport:
+        from skate.client import tensors  # with torch, and only methods that say so need it
+
+        value = tensors.seal(process, oid, running.template.transport, value)
     try:
         packed = values.pack(value)
     except Exception as error:  # whatever pickling ends in, the task's result is at fault

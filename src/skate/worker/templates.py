@@ -20,7 +20,7 @@ class WorkerTemplate:
 
     __slots__ = (
         "key", "fields", "name", "function_key", "returns", "streaming", "backpressure", "retry_exceptions",
-        "method", "group", "_functions", "_attribute",
+        "method", "group", "transport", "_functions", "_attribute",
     )  # fmt: skip
 
     def __init__(self, key: bytes, fields: dict[str, Any], functions: dict[bytes, Any]) -> None:
@@ -34,6 +34,7 @@ class WorkerTemplate:
         self.retry_exceptions: Any = fields.get("retry_exceptions", False)
         self.method: str = fields.get("method", "")
         self.group: str = fields.get("group", "")
+        self.transport: str = fields.get("tensor_transport", "")
         self._functions = functions
         self._attribute: Any = None
 

@@ -1,0 +1,74 @@
+"""Direct transport: tensors that stay with the actor that made them, and go straight to the actor that needs them.
+
+tensor_transport_manager.py    what a transport has to do
+collective_tensor_transport.py gloo and NCCL, between members of a collective group
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.client import option_values, session, tensor_store, tensor_transports, tensors
+from skate.experimental.rdt.tensor_transport_manager import (
+    CommunicatorMetadata,
+    FetchRequest,
+    TensorTransportManager,
+    TensorTransportMetadata,
+)
+
+__all__ = [
+    "CommunicatorMetadata",
+    "FetchRequest",
+    "TensorTransportManager",
+    "TensorTransportMetadata",
+    "register_tensor_transport",
+    "set_target_device_for_ref",
+    "set_target_for_ref",
+    "wait_tensor_freed",
+]
+
+
+def register_tensor_transport(
+    transport_name: str,
+    devices: list[str],
+    transport_manager_class: type[TensorTransportManager],
+    data_type: type,
+) -> None:
+    """Add a transport, for actors that are called from this process.
+
+    `devices`: the kinds of devices whose tensors it carries, as "cpu". `data_type`: what it carries, as torch.Tensor or
+    numpy.ndarray. Raises ValueError for a name that is taken, and for a class that is no TensorTransportManager.
+    """
+    if transport_name.upper() not in option_values.TENSOR_TRANSPORTS and not issubclass(
+        transport_manager_class, TensorTransportManager
+    ):
+        raise ValueError(
+            f"transport_manager_class {transport_manager_class.__name__} must be a subclass of TensorTransportManager."
+        )
+    tensor_transports.register(transport_name, devices, transport_manager_class, data_type)
+
+
+def wait_tensor_freed(tensor: Any, timeout: float | None = None) -> None:
+    """Wait until no ref of a value with this tensor is left, so that the actor may write into it.
+
+    `timeout` is in seconds. Raises TimeoutError when it passes.
+    """
+    store = tensor_store.existing(session.current_or_none())
+    if store is not None:
+        store.wait_freed(tensor, timeout)
+
+
+def set_target_for_ref(ref: Any, target: list[Any]) -> None:
+    """Have `ray.get` receive the tensors of a ref into these, if its transport can; they need the same shapes and types.
+
+    Raises ValueError for a ref that was not made with a tensor transport; `ray.get` raises it for tensors that do not fit.
+    """
+    tensors.set_target(ref, list(target))
+
+
+def set_target_device_for_ref(ref: Any, target_device: str) -> None:
+    """Have `ray.get` receive the tensors of a ref on a device, such as "cpu" or "cuda:0", if its transport can.
+
+    Raises ValueError for a ref that was not made with a tensor transport, and for a device that the transport does not reach.
+    """
+    tensors.set_target(ref, str(target_device))

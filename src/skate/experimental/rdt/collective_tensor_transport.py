@@ -1,0 +1,249 @@
+"""Tensors between the members of a collective group: gloo for main memory, NCCL for GPUs."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from skate.experimental.rdt.tensor_transport_manager import (
+    CommunicatorMetadata,
+    FetchRequest,
+    TensorTransportManager,
+    TensorTransportMetadata,
+)
+
+
+@dataclass
+class CollectiveTransportMetadata(TensorTransportMetadata):
+    """The same, with the groups that the actor is a member of, and its rank in each."""
+
+    ranks: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class CollectiveCommunicatorMetadata(CommunicatorMetadata):
+    """A group, the ranks of the two actors in it, and what marks the messages of one transfer."""
+
+    communicator_name: str = ""
+    src_rank: int | None = None
+    dst_rank: int | None = None
+    tag: int = 0
+
+
+@dataclass
+class _Receiving(FetchRequest):
+    works: list[Any] = field(default_factory=list)
+
+
+def _no_communicator(source: Any, receiver: Any, backend: str) -> ValueError:
+    return ValueError(
+        f"No communicators found for actors {source} and {receiver}. Tensors travel by {backend} between members of one group: "
+        "make it with `ray.experimental.collective.create_collective_group` first"
+    )
+
+
+class CollectiveTensorTransport(TensorTransportManager):
+    """What gloo and NCCL have in common."""
+
+    def __init__(self) -> None:
+        self._tags = itertools.count(1)
+        self._lock = threading.Lock()
+        self._channels: dict[tuple[str, int, int], Any] = {}
+
+    @staticmethod
+    def is_one_sided() -> bool:
+        """False: one member sends, the other one receives."""
+        return False
+
+    @staticmethod
+    def can_abort_transport() -> bool:
+        """False."""
+        return False
+
+    def actor_has_tensor_transport(self, actor: Any) -> bool:
+        """True if this process has made a group that the actor is in."""
+        from skate.experimental.collective import get_collective_groups  # which imports torch
+
+        return bool(get_collective_groups([actor], self.tensor_transport_backend()))
+
+    def extract_tensor_transport_metadata(
+        self, obj_id: str, rdt_object: list[Any]
+    ) -> TensorTransportMetadata:
+        """Describe the tensors. Raises ValueError unless all are on devices of one kind."""
+        kinds = {each.device.type for each in rdt_object}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"All tensors in an RDT object must have the same device type. These are on: {', '.join(sorted(kinds))}"
+            )
+        described = [(each.shape, each.dtype) for each in rdt_object]
+        return CollectiveTransportMetadata(described, next(iter(kinds), None), self._own_ranks())
+
+    def _own_ranks(self) -> dict[str, int]:
+        from skate.util.collective import collective as members  # which imports torch
+
+        groups = members._groups
+        with groups.lock:
+            backend = self.tensor_transport_backend()
+            return {name: group.rank for name, group in groups.groups.items() if group.backend() == backend}
+
+    def get_communicator_metadata(
+        self, src_actor: Any, dst_actor: Any, backend: str | None = None
+    ) -> CommunicatorMetadata:
+        """The group of both, among those that this process has made. Raises ValueError if there is none."""
+        from skate.experimental.collective import get_collective_groups  # which imports torch
+
+        name = backend or self.tensor_transport_backend()
+        found = get_collective_groups([src_actor, dst_actor], name)
+        if not found:
+            raise _no_communicator(src_actor, dst_actor, name)
+        group = found[0]
+        return CollectiveCommunicatorMetadata(
+            group.name, group.get_rank(src_actor), group.get_rank(dst_actor)
+        )
+
+    def own_communicator(
+        self, source: Any, meta: CollectiveTransportMetadata, ask: Callable[[], Any]
+    ) -> CollectiveCommunicatorMetadata:
+        """The group of this actor and of the source, as both of them know it. Raises ValueError if there is none."""
+        own = self._own_ranks()
+        common = sorted(own.keys() & meta.ranks.keys())
+        if own and not common:  # the source may have come into the group later
+            meta = ask()
+            common = sorted(own.keys() & meta.ranks.keys())
+        if not common:
+            raise _no_communicator(source, "this one", self.tensor_transport_backend())
+        name = common[0]
+        return CollectiveCommunicatorMetadata(name, meta.ranks[name], own[name], next(self._tags))
+
+    def _channel(self, told: CollectiveCommunicatorMetadata) -> tuple[Any, int, int]:
+        """A process group of torch, and the ranks in it."""
+        from skate.util.collective import collective as members  # which imports torch
+
+        assert told.src_rank is not None
+        assert told.dst_rank is not None
+        found: Any = members._groups.find(told.communicator_name)
+        return found._group, told.src_rank, told.dst_rank
+
+    @contextlib.contextmanager
+    def receiving(self, told: CollectiveCommunicatorMetadata) -> Iterator[None]:
+        """While one transfer is asked for and received; gloo has tags, and needs no order."""
+        yield
+
+    def fetch_multiple_tensors(
+        self,
+        obj_id: str,
+        tensor_transport_metadata: TensorTransportMetadata,
+        communicator_metadata: CommunicatorMetadata,
+        target_buffers: list[Any] | None = None,
+    ) -> FetchRequest:
+        """Make tensors, and have them filled."""
+        import torch  # who made the tensors has it, and so has the reader
+
+        told = communicator_metadata
+        assert isinstance(told, CollectiveCommunicatorMetadata)
+        meta = tensor_transport_metadata
+        tensors = target_buffers or [
+            torch.empty(shape, dtype=dtype, device=meta.tensor_device) for shape, dtype in meta.tensor_meta
+        ]
+        group, source, _ = self._channel(told)
+        works = [group.recv([_bytes_of(each)], source, told.tag) for each in tensors if each.numel()]
+        return _Receiving(obj_id, tensors, works)
+
+    def wait_fetch_complete(self, fetch_request: FetchRequest, timeout: float = -1) -> list[Any]:
+        """Wait for what `fetch_multiple_tensors` began."""
+        if isinstance(fetch_request, _Receiving):
+            for work in fetch_request.works:
+                work.wait()
+        return fetch_request.tensors
+
+    def recv_multiple_tensors(
+        self,
+        obj_id: str,
+        tensor_transport_metadata: TensorTransportMetadata,
+        communicator_metadata: CommunicatorMetadata,
+        target_buffers: list[Any] | None = None,
+    ) -> list[Any]:
+        """Receive the tensors, and wait for them."""
+        return self.wait_fetch_complete(
+            self.fetch_multiple_tensors(
+                obj_id, tensor_transport_metadata, communicator_metadata, target_buffers
+            )
+        )
+
+    def send_multiple_tensors(
+        self,
+        tensors: list[Any],
+        tensor_transport_metadata: TensorTransportMetadata,
+        communicator_metadata: CommunicatorMetadata,
+    ) -> None:
+        """Send the tensors, in their order."""
+        told = communicator_metadata
+        assert isinstance(told, CollectiveCommunicatorMetadata)
+        group, _, receiver = self._channel(told)
+        sent = [_bytes_of(each.detach().contiguous()) for each in tensors if each.numel()]
+        for work in [group.send([each], receiver, told.tag) for each in sent]:
+            work.wait()
+
+    def garbage_collect(
+        self, obj_id: str, tensor_transport_meta: TensorTransportMetadata, tensors: list[Any]
+    ) -> None:
+        """Nothing was made for readers."""
+
+    def abort_transport(self, obj_id: str, communicator_metadata: CommunicatorMetadata) -> None:
+        """Raises NotImplementedError: a group cannot take back what it has begun."""
+        raise NotImplementedError("a transfer between members of a collective group cannot be given up")
+
+
+def _bytes_of(tensor: Any) -> Any:
+    """The same memory as bytes, which both libraries carry whatever the type is."""
+    import torch  # it made the tensor
+
+    return tensor.reshape(-1).view(torch.uint8)
+
+
+class GLOOTensorTransport(CollectiveTensorTransport):
+    """Tensors in main memory."""
+
+    def tensor_transport_backend(self) -> str:
+        """GLOO."""
+        return "GLOO"
+
+
+class NCCLTensorTransport(CollectiveTensorTransport):
+    """Tensors on GPUs. Each direction between two actors has a communicator of its own, so that none waits for the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._order = threading.RLock()
+
+    def tensor_transport_backend(self) -> str:
+        """NCCL."""
+        return "NCCL"
+
+    @contextlib.contextmanager
+    def receiving(self, told: CollectiveCommunicatorMetadata) -> Iterator[None]:
+        """One transfer at a time: NCCL has no tags, so both sides keep the order in which they were asked for."""
+        with self._order:
+            yield
+
+    def _channel(self, told: CollectiveCommunicatorMetadata) -> tuple[Any, int, int]:
+        group, source, receiver = super()._channel(told)
+        key = (told.communicator_name, source, receiver)
+        with self._lock:
+            known = self._channels.get(key)
+            if known is None or known[0] is not group:
+                import torch  # it made the group
+
+                from skate.util.collective import collective as members  # as above
+
+                distributed: Any = torch.distributed
+                owner: Any = members._groups.find(told.communicator_name)
+                rank = 0 if owner.rank == source else 1
+                store = distributed.PrefixStore(f"{told.communicator_name}/{source}-{receiver}", owner._store)
+                made = distributed.ProcessGroupNCCL(store, rank, 2, distributed.ProcessGroupNCCL.Options())
+                known = self._channels[key] = (group, made)
+        return known[1], 0, 1
