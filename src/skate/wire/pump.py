@@ -27,6 +27,8 @@ from skate.wire.limits import start_thread
 QUICK_SECONDS = 0.5
 TICK_S = 0.005
 TICKS_BEFORE_SLEEP = 20
+#: Sleep that counts as rest.
+REST_SECONDS = 0.02
 SPIN_SECONDS = 60e-6
 SPIN_CREDIT_MAX = 16
 # How long `close` waits for a thread that was polling to notice.
@@ -54,7 +56,7 @@ class Pump:
         self.handlers: dict[int, Callable[[int], None]] = {}
         #: Called under the lock before polling: flush what is queued; returns seconds until the next timer, or None.
         self.before_poll: Callable[[], float | None] = lambda: None
-        #: Called when the main thread is about to sleep.
+        #: Called when the main thread has slept for a while; before that it would cost every call that is waited for.
         self.on_sleep: Callable[[], None] | None = None
         #: After how long a wait is worth a closer look.
         self.quick_seconds: float | None = QUICK_SECONDS
@@ -174,16 +176,11 @@ class Pump:
         self._polling += 1
         lock.release()
         try:
-            if self._spin_credit > 0 and is_main and timeout != 0:
-                events = self._spin()
-                if not events:
-                    if self.on_sleep is not None:
-                        self.on_sleep()
-                    events = self._poll(timeout)
-            else:
-                if self.on_sleep is not None and is_main and timeout != 0:
-                    self.on_sleep()
-                events = self._poll(timeout)
+            events = self._spin() if self._spin_credit > 0 and is_main and timeout != 0 else []
+            if not events:
+                events = (
+                    self._sleep(timeout) if is_main and self.on_sleep is not None else self._poll(timeout)
+                )
         finally:
             lock.acquire()
             self._polling -= 1
@@ -200,6 +197,17 @@ class Pump:
                 self._drain_wake()
         if self._waiters:
             self.wake_ready()
+
+    def _sleep(self, timeout: float | None) -> list[tuple[int, int]]:
+        """Poll, and call `on_sleep` if nothing has come for a while."""
+        assert self.on_sleep is not None
+        if timeout is not None and timeout <= REST_SECONDS:
+            return self._poll(timeout)
+        events = self._poll(REST_SECONDS)
+        if events:
+            return events
+        self.on_sleep()
+        return self._poll(None if timeout is None else timeout - REST_SECONDS)
 
     def _poll(self, timeout: float | None) -> list[tuple[int, int]]:
         started = perf_counter()
