@@ -232,9 +232,9 @@ def test_task_that_ignores_interrupts_may_do_so_and_a_worker_goes_on(
         str(tmp_path) + "/gate",
     )
     started.said("^ready\n")
-    os.killpg(started.process.pid, signal.SIGINT)
-    for pid in started.others():
+    for pid in started.others():  # first, as the program ends soon after its own
         os.kill(pid, signal.SIGINT)
+    os.killpg(started.process.pid, signal.SIGINT)
     started.said("^same worker", 5.0)
     assert started.end() == 0, started.story()
     started.gone()
