@@ -84,7 +84,7 @@ _MOVED = {
     "ray.data._internal.util": "skate.data.internal",
     "ray.tune.analysis.experiment_analysis": "skate.tune.analysis",
     "ray.tune.cli": "skate.tune",
-    "ray.tune.cli.commands": "skate.tune.listing",
+    "ray.tune.cli.commands": "skate.tune.list_trials",
     "ray.tune.cli.scripts": "skate.tune.command",
     "ray.tune.experiment.config_parser": "skate.tune.experiment.experiment",
     "ray.tune.logger.aim": "skate.air.integrations.aim",

@@ -11,7 +11,7 @@ compiled.py        CompiledDAG: the same graph executed many times, through shar
     loop.py        the side of the actors
     references.py  CompiledDAGRef, CompiledDAGFuture: results that are fetched once
     context.py     DAGContext: settings of the process; settings.py those of one graph
-    drawing.py     DOT and text
+    visualization.py  DOT and text
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from collections import deque
 from typing import Any
 
 import skate as ray
-from skate.dag import drawing, loop
+from skate.dag import loop, visualization
 from skate.dag.context import DAGContext
 from skate.dag.futures import buffer_full, read_for_futures, wake
 from skate.dag.node import DAGNode, compiler
@@ -171,7 +171,7 @@ class CompiledDAG:
         "dot" and "gv" write the source to `filename.dot`; "png", "pdf" and the like are drawn by graphviz (the
         Python package or the program `dot`) into `filename.png`. Raises ImportError without it.
         """
-        return drawing.visualize(self._topology, self._plan, filename, format, view, channel_details)
+        return visualization.visualize(self._topology, self._plan, filename, format, view, channel_details)
 
     # -- executing
 

@@ -104,12 +104,12 @@ _PACKAGES |= {name.rpartition(".")[0] for name in _PACKAGES} - {"", "data", "tra
 
 
 def has(name: str) -> bool:
-    """Whether the table has a module, named without the `ray.` in front."""
+    """Return whether the table has a module, named without the `ray.` in front."""
     return name in TABLE or name in _PACKAGES
 
 
 def is_package(name: str) -> bool:
-    """Whether other modules of the table are below it."""
+    """Return whether other modules of the table are below it."""
     return name in _PACKAGES
 
 

@@ -116,7 +116,7 @@ class Semaphore:
         self._semaphore.release()
 
     async def locked(self) -> bool:
-        """Whether there is none."""
+        """Return whether there is none."""
         return self._semaphore.locked()
 
 

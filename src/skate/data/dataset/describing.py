@@ -94,6 +94,6 @@ class Describing(DatasetBase):
 
 
 def _is_here(operator: logical.Operator) -> bool:
-    """Whether an operator begins with what only this session has."""
+    """Return whether an operator begins with what only this session has."""
     values = isinstance(operator, logical.Read) and isinstance(operator.datasource, ItemsDatasource)
     return values or isinstance(operator, logical.FromBlocks)

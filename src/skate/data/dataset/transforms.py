@@ -250,7 +250,7 @@ class Transforms(DatasetBase):
 
 
 def _is_bare(plan: logical.Operator) -> bool:
-    """Whether a plan is known to begin without any row."""
+    """Return whether a plan is known to begin without any row."""
     begins = [each for each in plan.walk() if not each.inputs]
     return all(
         isinstance(each, logical.Read)

@@ -71,12 +71,12 @@ class Bracket:
         return list(self._live_trials)
 
     def filled(self) -> bool:
-        """Whether it takes no more trials."""
+        """Return whether it takes no more trials."""
         return len(self._live_trials) == self._n
 
     @property
     def halved(self) -> bool:
-        """Whether trials were compared already."""
+        """Return whether trials were compared already."""
         return self._n != self._n0
 
     # -- how far they are
@@ -91,17 +91,17 @@ class Bracket:
         self.trials_to_unpause.discard(trial)
 
     def continue_trial(self, trial: Trial) -> bool:
-        """Whether a trial has yet to come to where they are compared."""
+        """Return whether a trial has yet to come to where they are compared."""
         if not self.stop_last_trials and self._halves == 0:
             return True
         return self._time(self._live_trials[trial]) < self._cumul_r
 
     def cur_iter_done(self) -> bool:
-        """Whether all have come to where they are compared."""
+        """Return whether all have come to where they are compared."""
         return all(self._time(result) >= self._cumul_r for result in self._live_trials.values())
 
     def finished(self) -> bool:
-        """Whether all have come to the end."""
+        """Return whether all have come to the end."""
         return self.stop_last_trials and self._halves == 0 and self.cur_iter_done()
 
     def completion_percentage(self) -> float:

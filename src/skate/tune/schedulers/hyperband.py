@@ -111,7 +111,7 @@ class HyperBandScheduler(FIFOScheduler):
         return self._process_bracket(tune_controller, bracket)
 
     def _may_grow(self, controller: Any, bracket: Bracket) -> bool:
-        """Whether more trials are to come into a bracket before it is halved the first time."""
+        """Return whether more trials are to come into a bracket before it is halved the first time."""
         if bracket is not self._state["bracket"] or bracket.filled() or bracket.halved:
             return False
         search = getattr(controller, "search_alg", None)

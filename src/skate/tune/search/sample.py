@@ -48,7 +48,7 @@ class _BackwardsCompatibleNumpyRng:
 
     @property
     def legacy_rng(self) -> bool:
-        """Whether the generator is an old one, of integers by `randint`."""
+        """Return whether the generator is an old one, of integers by `randint`."""
         return not hasattr(self._rng, "integers")
 
     @property

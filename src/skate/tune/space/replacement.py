@@ -66,7 +66,7 @@ def _counterpart(value: Any, before: Any, after: Any) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two objects, each read from a file, were one."""
+    """Return whether two objects, each read from a file, were one."""
     if one is other:
         return True
     import cloudpickle  # restored searches only

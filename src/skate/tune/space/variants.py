@@ -41,7 +41,7 @@ def is_grid(value: Any) -> bool:
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is an expression as text, such as `{"eval": "spec.config.a * 2"}`."""
+    """Return whether a value is an expression as text, such as `{"eval": "spec.config.a * 2"}`."""
     return isinstance(value, Mapping) and len(value) == 1 and isinstance(value.get("eval"), str)
 
 

@@ -72,12 +72,12 @@ def _listed(value: Any) -> Any:
 
 
 def is_nan(value: Any) -> bool:
-    """Whether a value is NaN."""
+    """Return whether a value is NaN."""
     return isinstance(value, numbers.Real) and value != value
 
 
 def is_nan_or_inf(value: Any) -> bool:
-    """Whether a value is NaN or infinite."""
+    """Return whether a value is NaN or infinite."""
     return is_nan(value) or (isinstance(value, numbers.Real) and abs(value) == float("inf"))
 
 

@@ -339,7 +339,7 @@ class ListApiOptions:
         self.filters = check_filters(self.filters, self.limit)
 
     def has_conflicting_filters(self) -> bool:
-        """Whether no row can pass, as two filters want different values of one column."""
+        """Return whether no row can pass, as two filters want different values of one column."""
         wanted: dict[str, Any] = {}
         return any(
             predicate == "=" and wanted.setdefault(key, value) != value
