@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -231,3 +232,18 @@ def test_templates_of_requests_are_run_where_they_are_trusted(engine: EmbeddedEn
                 assert answer.json()["usage"]["prompt_tokens"] == 3
     finally:
         served.close()
+
+
+def test_a_client_that_sends_on_after_the_refusal_reads_all_of_it(url: str) -> None:
+    """The rest of a refused body is discarded before the connection closes: else a reset takes the answer."""
+    host, port = url.removeprefix("http://").rsplit(":", 1)
+    size = BODY_BYTES_MAX + 4_000_000
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        head = f"POST /v1/completions HTTP/1.1\r\nhost: a\r\ncontent-length: {size}\r\n\r\n"
+        connection.sendall(head.encode())
+        seen = connection.recv(12)
+        assert seen == b"HTTP/1.1 413"
+        connection.sendall(b"x" * size)
+        while part := connection.recv(65536):
+            seen += part
+    assert json.loads(seen.partition(b"\r\n\r\n")[2])["error"]["code"] == "request_too_large"

@@ -36,7 +36,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"skate.experimental.{name}")
     if name in _REFUSED:
         raise AttributeError(
-            f"Skate has no ray.experimental.{name}: it has no NIXL, and tensors of methods that name it go through the object "
-            "store"
+            f"Skate has no ray.experimental.{name}: it has no NIXL, and tensors of methods that name it go through the "
+            "object store in shared memory"
         )
     raise AttributeError(f"module 'skate.experimental' has no attribute {name!r}")

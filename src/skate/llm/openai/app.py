@@ -32,6 +32,7 @@ from skate.llm.openai.requests import (
 )
 from skate.llm.openai.responses import ModelCard, ModelList, as_json
 from skate.llm.openai.serving import Serving
+from skate.llm.openai.unread_body import UnreadBody
 
 #: The environment's say on the length of bodies, in bytes; longer ones are refused with 413, unread where they say their length.
 BODY_MAX_VARIABLE = "SKATE_LLM_MAX_BODY_BYTES"
@@ -209,10 +210,7 @@ class Endpoints:
                 asked.model = await self._only_model()
             found = self._models.call(asked.model, method, asked, request.headers)
         except TooLarge as error:
-            said = failures.response(413, str(error), code="request_too_large")
-            answer = as_json(said)
-            answer.headers["connection"] = "close"  # the rest of the body is not read
-            return answer
+            return UnreadBody(failures.response(413, str(error), code="request_too_large"))
         except (BadRequest, ValidationError) as error:
             return as_json(failures.of(error))
         return Answer(found)
