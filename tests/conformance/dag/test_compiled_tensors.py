@@ -80,6 +80,7 @@ def test_a_hint_is_kept(pair: list[Any]) -> None:
     with InputNode() as given:
         node = pair[0].make.bind(given, 1)
     assert node.with_tensor_transport() is node
+    assert node.with_tensor_transport("shm") is node
     assert isinstance(node.type_hint, TorchTensorType)
     assert node.type_hint.requires_accelerator() is False
     assert node.with_tensor_transport("nccl").type_hint.requires_accelerator() is True
