@@ -9,9 +9,9 @@ The engine passes raw ``bytes``; these classes wrap them where a user can see on
     placement group id  18 bytes   14 unique + job id
     node, worker, function, actor class and cluster ids   28 bytes, unique
 
-That is what the constructors here and `TaskID.for_...` make. The ids of tasks that run are shorter of news, so that a process can
-count them up: 8 bytes counter + 8 bytes of the node + 4 bytes of the process + job id (client/numbering.py). Their job is where
-it is in all ids; on which actor they run is known to the state API and not to the id.
+That is what the constructors here make. The ids of tasks that run are 8 bytes counter + 8 bytes of the node + 4 bytes of the
+process + job id, so that a process can count them up without a random number (see client/numbering.py). The job stands in the
+same place in all ids. The actor that a task runs on is known to the state API, and not in the id.
 
 Nil is all 0xff. Nothing here draws a random number: who makes an id passes the unique bytes in.
 """

@@ -79,7 +79,9 @@ class Engine(Protocol):
         adapter: str | None = None,
         every_s: float = 0.0,
     ) -> AsyncGenerator[Increment, None]:
-        """Increments of the answers until each has a finish reason; put together as skate.llm.pacing.Pace says of `every_s`.
+        """Yield increments of the answers until each has a finish reason.
+
+        Increments within `every_s` seconds are put together (see skate.llm.pacing.Pace).
 
         Closing the iterator aborts the request. Raises BadRequest, Overloaded or EngineStopped.
         """
