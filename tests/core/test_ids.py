@@ -100,8 +100,8 @@ def test_a_plain_task_runs_on_no_actor_but_has_a_job():
     job = ids.job_id(7)
     plain = ids.TaskID(ids.task_id(b"12345678", ids.no_actor(job)))
     call = ids.TaskID(ids.task_id(b"12345678", ids.actor_id(b"abcdefghijkl", job)))
-    assert not plain.runs_on_actor()
-    assert call.runs_on_actor()
+    assert plain.actor_id().binary() == ids.no_actor(job)
+    assert call.actor_id().binary() == ids.actor_id(b"abcdefghijkl", job)
     assert plain.job_id() == call.job_id() == ids.JobID.from_int(7)
 
 

@@ -225,13 +225,11 @@ class TaskID(BaseID):
     SIZE = TASK_BYTES
 
     def actor_id(self) -> ActorID:
-        """The actor the task runs on. That of a plain task is not nil, for it still carries the job: ask
-        `runs_on_actor`."""
-        return ActorID(self._bytes[TASK_UNIQUE_BYTES:])
+        """Return the actor part of an id made by `for_actor_task` or `for_actor_creation_task`.
 
-    def runs_on_actor(self) -> bool:
-        """Whether this is an actor's call and not a plain task."""
-        return not self._bytes.startswith(_NO_ACTOR, TASK_UNIQUE_BYTES)
+        The ids of tasks that ran have no room for it: read `actor_id` of `ray.util.state.get_task(task_id.hex())`.
+        """
+        return ActorID(self._bytes[TASK_UNIQUE_BYTES:])
 
     def job_id(self) -> JobID:
         """The job that submitted the task."""
