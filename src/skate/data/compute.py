@@ -9,7 +9,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Compute:
-    """Where an operation runs: `actors` is None for tasks, else (fewest, most, at first); `tasks` bounds tasks at once."""
+    """Where an operation runs: `actors` is None for tasks, else (min, max, initial); `tasks` limits concurrent
+    tasks.
+    """
 
     actors: tuple[int, int, int] | None = None
     tasks: int | None = None
@@ -20,12 +22,12 @@ class Compute:
 
     @property
     def plain(self) -> bool:
-        """True if nothing was asked for that only a worker process has."""
+        """True if no option requires a worker process."""
         asked = {name for name, value in self.remote_args.items() if value not in (None, {}, 0)}
         return self.actors is None and not asked - {"num_cpus", "max_retries"} and self.remote_args_fn is None
 
     def alike(self, other: Compute) -> bool:
-        """Whether two operations can run in one task."""
+        """True if two operations can run in one task."""
         same = self.remote_args == other.remote_args and self.remote_args_fn is other.remote_args_fn
         return same and self.actors is None and other.actors is None and self.tasks == other.tasks
 
@@ -53,7 +55,7 @@ class TaskPoolStrategy(ComputeStrategy):
 
 
 class ActorPoolStrategy(ComputeStrategy):
-    """Run a function in a pool of actors: `size` of them, or between `min_size` and `max_size` as work demands.
+    """Run a function in a pool of actors: `size` of them, or between `min_size` and `max_size` according to the load.
 
     Raises ValueError for sizes below 1, and for `size` together with bounds.
     """

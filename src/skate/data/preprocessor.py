@@ -1,4 +1,4 @@
-"""What all preprocessors have in common: fitted on a dataset, then applied to datasets and to batches."""
+"""Base of all preprocessors: fitted on a dataset, then applied to datasets and to batches."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class PreprocessorNotFittedException(RuntimeError):
 
 
 class Preprocessor:
-    """Learns from a dataset by `fit`, and changes datasets (`transform`) and batches (`transform_batch`) by what it learnt.
+    """Learns from a dataset with `fit`, then transforms datasets (`transform`) and batches (`transform_batch`).
 
-    Subclasses define `_fit(dataset)`, which returns self, and one of `_transform_arrow(table)`, `_transform_pandas(frame)` and
-    `_transform_numpy(dict of arrays)`; with nothing to learn they set `_is_fittable = False`. What `_fit` learns is kept in
-    attributes whose names end with an underscore.
+    Subclasses define `_fit(dataset)`, which returns self, and one of `_transform_arrow(table)`,
+    `_transform_pandas(frame)` and `_transform_numpy(dict of arrays)`; those without a fit set `_is_fittable =
+    False`. `_fit` stores its results in attributes whose names end with an underscore.
     """
 
     class FitStatus(str, enum.Enum):
-        """Whether there is something to learn, and whether it has been learnt."""
+        """The state of a preprocessor: nothing to fit, not fitted, or fitted."""
 
         NOT_FITTABLE = "NOT_FITTABLE"
         NOT_FITTED = "NOT_FITTED"
@@ -47,7 +47,7 @@ class Preprocessor:
     _shown: ClassVar[tuple[str, ...]] = ()
 
     def fit_status(self) -> FitStatus:
-        """Whether it is fitted."""
+        """The state of the preprocessor: nothing to fit, not fitted, or fitted."""
         if not self._is_fittable:
             return self.FitStatus.NOT_FITTABLE
         return self.FitStatus.FITTED if self._check_has_fitted_state() else self.FitStatus.NOT_FITTED
@@ -59,7 +59,7 @@ class Preprocessor:
         )
 
     def has_stats(self) -> bool:
-        """Whether something has been learnt."""
+        """True if the preprocessor is fitted."""
         return self._check_has_fitted_state()
 
     def fit(self, ds: Dataset) -> Preprocessor:
@@ -135,7 +135,9 @@ class Preprocessor:
         return "pandas"
 
     def _form(self) -> str:
-        """Return which of the three methods is used, by the name of its form. Raises NotImplementedError if there is none."""
+        """Return the batch format of the transform method that the subclass defines. Raises NotImplementedError if
+        there is none.
+        """
         own = type(self)
         defined = [
             form
@@ -160,7 +162,7 @@ class Preprocessor:
             )
 
     def _transformed(self, table: pa.Table) -> pa.Table:
-        """Transform one block by whichever of the three methods is used."""
+        """Transform one block with the method that the subclass defines."""
         form = self._form()
         if form == "arrow":
             return blocks.from_batch(self._transform_arrow(table))
@@ -183,11 +185,11 @@ class Preprocessor:
         raise NotImplementedError
 
     def get_input_columns(self) -> list[str]:
-        """The columns that are read."""
+        """The columns that the preprocessor reads."""
         return list(getattr(self, "columns", []))
 
     def get_output_columns(self) -> list[str]:
-        """The columns that are made."""
+        """The columns that the preprocessor writes."""
         return list(getattr(self, "output_columns", self.get_input_columns()))
 
     @classmethod
@@ -207,12 +209,14 @@ class Preprocessor:
     # -- as bytes
 
     def serialize(self) -> bytes:
-        """The preprocessor with what it learnt, as bytes for `deserialize`."""
+        """The preprocessor with its fitted state, as bytes for `deserialize`."""
         return _MAGIC + bytes(cloudpickle.dumps(self, protocol=5))
 
     @staticmethod
     def deserialize(serialized: str | bytes) -> Preprocessor:
-        """What `serialize` gave. Read only what you trust: it is a pickle. Raises ValueError for other bytes."""
+        """Restore a preprocessor from `serialize`. Read only data you trust: it is a pickle. Raises ValueError for
+        other bytes.
+        """
         data = base64.b64decode(serialized) if isinstance(serialized, str) else bytes(serialized)
         if not data.startswith(_MAGIC):
             raise ValueError("these bytes are no preprocessor that serialize() has written")

@@ -130,9 +130,10 @@ def size_of(table: pa.Table) -> int:
 
 
 def compact(table: pa.Table) -> pa.Table:
-    """The same block, copied if it is a small part of what it keeps alive, and put together if it is in shreds.
+    """Return the same rows, copied if they are a small part of the buffers they keep alive, and merged if they are
+    in many chunks.
 
-    Chunks are counted one by one: two that are slices of one buffer take it along twice.
+    Chunks are counted one by one: two slices of one buffer count it twice.
     """
     if any(
         column.num_chunks > _CHUNKS and len(column) < _CHUNK_ROWS * column.num_chunks

@@ -45,19 +45,19 @@ class RaggedTensorScalar(pa.ExtensionScalar):  # type: ignore[misc]
     """One array of such a column."""
 
     def as_py(self, **options: Any) -> Any:
-        """The array, or None."""
+        """The array of the row, or None."""
         if self.value is None:
             return None
         return _one(self.value["data"].values, self.value["shape"].as_py(), self.type.value_type)
 
 
 def is_tensor(kind: pa.DataType) -> bool:
-    """Whether a column's values are arrays."""
+    """True if the column's values are arrays."""
     return isinstance(kind, (pa.FixedShapeTensorType, RaggedTensorType))
 
 
 def shape_of(kind: pa.DataType) -> tuple[int, ...] | None:
-    """The shape of each row's array, or None if the rows differ or it is no column of arrays."""
+    """The shape of each row's array, or None if shapes differ or the column does not hold arrays."""
     return tuple(kind.shape) if isinstance(kind, pa.FixedShapeTensorType) else None
 
 
@@ -131,7 +131,7 @@ def to_ndarray(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
 
 
 def to_arrays(column: pa.ChunkedArray | pa.Array) -> list[Any]:
-    """One array (or None) a row."""
+    """Return one array (or None) per row."""
     kind = column.type
     found: list[Any] = []
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
@@ -153,7 +153,7 @@ def to_arrays(column: pa.ChunkedArray | pa.Array) -> list[Any]:
 
 
 def _dense(chunk: pa.Array, kind: pa.FixedShapeTensorType) -> np.ndarray:
-    """The numbers of a chunk in their shape; rows that are null hold whatever is there."""
+    """The numbers of a chunk in their shape; the content of null rows is undefined."""
     width = int(np.prod(kind.shape))
     storage = chunk.storage
     flat = storage.values.slice(storage.offset * width, len(chunk) * width)

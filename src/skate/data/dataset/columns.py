@@ -28,7 +28,7 @@ _FORMATS = ("pandas", "pyarrow", "numpy")
 class Columns(DatasetBase):
     """Columns by name and by expression.
 
-    Where the plan tells the names of the columns, an unknown one is refused at once; elsewhere it is when the plan runs.
+    If the plan knows its column names, an unknown one raises at once; otherwise when the plan runs.
     """
 
     def add_column(
@@ -234,7 +234,7 @@ class AddColumn:
 
 
 def _class_of(expression: Expr) -> type | None:
-    """The class of the user's that an expression calls, if there is one: it can be had in actors."""
+    """The user's class that an expression calls, if any; such an expression runs in actors."""
     for each in expression.walk():
         if isinstance(each, UDFExpr) and each.udf.is_class:
             kind: type = each.udf.kind

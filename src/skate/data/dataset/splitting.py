@@ -150,13 +150,13 @@ class Splitting(DatasetBase):
     def streaming_split(
         self, n: int, *, equal: bool = False, locality_hints: Sequence[Any] | None = None
     ) -> list[DataIterator]:
-        """`n` iterators that share the rows of one run; they are to be consumed together, as often as wanted.
+        """Return `n` iterators that share the rows of one run; consume them together, as often as you like.
 
         Args:
-            equal: give all of them as many rows, and leave up to n - 1 rows out.
-            locality_hints: the node of each consumer; taken for compatibility.
+            equal: give every iterator the same number of rows, and drop up to n - 1 rows.
+            locality_hints: the node of each consumer; accepted for compatibility.
 
-        Each time all have begun to iterate again the dataset is run again. The iterators can be passed to actors.
+        The dataset runs again whenever all iterators have started a new iteration. Iterators can be passed to actors.
         """
         if n < 1:
             raise ValueError(f"The number of splits {n} is not positive.")

@@ -50,17 +50,17 @@ class Transforms(DatasetBase):
         ray_remote_args_fn: Callable[[], dict[str, Any]] | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """Each row replaced by what a function makes of it.
+        """Apply a function to each row.
 
         Args:
-            fn: takes a row, a dict of column name to value, and returns one; a class is constructed once in each actor of a
-                pool and called for each row. Coroutine functions are awaited.
+            fn: takes a row, a dict of column name to value, and returns one; a class is constructed once in
+                each actor of a pool and called for each row. Coroutine functions are awaited.
             compute: a TaskPoolStrategy for functions, an ActorPoolStrategy for classes.
-            fn_args, fn_kwargs: passed to each call behind the row.
+            fn_args, fn_kwargs: passed to each call after the row.
             fn_constructor_args, fn_constructor_kwargs: passed to the constructor of a class.
-            num_cpus, num_gpus, memory, resources, ...: what each task or actor asks for, as in `remote`.
-            concurrency: the older way to say compute.
-            ray_remote_args_fn: gives options of `remote` anew for each task or actor.
+            num_cpus, num_gpus, memory, resources, ...: requirements of each task or actor, as in `remote`.
+            concurrency: older alternative to `compute`.
+            ray_remote_args_fn: returns options of `remote`, called for each task or actor.
         """
         given = locals()
         return self._mapped("map", given)
@@ -160,15 +160,17 @@ class Transforms(DatasetBase):
         ray_remote_args_fn: Callable[[], dict[str, Any]] | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """Each batch replaced by what a function makes of it, or by the batches that it yields.
+        """Apply a function to each batch; it returns a batch or yields several.
 
         Args:
-            fn: takes a batch and returns one (dict of arrays, DataFrame or Table), or is a generator or coroutine function.
-                A class is constructed once in each actor of a pool.
-            batch_size: rows of a batch, the last one maybe fewer; None or "auto" for whole blocks, of any number of rows.
+            fn: takes a batch and returns one (dict of arrays, DataFrame or Table), or is a generator or
+                coroutine function. A class is constructed once in each actor of a pool.
+            batch_size: rows per batch, the last one may have fewer; None or "auto" for whole blocks, of any
+                number of rows.
             batch_format: "default" or "numpy" for a dict of arrays, "pandas", "pyarrow", None for the block as it is.
-            zero_copy_batch: arrays may be read-only views of the block; False for copies that can be written to.
-            udf_modifying_row_count: False if as many rows come out as go in, so that limits and counts can use it.
+            zero_copy_batch: True if arrays may be read-only views of the block; False for writable copies.
+            udf_modifying_row_count: False if the function keeps the number of rows, so that limits and counts
+                can rely on it.
 
         Other arguments as for `map`. Raises ValueError for an unknown format and for GPUs without a batch size.
         """
@@ -195,7 +197,7 @@ class Transforms(DatasetBase):
     # -- fewer rows, other orders
 
     def limit(self, limit: int) -> Dataset:
-        """The first `limit` rows."""
+        """Keep the first `limit` rows."""
         if isinstance(limit, bool) or not hasattr(limit, "__index__"):
             raise TypeError(f"limit is a number of rows, not {limit!r}")
         return self._with(logical.Limit((self._plan,), max(0, limit.__index__())))
@@ -233,11 +235,12 @@ class Transforms(DatasetBase):
         weights: Sequence[float] | None = None,
         stopping_condition: Any = None,
     ) -> Dataset:
-        """Blocks of this and the other datasets in turn, so that rows come in proportion to `weights`.
+        """Alternate between blocks of this and the other datasets, so that rows come in proportion to `weights`.
 
         Args:
-            weights: one number above 0 for each dataset, this one first; equal ones if None.
-            stopping_condition: a MixStoppingCondition: end with the shortest dataset, or go on with those that have rows left.
+            weights: one number above 0 for each dataset, this one first; None for equal weights.
+            stopping_condition: a MixStoppingCondition: stop with the shortest dataset, or continue with those
+                that have rows left.
         """
         plans = (self._plan, *_plans("mix", other))
         numbers = tuple(weights) if weights is not None else (1.0,) * len(plans)

@@ -25,7 +25,7 @@ class FromBlocksRunning(Running):
 
 
 class LimitRunning(Running):
-    """The first rows, and then no more."""
+    """Passes on the first rows, then stops its input."""
 
     passes = True
 
@@ -113,7 +113,7 @@ class OrderRunning(Running):
 
 
 class MixRunning(Running):
-    """Blocks of all inputs in turn, so that the rows taken of each are in proportion to its weight."""
+    """Alternates between the blocks of all inputs, so that rows are taken in proportion to their weights."""
 
     passes = True
 

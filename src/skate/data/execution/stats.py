@@ -1,4 +1,4 @@
-"""What a run took, by operator, as text."""
+"""Statistics of a run by operator, as text."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _rate(rows: int, seconds: float) -> str:
 
 
 def rows_text(rows: int) -> str:
-    """A number of rows."""
+    """Format a number of rows."""
     return f"{rows:,} row{'' if rows == 1 else 's'}"
 
 

@@ -71,7 +71,7 @@ class UDFExpr(Expr):
 
 
 def _awaited(made: Any) -> Any:
-    """What a coroutine gives, on an event loop of its own."""
+    """Run a coroutine on a new event loop and return its result."""
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(made)
@@ -80,7 +80,7 @@ def _awaited(made: Any) -> Any:
 
 
 def _given(child: Expr, table: pa.Table, place: Place | None) -> Any:
-    """What the function gets: literals as they are, columns as Arrow arrays."""
+    """The function's argument for a child: a literal unchanged, a column as an Arrow array."""
     if isinstance(child, LiteralExpr):
         return child.value
     found = child.evaluate(table, place)

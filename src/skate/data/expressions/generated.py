@@ -1,4 +1,4 @@
-"""Columns made from nothing: numbers of rows, random numbers, identifiers."""
+"""Generated columns: row numbers, random numbers, identifiers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What iterates over a dataset, as often as wanted."""
+"""The reusable iterator over a dataset."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class DataIterator(FrameworkBatches):
         local_shuffle_seed: int | None = None,
         finish: Callable[[Any], Any] | None = None,
     ) -> Iterable[Any]:
-        """As `iter_batches`; `finish` is called with each batch in the background thread, and gives what the consumer sees."""
+        """Iterate like `iter_batches`; `finish` is applied to each batch in the background thread."""
         if batch_format not in FORMATS:
             raise ValueError(
                 f"The given batch format {batch_format} isn't allowed (must be one of {list(FORMATS)})"
@@ -118,7 +118,7 @@ class DataIterator(FrameworkBatches):
         return self._dataset().schema()
 
     def stats(self) -> str:
-        """What the last run took, as text."""
+        """Return the statistics of the last run as text."""
         return self._dataset().stats()
 
     def get_context(self) -> DataContext:

@@ -20,10 +20,10 @@ _NOTE_SECONDS = 30.0
 
 
 class Coordinator:
-    """Runs a dataset, once an epoch, and deals its blocks out.
+    """Runs a dataset once per epoch, and deals out its blocks.
 
-    An epoch begins when all consumers have asked for it; what is left of the one before is dropped then. Blocks are computed
-    as consumers ask for them, so nothing piles up unless consumers drift apart.
+    An epoch begins when all consumers have asked for it; the rest of the previous one is dropped then. Blocks
+    are computed as consumers ask for them, so nothing piles up unless consumers drift apart.
     """
 
     def __init__(self, dataset: Dataset, consumers: int, equal: bool) -> None:
@@ -41,7 +41,7 @@ class Coordinator:
         self._over = True
 
     def begin(self, consumer: int) -> int:
-        """Wait until all consumers want a new epoch; its number."""
+        """Wait until all consumers have asked for a new epoch, and return its number."""
         with self._changed:
             before = self._epoch
             # Of two readers of one consumer the later one counts: the first may have been interrupted while it waited.
@@ -132,7 +132,7 @@ class Coordinator:
         return self._dataset.schema()
 
     def stats(self) -> str:
-        """What the last run took."""
+        """Return the statistics of the last run as text."""
         return self._dataset.stats()
 
 
@@ -174,7 +174,7 @@ class SplitIterator(DataIterator):
         return self._whole._held([Bundle.of(table) for table in self._tables()], "Split")
 
     def stats(self) -> str:
-        """What the last run took, as text."""
+        """Return the statistics of the last run as text."""
         import skate  # as above
 
         text: str = skate.get(self._coordinator.stats.remote())

@@ -33,9 +33,9 @@ def of_table(table: pa.Table, dtypes: Any = None) -> dict[str, Any]:
 
 
 def of_column(name: str, column: pa.ChunkedArray, dtype: Any = None, otherwise: Any = None) -> Any:
-    """One column as a tensor, or as a list; `dtype` must be possible, `otherwise` is for what is a tensor anyway.
+    """Convert one column to a tensor, or to a list if that is impossible.
 
-    Raises TypeError if there is a dtype for a column that cannot be a tensor.
+    `otherwise` is the dtype where `dtype` is None. Raises TypeError if a dtype is given for a column that cannot be a tensor.
     """
     values = columns.to_numpy(column)
     found = of_array(values, dtype or otherwise)
@@ -49,7 +49,9 @@ def of_column(name: str, column: pa.ChunkedArray, dtype: Any = None, otherwise: 
 
 
 def of_array(values: np.ndarray, dtype: Any = None) -> Any:
-    """An array as a tensor with memory of its own, arrays of several shapes as a list of tensors, None for other things."""
+    """Convert an array to a tensor with memory of its own, arrays of several shapes to a list of tensors, other
+    values to None.
+    """
     import torch  # only those who ask for tensors have it
 
     if values.dtype.kind in _NUMBERS:
@@ -73,7 +75,7 @@ def writable(batch: Any) -> Any:
 
 
 def device_for(device: Any) -> Any:
-    """The device that "auto" stands for: that of the training worker, else the first GPU of this process, else the CPU."""
+    """Resolve "auto" to a device: that of the training worker, else the first GPU of this process, else the CPU."""
     import torch  # as above
 
     if device != "auto":
@@ -85,7 +87,7 @@ def device_for(device: Any) -> Any:
 
 
 def moved(value: Any, device: Any, pin: bool = False) -> Any:
-    """Tensors inside dicts, lists and tuples on a device; what is no tensor stays."""
+    """Move the tensors inside dicts, lists and tuples to a device; other values stay."""
     import torch  # as above
 
     if isinstance(value, torch.Tensor):

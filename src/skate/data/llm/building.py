@@ -43,18 +43,18 @@ def build_processor(
     postprocess_map_kwargs: dict[str, Any] | None = None,
     builder_kwargs: dict[str, Any] | None = None,
 ) -> Processor:
-    """A processor, which is called with a dataset and returns one.
+    """Build a processor, which is called with a dataset and returns one.
 
     Args:
-        config: which kind of processor, and how it runs.
-        preprocess: takes a row and returns the columns that the stages want; they are added to those the row has.
-        postprocess: takes a row with all columns and returns those that are wanted.
+        config: the kind of processor, and how it runs.
+        preprocess: takes a row and returns the columns for the stages; they are added to the row's columns.
+        postprocess: takes a row with all columns and returns the columns to keep.
         preprocess_map_kwargs, postprocess_map_kwargs: arguments of `Dataset.map` for these.
-        builder_kwargs: `chat_template_kwargs` for processors with an engine; `override_stage_config_fn`, which is called
-            with the name of each stage and the stage.
+        builder_kwargs: `chat_template_kwargs` for processors with an engine; `override_stage_config_fn`, which
+            is called with the name of each stage and the stage.
 
-    Raises ValueError for a config that is not of a kind that can be built and for builder_kwargs that are arguments here,
-    TypeError for unknown ones, ImportError if the engine is not installed.
+    Raises ValueError for a config of an unsupported kind and for builder_kwargs that are arguments of this
+    function, TypeError for unknown ones, ImportError if the engine is not installed.
     """
     more = dict(builder_kwargs or {})
     taken = sorted(set(more) & set(_OWN))
@@ -172,7 +172,7 @@ def _offline(
 
 
 def _asks_for_gpus(config: OfflineProcessorConfig) -> bool:
-    """Whether a config says more of GPUs than that an engine is wanted that usually has one."""
+    """True if a config asks for GPUs beyond choosing an engine that usually needs one."""
     arguments: dict[str, Any] = getattr(config, "engine_kwargs", {})
     several = any(int(arguments.get(f"{kind}_parallel_size") or 1) > 1 for kind in ("tensor", "pipeline"))
     placement = getattr(config, "placement_group_config", None) or {}

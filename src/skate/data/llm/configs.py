@@ -1,4 +1,4 @@
-"""What can be said of a processor."""
+"""Configurations of processors."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class ProcessorConfig(Settings):
 
 
 class HttpRequestProcessorConfig(ProcessorConfig):
-    """Each row's `payload` is sent to a URL by POST, the answer's JSON comes back as `http_response`.
+    """Sends each row's `payload` to a URL by POST; the JSON response becomes `http_response`.
 
     Args:
-        url: where requests go.
+        url: the target of requests.
         headers: added to each request.
-        qps: how many requests a second a worker starts at most; None for one after the other.
-        max_retries: how often a request is tried anew after 408, 429, 502, 503, 504 or a broken connection.
-        base_retry_wait_time_in_s: the wait before the first retry, doubled for each further one.
-        session_factory: gives an aiohttp.ClientSession; the standard library's client is used if None.
+        qps: the most requests per second that a worker starts; None sends them one after another.
+        max_retries: the most retries after 408, 429, 502, 503, 504 or a broken connection.
+        base_retry_wait_time_in_s: the wait before the first retry in seconds, doubled for each further one.
+        session_factory: returns an aiohttp.ClientSession; None for the standard library's client.
         http_request_stage: True, a dict or an HttpRequestStageConfig.
     """
 
@@ -57,13 +57,13 @@ class HttpRequestProcessorConfig(ProcessorConfig):
 
 
 class ServeDeploymentProcessorConfig(ProcessorConfig):
-    """Rows go to a deployment of Serve: `method` and `request_kwargs` of a row say what is called with what.
+    """Sends rows to a Serve deployment: a row's `method` is called with its `request_kwargs`.
 
     Args:
-        deployment_name, app_name: which deployment.
-        dtype_mapping: the classes of requests by the name that a row has as `dtype`; a row without one sends a dict.
-        should_continue_on_error: a request that fails makes a row with `__inference_error__` instead of an exception.
-        request_timeout_s: seconds that a request may take; None for no limit.
+        deployment_name, app_name: the deployment.
+        dtype_mapping: request classes by name; a row selects one by its `dtype`, and sends a dict without it.
+        should_continue_on_error: True to give a failed row an `__inference_error__` instead of raising.
+        request_timeout_s: the timeout of a request in seconds; None for no limit.
     """
 
     deployment_name: str
@@ -79,17 +79,18 @@ class ServeDeploymentProcessorConfig(ProcessorConfig):
 
 
 class OfflineProcessorConfig(ProcessorConfig):
-    """Rows go through an engine that runs in the workers.
+    """Sends rows through an engine that runs in the workers.
 
     Args:
         model_source: a model's name or path.
-        runtime_env: of the workers.
-        max_pending_requests: how many requests an engine has at once; None for what it thinks right.
-        max_concurrent_batches: how many batches a worker has under way, so that the tail of one overlaps with the next.
-        max_tasks_in_flight_per_actor: how many batches wait at a worker; None for twice max_concurrent_batches.
-        should_continue_on_error: a row that fails gets `__inference_error__` instead of raising.
-        chat_template_stage, tokenize_stage, detokenize_stage, prepare_multimodal_stage: True, False, a dict or the stage's
-            config.
+        runtime_env: the runtime environment of the workers.
+        max_pending_requests: the most concurrent requests of an engine; None for the engine's default.
+        max_concurrent_batches: the number of batches in progress per worker, so that the tail of one overlaps
+            with the next.
+        max_tasks_in_flight_per_actor: the number of batches queued at a worker; None for twice max_concurrent_batches.
+        should_continue_on_error: True to give a failed row an `__inference_error__` instead of raising.
+        chat_template_stage, tokenize_stage, detokenize_stage, prepare_multimodal_stage: True, False, a dict or
+            the stage's config.
     """
 
     model_source: str

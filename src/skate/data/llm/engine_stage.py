@@ -1,4 +1,4 @@
-"""The stage that runs a model: batches go to an engine in an actor, rows that fail are told apart if asked for."""
+"""The stage that runs a model: batches go to an engine in an actor; failed rows are marked if requested."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class EngineCall(StageCall):
         weakref.finalize(self, self._engine.stop)
 
     def outputs(self, rows: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-        """What the engine made of each row, or the error of a row and nothing else that is known of it."""
+        """Yield the engine's output for each row, or only the error of a failed row."""
         batch = uuid.uuid4().hex
         for row in rows:
             if not row.get("prompt") and not row.get("tokenized_prompt"):
@@ -99,7 +99,7 @@ class EngineStage(Stage):
     fn = EngineCall
 
     def get_required_input_keys(self) -> dict[str, str]:
-        """What to sample by, for the task that makes text."""
+        """The sampling parameters, for the task that generates text."""
         if self.fn_constructor_kwargs["spec"].task_type != "generate":
             return {}
         return {"sampling_params": "how the engine chooses tokens: temperature, max_tokens and so on"}

@@ -42,7 +42,7 @@ def _form(payload: dict[str, Any], headers: dict[str, str]) -> Body:
 
 
 def _field(name: str, value: Any) -> tuple[str | None, str | None, bytes]:
-    """A field's file name, kind and content; what is no file has no name."""
+    """Return a field's file name, content type and content; a field that is not a file has no file name."""
     if isinstance(value, dict) and "content" in value:
         content = value["content"]
         raw = content.encode() if isinstance(content, str) else bytes(content)

@@ -19,7 +19,7 @@ _AT_ONCE = 64
 
 
 class Answer(NamedTuple):
-    """What came back for a request."""
+    """The response to a request."""
 
     status: int
     reason: str
@@ -27,7 +27,7 @@ class Answer(NamedTuple):
 
 
 class Pace:
-    """Lets `qps` requests a second start, evenly; any number if that is None."""
+    """Spaces the start of requests evenly, `qps` per second; None means no limit."""
 
     def __init__(self, qps: int | None) -> None:
         self._gap = 1 / qps if qps else 0.0
@@ -130,5 +130,5 @@ class HttpRequestStage(Stage):
     fn = HttpRequestCall
 
     def get_required_input_keys(self) -> dict[str, str]:
-        """The payload."""
+        """The payload column and its meaning."""
         return {"payload": "what is sent: JSON, or a form if a value is bytes or a dict with content"}

@@ -44,7 +44,7 @@ class Concatenator(Preprocessor):
         self.flatten = flatten
 
     def get_output_columns(self) -> list[str]:
-        """The column that is made."""
+        """The column that the preprocessor writes."""
         return [self.output_column_name]
 
     def _transform_arrow(self, table: pa.Table) -> pa.Table:

@@ -34,7 +34,7 @@ class FeatureHasher(Preprocessor):
         self.output_column = output_column
 
     def get_output_columns(self) -> list[str]:
-        """The column that is made."""
+        """The column that the preprocessor writes."""
         return [self.output_column]
 
     def _transform_arrow(self, table: pa.Table) -> pa.Table:

@@ -33,7 +33,7 @@ class _Scaler(ColumnPreprocessor):
         return super().fit(ds)
 
     def _bounds(self, name: str) -> tuple[Any, Any]:
-        """What is taken away from each value, and what it is then divided by."""
+        """The number to subtract from each value, and the number to divide it by afterwards."""
         raise NotImplementedError
 
     def _column(self, name: str, column: pa.ChunkedArray) -> Any:

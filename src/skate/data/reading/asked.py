@@ -1,4 +1,4 @@
-"""What all functions that read are asked for alike: which files, in how many blocks, with which resources."""
+"""Arguments common to all read functions: files, number of blocks, resources."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REMOTE = (
 
 
 def files_of(given: dict[str, Any]) -> dict[str, Any]:
-    """Those of a function's arguments that say which files and how they are opened."""
+    """Select the arguments about files and how they are opened."""
     found = {name: given[name] for name in _FILES if name in given}
     found["open_stream_args"] = given.get("arrow_open_stream_args") or given.get("arrow_open_file_args")
     return found

@@ -138,7 +138,7 @@ def from_torch(dataset: Any, local_read: bool = False) -> Dataset:
 
 
 class _Indexed:
-    """What can be had by number, gone through."""
+    """Iterates over a collection that is accessed by index."""
 
     def __init__(self, rows: Any) -> None:
         self.rows = rows

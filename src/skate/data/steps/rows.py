@@ -122,7 +122,7 @@ class _Rows:
 
 
 def _listed(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function whose generators have run: what they raise, they raise in the call."""
+    """Wrap a generator function so that it runs to completion, and raises, within the call."""
 
     def listed(row: Any) -> Any:
         made = call(row)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ListNamespace(Namespace):
-    """What can be done with lists."""
+    """Functions of lists."""
 
     _title = "list"
 
@@ -57,12 +57,12 @@ class ListNamespace(Namespace):
 
 
 class ArrayNamespace(Namespace):
-    """What can be done with arrays."""
+    """Functions of arrays."""
 
     _title = "arr"
 
     def to_list(self) -> Expr:
-        """Arrays as lists."""
+        """Convert arrays to lists."""
         return self._call("to_list", as_lists)
 
 
@@ -117,7 +117,7 @@ def sorted_lists(column: Any, order: str, null_placement: str) -> Any:
 
 
 def flattened(column: Any) -> Any:
-    """One level of lists less."""
+    """Remove one level of nesting from lists."""
     column = _need_list(column)
     inner = column.type.value_type
     if not (pa.types.is_list(inner) or pa.types.is_large_list(inner)):
@@ -129,7 +129,7 @@ def flattened(column: Any) -> Any:
 
 
 def _packed(column: Any) -> Any:
-    """The same lists with nothing between them: slices and null rows may hide elements."""
+    """Rebuild the lists without gaps: slices and null rows may hide elements."""
     whole = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
     made = []
     for chunk in whole.chunks:

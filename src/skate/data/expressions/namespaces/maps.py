@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class MapNamespace(Namespace):
-    """What can be done with maps."""
+    """Functions of maps."""
 
     _title = "map"
 

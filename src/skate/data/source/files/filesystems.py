@@ -1,4 +1,4 @@
-"""From what a user calls paths to one filesystem and the paths in it."""
+"""Resolution of users' paths to one filesystem and the paths in it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _LOCAL_SCHEMES = frozenset({"", "file", "local"})
 
 
 def resolve(paths: Any, filesystem: Any = None) -> tuple[list[str], pafs.FileSystem]:
-    """The paths in the form that the filesystem takes, and the filesystem.
+    """Return the paths in the form that the filesystem takes, and the filesystem.
 
     Args:
         paths: a path or URL as str or Path, or several of them.
-        filesystem: a `pyarrow.fs` or fsspec filesystem; None to go by the URLs.
+        filesystem: a `pyarrow.fs` or fsspec filesystem; None to derive it from the URLs.
 
     Raises:
-        TypeError: for what is no path.
-        ValueError: for no paths, or URLs of several filesystems.
+        TypeError: for values that are not paths.
+        ValueError: for an empty list of paths, or URLs of several filesystems.
         ImportError: for a scheme whose filesystem is not installed.
     """
     given = as_list(paths)
@@ -72,7 +72,7 @@ def as_list(paths: Any) -> list[str]:
 
 
 def scheme_of(path: str) -> str:
-    """The scheme of a URL in lower case; empty for what is none."""
+    """The scheme of a URL in lower case; empty for a plain path."""
     scheme, separator, _ = path.partition("://")
     return scheme.lower() if separator and scheme.replace("+", "").replace("-", "").isalnum() else ""
 
@@ -98,7 +98,7 @@ def of_fsspec(filesystem: pafs.FileSystem) -> Any:
 
 
 def is_local(filesystem: pafs.FileSystem) -> bool:
-    """Whether files are on this machine's disk, so that opening one costs next to nothing."""
+    """True if files are on this machine's disk, so that opening one is cheap."""
     if isinstance(filesystem, pafs.SubTreeFileSystem):
         return is_local(filesystem.base_fs)
     if isinstance(filesystem, pafs.LocalFileSystem):
@@ -108,7 +108,9 @@ def is_local(filesystem: pafs.FileSystem) -> bool:
 
 
 def renames(filesystem: pafs.FileSystem) -> bool:
-    """Whether a rename replaces a file in one step; object stores copy instead, but show no object before it is whole."""
+    """True if a rename replaces a file atomically; object stores copy instead, but show no object before it is
+    complete.
+    """
     if isinstance(filesystem, pafs.SubTreeFileSystem):
         return renames(filesystem.base_fs)
     if isinstance(filesystem, pafs.PyFileSystem):
@@ -130,7 +132,7 @@ def _local(path: str) -> str:
 
 
 def _root_of(path: str) -> tuple[str, str, str]:
-    """What decides which filesystem a URL is of: scheme, host or bucket, options."""
+    """The parts of a URL that determine its filesystem: scheme, host or bucket, options."""
     scheme = scheme_of(path)
     rest = path.partition("://")[2]
     body, _, query = (

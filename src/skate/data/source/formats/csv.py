@@ -114,7 +114,7 @@ class CSVDatasource(FileBasedDatasource):
         yield from self._streamed(streams.Joined(itertools.chain((first,), lines)), reading, piece.path)
 
     def _header(self, f: pa.NativeFile) -> list[str]:
-        """The names of the columns, which only the first piece of a file has; as many as it has if there are none."""
+        """The names of the columns, which only the first piece of a file contains; generated if the file has none."""
         f.seek(0)
         first = next(streams.lines_at_once(f, 1 << 20), b"")
         cut = first[: first.find(b"\n") + 1] or first

@@ -46,7 +46,7 @@ class CSVDatasink(BlockBasedFileDatasink):
 
 
 def _check(schema: pa.Schema) -> None:
-    """CSV has single values only."""
+    """Raise ValueError for columns that CSV cannot represent: only scalar values are supported."""
     for field in schema:
         if pa.types.is_nested(field.type) or isinstance(field.type, pa.BaseExtensionType):
             raise ValueError(

@@ -22,10 +22,10 @@ class ImageDatasource(FileBasedDatasource):
     """Images as arrays of (height, width[, channels]) in a column "image".
 
     Args:
-        size: (height, width) that all are scaled to.
-        mode: a mode of Pillow's that all are converted to, as "RGB" or "L".
+        size: (height, width) to scale all images to.
+        mode: the Pillow mode to convert all images to, such as "RGB" or "L".
 
-    Raises ValueError for sizes that are none, and for a file that does not decode.
+    Raises ValueError for invalid sizes, and for a file that does not decode.
     """
 
     _APART = True

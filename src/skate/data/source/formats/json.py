@@ -136,9 +136,9 @@ class JSONDatasource(FileBasedDatasource):
 
 
 def is_too_deep(data: bytes) -> bool:
-    """Whether values are nested too deeply for Arrow, whose reader calls itself for each level until the stack is full.
+    """True if values are nested too deeply for Arrow, whose recursive reader would overflow the stack.
 
-    Looked at in the driver, which that would end, and in little files; a worker may end with a large one.
+    Checked in the driver, which the overflow would end, and for small files; with a large file only a worker may crash.
     """
     if data.count(b"[") + data.count(b"{") <= DEPTH_MAX or (
         len(data) > _LOOKED_THROUGH and watched() is None

@@ -1,4 +1,4 @@
-"""What the footers of Parquet files tell: rows, row groups with their bytes in memory, columns."""
+"""Metadata in the footers of Parquet files: rows, row groups with their bytes in memory, columns."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class ParquetDatasink(BlockBasedFileDatasink):
         return files.written
 
     def _parts(self, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-        """The rows of each directory, without the columns that the directory tells."""
+        """Yield each directory with its rows, without the columns that the directory encodes."""
         if not self.partition_cols:
             yield "", table
             return
@@ -121,7 +121,7 @@ class _OpenFiles:
         self.written: list[str] = []
 
     def add(self, directory: str, table: pa.Table) -> None:
-        """Write rows to the file of a directory, or to several if one may not have as many."""
+        """Write rows to a directory's file, or to several if the rows per file are limited."""
         if self._schema is not None:
             table = table.select([name for name in self._schema.names if name in table.column_names])
             table = table.cast(pa.schema([self._schema.field(name) for name in table.column_names]))
@@ -163,12 +163,12 @@ class _OpenFiles:
         self._open.pop(directory).close()
 
     def close(self) -> None:
-        """All rows have been written."""
+        """Finish all open files."""
         for directory in list(self._open):
             self._end(directory)
 
     def drop(self) -> None:
-        """Leave nothing of the files that are not closed."""
+        """Discard the files that are not finished."""
         for file in self._open.values():
             file.output.drop()
 

@@ -17,7 +17,7 @@ from skate.installed import library
 
 
 class ClickHouseQuery:
-    """What reads a query of ClickHouse, as a stream of Arrow's."""
+    """Reads a ClickHouse query as an Arrow stream."""
 
     def __init__(self, dsn: str, query: str, client: dict[str, Any]) -> None:
         self.given = (dsn, query, client)
@@ -38,7 +38,7 @@ class ClickHouseQuery:
 def clickhouse_source(
     table: str, dsn: str, columns: Any, wanted: str | None, order_by: Any, client: dict[str, Any]
 ) -> Datasource:
-    """What reads a table of ClickHouse in one task."""
+    """Build a datasource that reads a ClickHouse table in one task."""
     library("clickhouse_connect", "read_clickhouse", "clickhouse-connect")
     query = f"SELECT {', '.join(columns) if columns else '*'} FROM {table}"
     if wanted:
@@ -50,7 +50,7 @@ def clickhouse_source(
 
 
 class SinkMode(enum.IntEnum):
-    """What happens to a table that rows are written to: it must be new, rows are added, or it is made anew."""
+    """How to write to a table: create it, append to it, or replace it."""
 
     CREATE = 1
     APPEND = 2
@@ -59,7 +59,7 @@ class SinkMode(enum.IntEnum):
 
 @dataclass
 class ClickHouseTableSettings:
-    """What a table that is made is made with: clauses of CREATE TABLE, without their words."""
+    """Settings of a new table: clauses of CREATE TABLE, without their keywords."""
 
     engine: str = "MergeTree()"
     order_by: str | None = None
@@ -69,7 +69,7 @@ class ClickHouseTableSettings:
 
 
 class ClickHouseDatasink(Datasink[None]):
-    """Rows into a table of ClickHouse, which is made from a schema if `mode` says so."""
+    """Inserts rows into a ClickHouse table, which `mode` may create from a schema."""
 
     def __init__(
         self,

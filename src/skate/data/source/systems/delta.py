@@ -1,4 +1,4 @@
-"""Delta tables, through deltalake: its log says which files there are; files are read and written by Arrow."""
+"""Delta tables, through deltalake: its log lists the files; Arrow reads and writes them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def delta_source(
     wanted: Any,
     shuffle: Any,
 ) -> FragmentsDatasource:
-    """What reads a Delta table as it is, or as it was in a version."""
+    """Build a datasource for a Delta table, in its latest or in a given version."""
     table = library("deltalake", "read_delta").DeltaTable(
         path, version=version, storage_options=storage_options
     )
@@ -39,7 +39,7 @@ def delta_source(
 
 
 class DeltaDatasink(Datasink[Any]):
-    """Rows into a Delta table: tasks write files, and one commit in the end makes all of them the table's."""
+    """Writes rows into a Delta table: tasks write files, and a single commit at the end adds them to the table."""
 
     def __init__(
         self,

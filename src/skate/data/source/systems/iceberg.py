@@ -1,4 +1,4 @@
-"""Iceberg tables, through pyiceberg: its catalog says which files there are, and takes new ones in one commit."""
+"""Iceberg tables, through pyiceberg: its catalog lists the files, and adds new ones in one commit."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ class _Files:
 
 
 class IcebergDatasink(Datasink[Any]):
-    """Rows into a table: tasks write data files, and one commit in the end makes all of them the table's."""
+    """Writes rows into an Iceberg table: tasks write data files, and a single commit at the end adds them to the
+    table.
+    """
 
     def __init__(
         self,

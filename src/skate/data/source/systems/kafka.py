@@ -22,7 +22,7 @@ _TIMEOUT_SECONDS = 30.0
 
 @dataclass
 class KafkaAuthConfig:
-    """How to be let in by Kafka; the names are those of its clients' settings, with underscores."""
+    """Authentication for Kafka; the names are those of its clients' settings, with underscores."""
 
     security_protocol: str | None = None
     sasl_mechanism: str | None = None

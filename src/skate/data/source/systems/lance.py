@@ -15,7 +15,7 @@ from skate.installed import library
 
 
 def lance(what: str) -> Any:
-    """The library."""
+    """Import the library."""
     return library("lance", what, "pylance")
 
 
@@ -78,7 +78,9 @@ class _Fragments:
 
 
 class LanceDatasink(Datasink[Any]):
-    """Rows into a dataset: tasks write fragments, and one commit in the end makes all of them the dataset's."""
+    """Writes rows into a Lance dataset: tasks write fragments, and a single commit at the end adds them to the
+    dataset.
+    """
 
     def __init__(
         self,
