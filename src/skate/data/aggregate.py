@@ -55,7 +55,7 @@ class AggregateFn:
         if (accumulate_row is None) == (accumulate_block is None):
             raise ValueError("give either accumulate_row or accumulate_block of an AggregateFn, and not both")
         if not isinstance(name, str):
-            raise TypeError(f"name of an AggregateFn is a string, not {name!r}")
+            raise TypeError(f"name of an AggregateFn must be a string, got {name!r}")
         self.name = name
         self.init = init
         self.merge = merge
@@ -120,7 +120,7 @@ class AggregateFnV2(AggregateFn):  # its methods stand where that one keeps func
         self, name: str, zero_factory: Callable[[], Any], *, on: str | None, ignore_nulls: bool
     ) -> None:
         if not name:
-            raise ValueError(f"name of an aggregation is a string that is not empty, not {name!r}")
+            raise ValueError(f"name of an aggregation must be a non-empty string, got {name!r}")
         self.on = self._target_col_name = on
         self._ignore_nulls = ignore_nulls
         self._zero_factory = zero_factory
@@ -326,7 +326,7 @@ class Quantile(_Measured):
         alias_name: str | None = None,
     ) -> None:
         if not 0 <= q <= 1:
-            raise ValueError(f"q of a Quantile is between 0 and 1, not {q}")
+            raise ValueError(f"q of a Quantile must be between 0 and 1, got {q}")
         self._q = q
         super().__init__("quantile", on, ignore_nulls, alias_name, Quantiles(q, ignore_nulls))
 

@@ -76,7 +76,7 @@ class DatabricksUnityCatalog(Catalog):
         region: str | None = None,
     ) -> None:
         if credential_provider is None and not (url and token):
-            raise ValueError("DatabricksUnityCatalog wants url= and token=, or a credential_provider=")
+            raise ValueError("DatabricksUnityCatalog needs url= and token=, or a credential_provider=")
         self.url = url
         self.token = token
         self.credential_provider = credential_provider
@@ -202,11 +202,11 @@ def resolved(
     """
     if not hasattr(catalog, "resolve"):
         raise TypeError(
-            f"catalog of {function} is a skate.data.Catalog, not a {type(catalog).__name__}: {catalog!r:.80}"
+            f"catalog of {function} must be a skate.data.Catalog, got {type(catalog).__name__}: {catalog!r:.80}"
         )
     if isinstance(table, (list, tuple)):
         if len(table) != 1:
-            raise ValueError(f"{function} with a catalog takes the name of one table, not {table!r:.120}")
+            raise ValueError(f"{function} with a catalog takes the name of one table, got {table!r:.120}")
         table = table[0]
     found: ResolvedSource = catalog.resolve(str(table), reader=reader, mode=mode)
     return found

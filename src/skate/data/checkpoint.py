@@ -75,12 +75,12 @@ class Checkpoint:
         in_files = isinstance(datasink, FileDatasink)
         if own is not Datasink.on_write_complete and not in_files:
             raise ValueError(
-                f"{datasink.get_name()} commits all rows at once, so a run that failed has written none, and there is nothing to "
-                f"enter in a checkpoint; set checkpoint_config to None"
+                f"{datasink.get_name()} commits all rows at once, so a failed run has written nothing that a "
+                "checkpoint could record; set checkpoint_config to None"
             )
         if in_files and datasink.mode not in (SaveMode.APPEND,):
             raise ValueError(
-                f"with a checkpoint files are added to those that are there: use mode='append', not {datasink.mode.value!r}"
+                f"a write with a checkpoint appends to existing files: use mode='append', not {datasink.mode.value!r}"
             )
 
     def enter(self, ids: pa.ChunkedArray, datasink: Any, name: str, result: Any) -> None:
@@ -142,7 +142,7 @@ def skipping(plan: Operator, checkpoint: Checkpoint) -> Operator:
     sources = [each for each in plan.walk() if not each.inputs]
     if len(sources) != 1:
         raise ValueError(
-            f"a checkpoint needs a pipeline with one source, and this one has {len(sources)}; set checkpoint_config to None"
+            f"a checkpoint needs a pipeline with one source, but this one has {len(sources)}; set checkpoint_config to None"
         )
     if ids is None:
         return plan

@@ -51,17 +51,17 @@ class CheckpointConfig:
     ) -> None:
         if not isinstance(id_column, str) or not id_column:
             raise InvalidCheckpointingConfig(
-                f"id_column is the name of a column whose values are all different, not {id_column!r}"
+                f"id_column must be the name of a column with unique values, got {id_column!r}"
             )
         if checkpoint_path is None:
             bucket = os.environ.get(self.DEFAULT_CHECKPOINT_PATH_BUCKET_ENV_VAR)
             if not bucket:
                 raise InvalidCheckpointingConfig(
-                    f"checkpoint_path is not given, nor is {self.DEFAULT_CHECKPOINT_PATH_BUCKET_ENV_VAR} set; give one of them"
+                    f"neither checkpoint_path nor {self.DEFAULT_CHECKPOINT_PATH_BUCKET_ENV_VAR} is set; set one of them"
                 )
             checkpoint_path = f"{bucket.rstrip('/')}/{self.DEFAULT_CHECKPOINT_PATH_DIR}"
         if checkpoint_filter_cls is not None or checkpoint_manager_cls is not None:
-            raise NotImplementedError("classes of one's own for checkpoints are not carried; leave them out")
+            raise NotImplementedError("custom checkpoint classes are not supported; leave them out")
         self.id_column = id_column
         self.checkpoint_path = checkpoint_path
         self.delete_checkpoint_on_success = delete_checkpoint_on_success
@@ -84,5 +84,5 @@ def config_of(value: Any) -> CheckpointConfig | None:
     if isinstance(value, dict):
         return CheckpointConfig(**value)
     raise TypeError(
-        f"checkpoint_config is a CheckpointConfig, a dict of its arguments or None, not {value!r}"
+        f"checkpoint_config must be a CheckpointConfig, a dict of its arguments or None, got {value!r}"
     )

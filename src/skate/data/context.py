@@ -88,9 +88,7 @@ class RandomSeedConfig:
         if isinstance(seed, RandomSeedConfig):
             return cls(seed.seed, seed.reseed_after_execution, use_timestamp_as_default)
         if seed is not None and not isinstance(seed, int):
-            raise ValueError(
-                f"Invalid seed type: {type(seed)}; it is a whole number, a RandomSeedConfig or None"
-            )
+            raise ValueError(f"Invalid seed type: {type(seed)}; use an integer, a RandomSeedConfig or None")
         return cls(seed, False, use_timestamp_as_default)
 
     def get_seed_tuple(self, *, data_context: DataContext) -> tuple[int, ...] | None:

@@ -37,8 +37,8 @@ class DataType:
     def __init__(self, _physical_dtype: Any) -> None:
         if not isinstance(_physical_dtype, (pa.DataType, np.dtype, type)):
             raise TypeError(
-                f"a DataType is made of a pyarrow type, a numpy dtype or a Python class, not of {_physical_dtype!r}; "
-                f"DataType.from_dtype() reads names"
+                f"a DataType needs a pyarrow type, a numpy dtype or a Python class, got {_physical_dtype!r}; "
+                f"use DataType.from_dtype() for names"
             )
         self._physical_dtype = _physical_dtype
 
@@ -67,7 +67,7 @@ class DataType:
             known = _of_python(kind)
             if known is None:
                 raise AssertionError(
-                    f"the Arrow type of {self!r} depends on the values; give some as `values`"
+                    f"the Arrow type of {self!r} depends on the values; pass examples as `values`"
                 )
             return known
         return columns.from_values(values).type
@@ -90,7 +90,7 @@ class DataType:
     def to_python_type(self) -> type:
         """The Python class. Raises ValueError if it is made of something else."""
         if not isinstance(self._physical_dtype, type):
-            raise ValueError(f"{self!r} is no Python class; see to_arrow_dtype() and to_numpy_dtype()")
+            raise ValueError(f"{self!r} is not a Python class; see to_arrow_dtype() and to_numpy_dtype()")
         return self._physical_dtype
 
     # -- made from others
@@ -173,7 +173,7 @@ class DataType:
             return cls(getattr(pa, temporal_type)())
         if temporal_type not in _TEMPORAL_UNITS:
             raise ValueError(
-                f"temporal_type is one of date32, date64, {', '.join(_TEMPORAL_UNITS)}, not {temporal_type!r}"
+                f"temporal_type must be one of date32, date64, {', '.join(_TEMPORAL_UNITS)}, got {temporal_type!r}"
             )
         unit = unit or _TEMPORAL_UNITS[temporal_type]
         if temporal_type == "timestamp":

@@ -46,7 +46,7 @@ def call_with_retry(
         max_backoff_s: the longest wait between two calls in seconds; waits double from 1 s on.
     """
     if max_attempts < 1:
-        raise ValueError(f"max_attempts is 1 or more, not {max_attempts}")
+        raise ValueError(f"max_attempts must be >= 1, got {max_attempts}")
     for attempt in range(max_attempts):
         try:
             return f(*args, **kwargs)

@@ -197,12 +197,12 @@ class Preprocessor:
         cls, columns: Sequence[str], output_columns: Sequence[str] | None
     ) -> list[str]:
         if isinstance(columns, str) or not all(isinstance(each, str) for each in columns):
-            raise TypeError(f"columns of {cls.__name__} is a list of names, not {columns!r}")
+            raise TypeError(f"columns of {cls.__name__} must be a list of names, got {columns!r}")
         if output_columns is None:
             return list(columns)
         if len(output_columns) != len(columns):
             raise ValueError(
-                f"{cls.__name__} has {len(columns)} columns but {len(output_columns)} output_columns; give one for each"
+                f"{cls.__name__} has {len(columns)} columns but {len(output_columns)} output_columns; pass one for each"
             )
         return list(output_columns)
 
@@ -219,10 +219,10 @@ class Preprocessor:
         """
         data = base64.b64decode(serialized) if isinstance(serialized, str) else bytes(serialized)
         if not data.startswith(_MAGIC):
-            raise ValueError("these bytes are no preprocessor that serialize() has written")
+            raise ValueError("not a preprocessor serialized by serialize()")
         found = pickle.loads(data[len(_MAGIC) :])
         if not isinstance(found, Preprocessor):
-            raise ValueError(f"a preprocessor was expected, and found was a {type(found).__name__}")
+            raise ValueError(f"expected a serialized preprocessor, got a {type(found).__name__}")
         return found
 
     def __repr__(self) -> str:

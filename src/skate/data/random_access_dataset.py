@@ -27,7 +27,7 @@ class RandomAccessDataset:
         import skate  # a dataset that is only read from needs no session
 
         if num_workers is not None and num_workers < 1:
-            raise ValueError(f"num_workers is 1 or more, not {num_workers}")
+            raise ValueError(f"num_workers must be >= 1, got {num_workers}")
         started = time.perf_counter()
         sorted_blocks = ds.sort(key).materialize()
         refs = sorted_blocks.get_internal_block_refs()

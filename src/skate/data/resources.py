@@ -29,7 +29,7 @@ class ExecutionResources:
         given = (cpu, gpu, object_store_memory, memory)
         for name, value in zip(_FIELDS, given, strict=True):
             if value is not None and value < 0:
-                raise ValueError(f"{name} of ExecutionResources is 0 or more, not {value}")
+                raise ValueError(f"{name} of ExecutionResources must be >= 0, got {value}")
         self._amounts: tuple[float | None, ...] = given
 
     @classmethod
@@ -194,7 +194,7 @@ def _size(size: float) -> str:
         if abs(size) < 1024 or unit == _UNITS[-1] or size == INFINITE:
             return f"{size:.1f}{unit}" if size != INFINITE else "inf"
         size /= 1024
-    raise AssertionError("the last unit takes all")
+    raise AssertionError("unreachable: the last unit has no upper limit")
 
 
 class ExecutionOptions:
@@ -226,7 +226,7 @@ class ExecutionOptions:
     def resource_limits(self, limits: ExecutionResources) -> None:
         if not isinstance(limits, ExecutionResources):
             raise TypeError(
-                f"resource_limits is an ExecutionResources, not a {type(limits).__name__}: {limits!r}"
+                f"resource_limits must be an ExecutionResources, got {type(limits).__name__}: {limits!r}"
             )
         self._resource_limits = ExecutionResources.for_limits(*limits._amounts)
 
@@ -239,7 +239,7 @@ class ExecutionOptions:
         for name in ("cpu", "gpu", "object_store_memory"):
             limit = getattr(self.resource_limits, name)
             if limit != INFINITE and getattr(self.exclude_resources, name):
-                raise ValueError(f"{name} has both a limit and an amount that is excluded; give one of them")
+                raise ValueError(f"{name} has both a limit and an excluded amount; set only one of them")
 
     def __repr__(self) -> str:
         return (

@@ -66,7 +66,7 @@ def from_ndarray(values: np.ndarray) -> pa.Array:
     kind = _arrow_type(values.dtype)
     shape = values.shape[1:]
     if kind is None:
-        raise TypeError(f"arrays of {values.dtype} cannot be a column")
+        raise TypeError(f"arrays of {values.dtype} cannot be stored in a column")
     if values.dtype.kind not in _NUMBERS:
         return ragged(list(values), kind)
     if 0 in shape or not len(values):  # Arrow's own type cannot say how many rows of nothing there are
@@ -85,11 +85,11 @@ def from_arrays(values: Sequence[Any]) -> pa.Array:
     present = [each for each in arrays if each is not None]
     dtypes = {each.dtype for each in present}
     if len({each.kind in _NUMBERS for each in dtypes}) > 1:
-        raise TypeError(f"arrays of {', '.join(map(str, dtypes))} cannot be one column")
+        raise TypeError(f"arrays of {', '.join(map(str, dtypes))} cannot be stored in one column")
     dtype = np.result_type(*dtypes) if present else np.dtype("float64")
     kind = _arrow_type(dtype)
     if kind is None:
-        raise TypeError(f"arrays of {dtype} cannot be a column")
+        raise TypeError(f"arrays of {dtype} cannot be stored in a column")
     shapes = {each.shape for each in present}
     plain = dtype.kind in _NUMBERS and len(shapes) == 1 and len(present) == len(arrays)
     if plain and 0 not in next(iter(shapes)):

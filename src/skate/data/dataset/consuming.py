@@ -44,7 +44,7 @@ class Consuming(FrameworkBatches, DatasetBase):
         """Return the first `batch_size` rows as one batch. Raises ValueError if the dataset is empty."""
         table = blocks.concat(self._first(batch_size))
         if not table.num_rows:
-            raise ValueError("The dataset is empty, so no batch can be taken.")
+            raise ValueError("The dataset is empty, so there is no batch to take.")
         native = knowledge.native_format(self._plan) if batch_format is None else batch_format
         return blocks.to_batch(table, native)
 
@@ -141,7 +141,7 @@ class Consuming(FrameworkBatches, DatasetBase):
     def num_blocks(self) -> int:
         """The number of blocks; NotImplementedError, as only a materialized dataset has its blocks."""
         raise NotImplementedError(
-            "how many blocks a dataset has shows when it runs; call num_blocks() on ds.materialize()"
+            "the number of blocks is unknown until the dataset runs; call ds.materialize().num_blocks()"
         )
 
     def size_bytes(self) -> int:
@@ -197,8 +197,8 @@ class Consuming(FrameworkBatches, DatasetBase):
             tables = self._first(limit + 1)
             if sum(table.num_rows for table in tables) > limit:
                 raise ValueError(
-                    f"the dataset has more than the {limit} rows that to_pandas was allowed; call to_pandas(limit=None) to have "
-                    f"them all in this process, or ds.limit({limit}).to_pandas()"
+                    f"the dataset has more than the {limit} rows that to_pandas was allowed; call "
+                    f"to_pandas(limit=None) to load all rows into this process, or ds.limit({limit}).to_pandas()"
                 )
         return blocks.to_batch(blocks.concat(tables), "pandas")
 
@@ -219,7 +219,7 @@ class Consuming(FrameworkBatches, DatasetBase):
 
     def __getitem__(self, key: Any) -> Any:
         hint = f"ds.select_columns([{key!r}])" if isinstance(key, str) else "ds.take(n) or ds.iter_rows()"
-        raise TypeError(f"'Dataset' object is not subscriptable, so ds[{key!r}] cannot be had; use {hint}")
+        raise TypeError(f"'Dataset' object is not subscriptable: ds[{key!r}] is not supported; use {hint}")
 
 
 def _as_batch(table: Any, batch_format: str, column: str | None) -> Any:

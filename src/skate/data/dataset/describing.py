@@ -79,8 +79,8 @@ class Describing(DatasetBase):
         """The plan as bytes, for `deserialize_lineage` in any session. Raises ValueError if it holds blocks of this session."""
         if not self.has_serializable_lineage():
             raise ValueError(
-                "Lineage-based serialization is not supported for a dataset that begins with values or blocks of this session: "
-                "write it with one of the write_*() methods, and read that in the other session"
+                "Lineage-based serialization is not supported for a dataset that starts from values or blocks "
+                "of this session; write it with a write_*() method, and read the files in the other session"
             )
         blob: bytes = cloudpickle.dumps(copy.copy(self), protocol=5)
         return blob

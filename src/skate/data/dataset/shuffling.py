@@ -72,7 +72,7 @@ class Shuffling(DatasetBase):
             return self._with(logical.Rebatch((self._plan,), target_num_rows_per_block, strict))
         assert num_blocks is not None
         if num_blocks < 0:
-            raise ValueError(f"num_blocks is 0 or more, not {num_blocks}")
+            raise ValueError(f"num_blocks must be >= 0, got {num_blocks}")
         if not num_blocks:
             return self._with(logical.Limit((self._plan,), 0))
         return self._exchanged(self._repartitioning(shuffle, keys, sort), num_blocks)
@@ -102,7 +102,7 @@ class Shuffling(DatasetBase):
         """
         if num_blocks is not None:
             raise DeprecationWarning(
-                f"random_shuffle has no num_blocks (here {num_blocks}); say repartition({num_blocks}, shuffle=True)"
+                f"random_shuffle does not take num_blocks (got {num_blocks}); use repartition({num_blocks}, shuffle=True)"
             )
         return self._exchanged(ShuffleKernel(Seeds(seed)), remote_args=ray_remote_args)
 
@@ -152,7 +152,7 @@ class Shuffling(DatasetBase):
         Raises ValueError for unknown columns and for `num_partitions` below 1.
         """
         if num_partitions is not None and num_partitions < 1:
-            raise ValueError(f"num_partitions is 1 or more, not {num_partitions}")
+            raise ValueError(f"num_partitions must be >= 1, got {num_partitions}")
         dataset: Any = self
         return GroupedData(dataset, self._known_keys(key, "key"), num_partitions)
 
@@ -196,7 +196,7 @@ class Shuffling(DatasetBase):
         for what, given in (("on", on), ("right_on", on if right_on is None else right_on)):
             if not isinstance(given, (tuple, list)) or not given:
                 raise ValueError(
-                    f"Expected tuple or list as `{what}` (got {type(given).__name__}): names of columns, not {given!r}"
+                    f"Expected tuple or list as `{what}` (got {type(given).__name__}); pass column names, got {given!r}"
                 )
             names.append(as_names(given, what))
         if len(names[0]) != len(names[1]):
@@ -204,7 +204,7 @@ class Shuffling(DatasetBase):
                 f"on and right_on name as many columns each, but are {list(names[0])} and {list(names[1])}"
             )
         if num_partitions is not None and num_partitions < 1:
-            raise ValueError(f"num_partitions is 1 or more, not {num_partitions}")
+            raise ValueError(f"num_partitions must be >= 1, got {num_partitions}")
         kernel = JoinKernel(join_type, Side(names[0], left_suffix or ""), Side(names[1], right_suffix or ""))
         schemas = [knowledge.schema_of(each._plan) for each in (self, ds)]
         if validate_schemas:
@@ -219,7 +219,9 @@ class Shuffling(DatasetBase):
     def aggregate(self, *aggs: AggregateFn) -> dict[str, Any]:
         """Aggregate all rows and return a dict of aggregation names to results. Runs the dataset."""
         if not aggs:
-            raise ValueError("aggregate wants at least one aggregation, as Sum('x') of skate.data.aggregate")
+            raise ValueError(
+                "aggregate() needs at least one aggregation, such as Sum('x') from skate.data.aggregate"
+            )
         kernel = AggregateKernel((), named_apart(aggs))
         rows = [row for table in self._exchanged(kernel)._tables() for row in rows_of(table)]
         return rows[0]

@@ -199,13 +199,13 @@ class Transforms(DatasetBase):
     def limit(self, limit: int) -> Dataset:
         """Keep the first `limit` rows."""
         if isinstance(limit, bool) or not hasattr(limit, "__index__"):
-            raise TypeError(f"limit is a number of rows, not {limit!r}")
+            raise TypeError(f"limit must be a number of rows, got {limit!r}")
         return self._with(logical.Limit((self._plan,), max(0, limit.__index__())))
 
     def random_sample(self, fraction: float, *, seed: int | RandomSeedConfig | None = None) -> Dataset:
         """Each row with probability `fraction`, so about that part of the rows. Raises ValueError unless 0 <= fraction <= 1."""
         if not 0 <= fraction <= 1:
-            raise ValueError(f"Fraction must be between 0 and 1, not {fraction}")
+            raise ValueError(f"Fraction must be between 0 and 1, got {fraction}")
         if _is_bare(self._plan):
             raise ValueError("Cannot sample from an empty Dataset.")
         return self._with(logical.Sample((self._plan,), fraction, Seeds(seed)))
@@ -246,7 +246,7 @@ class Transforms(DatasetBase):
         numbers = tuple(weights) if weights is not None else (1.0,) * len(plans)
         if len(numbers) != len(plans) or any(number <= 0 for number in numbers):
             raise ValueError(
-                f"weights are {len(plans)} numbers above 0, one for each dataset, not {list(numbers)}"
+                f"weights must be {len(plans)} numbers above 0, one for each dataset, got {list(numbers)}"
             )
         shortest = getattr(stopping_condition, "value", stopping_condition) == "stop_on_shortest"
         return self._with(logical.Mix(plans, numbers, shortest))
@@ -269,9 +269,9 @@ def checked_batch_size(size: Any) -> int | None:
     if size is None:
         return None
     if isinstance(size, bool) or not hasattr(size, "__index__"):
-        raise TypeError(f"batch_size is a number of rows or None, not {size!r}")
+        raise TypeError(f"batch_size must be a number of rows or None, got {size!r}")
     if size.__index__() < 1:
-        raise ValueError(f"Batch size can't be negative or 0, but is {size}; None is for whole blocks")
+        raise ValueError(f"Batch size can't be negative or 0, got {size}; use None for whole blocks")
     number: int = size.__index__()
     return number
 
@@ -283,12 +283,12 @@ def _checked_batches(size: Any, batch_format: Any, num_gpus: float | None) -> in
             f"The given batch format {batch_format} isn't allowed: batch_format must be one of {', '.join(map(repr, _FORMATS))}"
         )
     if batch_format == "cudf":
-        raise ValueError("batch_format='cudf' wants GPU data frames, which are not supported; use 'pyarrow'")
+        raise ValueError("batch_format='cudf' needs GPU data frames, which are not supported; use 'pyarrow'")
     rows = checked_batch_size(None if size in ("auto", "default") else size)
     if rows is None and num_gpus:
         raise ValueError(
-            f"You must provide `batch_size` to `map_batches` when requesting GPUs (num_gpus={num_gpus:g}): as many rows as the "
-            f"GPU's memory has room for"
+            f"You must provide `batch_size` to `map_batches` when requesting GPUs (num_gpus={num_gpus:g}); "
+            "choose as many rows as fit in the GPU's memory"
         )
     return rows
 
@@ -296,7 +296,7 @@ def _checked_batches(size: Any, batch_format: Any, num_gpus: float | None) -> in
 def _plans(word: str, others: Sequence[Any]) -> list[logical.Operator]:
     for each in others:
         if not isinstance(each, DatasetBase):
-            raise TypeError(f"{word} wants datasets, not a {type(each).__name__}: {each!r:.80}")
+            raise TypeError(f"{word} takes datasets, got a {type(each).__name__}: {each!r:.80}")
     return [each._plan for each in others]
 
 
@@ -320,7 +320,8 @@ def _asked(given: dict[str, Any]) -> tuple[Udf, Any]:
             raise ValueError(f"{fn.__name__} has no __call__; define one that takes a row or a batch")
     elif constructor_args or constructor_kwargs:
         raise ValueError(
-            f"``fn_constructor_{'args' if constructor_args else 'kwargs'}`` can only be specified if providing a callable class, "
+            f"``fn_constructor_{'args' if constructor_args else 'kwargs'}`` can only be specified if providing "
+            "a callable class, "
             f"but fn is the function {fn}; use fn_args and fn_kwargs"
         )
     udf = Udf(fn, tuple(given["fn_args"] or ()), given["fn_kwargs"], constructor_args, constructor_kwargs)

@@ -287,7 +287,7 @@ class Writing(SystemWriting):
             given["filesystem"] = given["filesystem"] or found.filesystem
         if given.get("num_rows_per_file") is not None and options.get("min_rows_per_file") is not None:
             raise ValueError(
-                "Cannot specify both `num_rows_per_file` and `min_rows_per_file`; num_rows_per_file is the older name"
+                "Cannot specify both `num_rows_per_file` and `min_rows_per_file`; num_rows_per_file is the deprecated name"
             )
         if given.get("num_rows_per_file") is not None:
             options["min_rows_per_file"] = given["num_rows_per_file"]

@@ -31,7 +31,7 @@ class SystemWriting(DatasetBase):
     def _write(self, datasink: Any, remote_args: Options, concurrency: int | None) -> None:
         """Run the plan into a datasink and report the start and the end, or the failure, to it."""
         if concurrency is not None and concurrency < 1:
-            raise ValueError(f"concurrency is 1 or more, not {concurrency}")
+            raise ValueError(f"concurrency must be >= 1, got {concurrency}")
         plan = self._plan
         checkpoint = None
         if self._context.checkpoint_config is not None:
@@ -141,7 +141,7 @@ class SystemWriting(DatasetBase):
             catalog_kwargs = {**(found.catalog_kwargs or {}), **(catalog_kwargs or {})}
         if upsert_kwargs or overwrite_kwargs:
             raise NotImplementedError(
-                "upsert_kwargs and overwrite_kwargs are not carried; use pyiceberg's Table itself"
+                "upsert_kwargs and overwrite_kwargs are not supported; use pyiceberg's Table itself"
             )
         make = _sink("iceberg", "IcebergDatasink")
         sink = make(table_identifier, catalog_kwargs, mode, overwrite_filter, snapshot_properties)
@@ -165,7 +165,7 @@ class SystemWriting(DatasetBase):
     ) -> None:
         """Write to a Lance dataset: "create" a new one, "append" or "overwrite"; all rows appear at once. Needs pylance."""
         if table_id or namespace_impl or namespace_properties:
-            raise NotImplementedError("namespaces of Lance are not carried; write to the dataset's path")
+            raise NotImplementedError("namespaces of Lance are not supported; write to the dataset's path")
         options = {
             "min_rows_per_file": min_rows_per_file,
             "max_rows_per_file": max_rows_per_file,
@@ -248,7 +248,7 @@ class SystemWriting(DatasetBase):
     def write_turbopuffer(self, **options: Any) -> None:
         """Not carried: raises NotImplementedError saying what to do instead."""
         raise NotImplementedError(
-            "write_turbopuffer is not carried; write with turbopuffer's client in a function of map_batches"
+            "write_turbopuffer is not supported; write with turbopuffer's client in a function of map_batches"
         )
 
     def _schema_beforehand(self) -> pa.Schema | None:

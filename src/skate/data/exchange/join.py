@@ -93,8 +93,8 @@ class JoinKernel(Kernel):
         both = set(sides[0]) & set(sides[1])
         if both and not self.sides[0].suffix and not self.sides[1].suffix:
             raise ValueError(
-                f"both sides of the join have columns called {', '.join(map(repr, sorted(both)))}; "
-                f"give left_suffix or right_suffix"
+                f"both sides of the join have columns called {', '.join(map(repr, sorted(both)))}; set "
+                "left_suffix or right_suffix"
             )
         named = [
             {name: name + side.suffix if name in both else name for name in names}
@@ -104,7 +104,7 @@ class JoinKernel(Kernel):
         if len(set(made)) < len(made):
             twice = sorted({name for name in made if made.count(name) > 1})
             raise ValueError(
-                f"the join would give several columns called {', '.join(map(repr, twice))}; give other suffixes"
+                f"the join would create several columns called {', '.join(map(repr, twice))}; use other suffixes"
             )
         return named[0], named[1]
 

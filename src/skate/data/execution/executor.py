@@ -174,7 +174,7 @@ class Executor:
                     return
                 stuck = [operator for operator in self.topology.operators if not operator.finished]
                 raise RuntimeError(
-                    f"the plan has come to a halt with nothing to wait for: {stuck}; this is a bug in Skate"
+                    f"the plan is stuck with nothing to wait for: {stuck}; this is a bug in Skate"
                 )
         for event in events:
             self._take(event)
@@ -191,8 +191,8 @@ class Executor:
         elif found is not None and not self.cancelled and now - self._moved_at >= patience:
             waiting = [operator.name for operator in self.topology.operators if operator.running]
             raise ExecutionTimeoutError(
-                f"nothing came of {', '.join(waiting)} for {patience:g} s; DataContext.execution_no_progress_timeout_s says how "
-                f"long that may be, -1 for any time"
+                f"no results from {', '.join(waiting)} for {patience:g} s; the limit is "
+                "DataContext.execution_no_progress_timeout_s (-1 for no limit)"
             )
         return found
 

@@ -69,8 +69,8 @@ class RemoteRunner:
         else:
             each = "; ".join(f"{op.name} asks for {asks_of(op, True)}" for op in pooled)
             raise ValueError(
-                f"there is no room for one actor of each pool at the same time: {each}; the session has {dict(totals)}; ask for "
-                f"less with num_cpus= or num_gpus=, or start the session with more"
+                f"there is no room for one actor of each pool at the same time: {each}; the session has "
+                f"{dict(totals)}; request less with num_cpus= or num_gpus=, or start the session with more"
             )
         self._crowded = self._crowded or (tasks and not spare)
         most = [
@@ -276,7 +276,7 @@ def _error_of(ref: Any, work: Work) -> Exception:
         skate.get(ref)
     except Exception as error:  # whatever the task ended with
         return error
-    return RuntimeError(f"{work} gave a block and ended without saying how large it is")
+    return RuntimeError(f"{work} yielded a block and ended without its metadata")
 
 
 def _cancel(stream: Any) -> None:

@@ -192,7 +192,9 @@ class ZipRunning(Running):
         self._ends[source] = True
         self._pair()
         if not self.open_inputs and len(set(self._seen)) > 1:
-            raise ValueError(f"zip wants datasets with as many rows each, but these have {self._seen}")
+            raise ValueError(
+                f"zip() needs datasets with the same number of rows, but these have {self._seen}"
+            )
         if not self.open_inputs and not self._next and all(self._queues):
             self._make([[queue[0]] for queue in self._queues])
 

@@ -62,7 +62,7 @@ def star() -> StarExpr:
 def unnest(expr: Expr) -> UnnestExpr:
     """The fields of a column of structs as columns; for `with_columns`."""
     if not isinstance(expr, Expr):
-        raise TypeError(f"unnest() takes an expression such as col('s'), not {expr!r}")
+        raise TypeError(f"unnest() takes an expression such as col('s'), got {expr!r}")
     return UnnestExpr(expr)
 
 

@@ -70,7 +70,7 @@ class _Reader:
     def _unknown(self, node: ast.AST, hint: str = "") -> ValueError:
         part = ast.get_source_segment(self.text.strip(), node) or ast.dump(node)
         return ValueError(
-            f"{part!r} is not understood in the expression {self.text!r}{hint}; there are columns by name, values, lists, "
+            f"{part!r} is not understood in the expression {self.text!r}{hint}; supported are column names, values, lists, "
             f"comparisons, and, or, not, in, arithmetic, and the functions {', '.join(sorted(_FUNCTIONS))}"
         )
 
@@ -157,12 +157,12 @@ class _Reader:
 
 def _value(expr: Expr) -> Any:
     if not isinstance(expr, LiteralExpr):
-        raise TypeError(f"{expr!r} should be a value")
+        raise TypeError(f"{expr!r} must be a value")
     return expr.value
 
 
 def _values(expr: Expr) -> Any:
     found = _value(expr)
     if not isinstance(found, list):
-        raise TypeError(f"{expr!r} should be a list of values")
+        raise TypeError(f"{expr!r} must be a list of values")
     return found

@@ -18,7 +18,7 @@ class StarExpr(Expr):
     """All columns of a block."""
 
     def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
-        raise TypeError("star() stands for several columns; it cannot be the value of one")
+        raise TypeError("star() yields several columns; it cannot be the value of one")
 
     def __repr__(self) -> str:
         return "star()"
@@ -39,13 +39,13 @@ class UnnestExpr(Expr):
         raise TypeError(f"{self!r} stands for several columns and can have no single name")
 
     def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
-        raise TypeError(f"{self!r} stands for several columns; give it to with_columns() as it is")
+        raise TypeError(f"{self!r} yields several columns; pass it to with_columns() directly")
 
     def fields(self, table: pa.Table, place: Place | None = None) -> dict[Any, Any]:
         """The columns by name, null where the struct is null. Raises TypeError if the value is not a struct."""
         found = self.expr.evaluate(table, place)
         if not pa.types.is_struct(found.type):
-            raise TypeError(f"{self!r} needs a column of structs, and this one is {found.type}")
+            raise TypeError(f"{self!r} needs a column of structs, got {found.type}")
         return {field.name: pc.struct_field(found, [at]) for at, field in enumerate(found.type)}
 
     def __repr__(self) -> str:
@@ -77,7 +77,7 @@ def mask_of(expr: Expr, table: pa.Table, place: Place | None = None) -> Any:
         found = found.cast(pa.bool_())
     if not pa.types.is_boolean(found.type):
         raise TypeError(
-            f"rows are kept by an expression that is true or false, and {expr!r} gives {found.type}; compare it with something"
+            f"a filter needs a boolean expression, but {expr!r} has type {found.type}; use a comparison"
         )
     return found
 

@@ -97,8 +97,8 @@ class Expr(Mathematics):
 
     def __bool__(self) -> bool:
         raise TypeError(
-            f"the expression {self!r} has a value for each row, not one truth value; join conditions by &, | and ~ with each in "
-            f"parentheses (not by `and`, `or`, `not`, `in` or a chained comparison)"
+            f"the expression {self!r} has a value for each row, not one truth value; combine conditions with &, "
+            "| and ~, each in parentheses (not by `and`, `or`, `not`, `in` or a chained comparison)"
         )
 
     def is_null(self) -> Expr:
@@ -207,7 +207,7 @@ def _sequence(values: Any) -> Expr:
     elif isinstance(values, np.ndarray):
         values = values.tolist()
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
-        raise TypeError(f"is_in() and not_in() take a sequence of values or an expression, not {values!r}")
+        raise TypeError(f"is_in() and not_in() take a sequence of values or an expression, got {values!r}")
     return LiteralExpr(list(values))
 
 
@@ -274,7 +274,7 @@ class LiteralExpr(Expr):
 
     def __init__(self, value: Any) -> None:
         if isinstance(value, Expr):
-            raise TypeError(f"lit() takes a value, not the expression {value!r}")
+            raise TypeError(f"lit() takes a value, got the expression {value!r}")
         self.value = value
 
     @property
@@ -390,7 +390,7 @@ class AliasExpr(Expr):
 
     def __init__(self, expr: Expr, name: str) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"alias() takes a name, not {name!r}")
+            raise TypeError(f"alias() takes a name, got {name!r}")
         self.children = (expr,)
         self._name = name
 

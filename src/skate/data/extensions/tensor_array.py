@@ -244,7 +244,7 @@ class TensorArray(_Arithmetic, ExtensionArray):  # type: ignore[misc]
 
     @classmethod
     def _from_factorized(cls, values: np.ndarray, original: ExtensionArray) -> ExtensionArray:
-        raise NotImplementedError("a column of arrays has no categories; factorize another column")
+        raise NotImplementedError("a column of arrays cannot be factorized; factorize another column")
 
     @classmethod
     def _concat_same_type(cls, to_concat: Sequence[TensorArray]) -> TensorArray:
@@ -362,7 +362,7 @@ class TensorArray(_Arithmetic, ExtensionArray):  # type: ignore[misc]
     def _reduce(self, name: str, skipna: bool = True, *, keepdims: bool = False, **kwargs: Any) -> Any:
         if name not in REDUCERS:
             raise NotImplementedError(
-                f"'{name}' aggregate not implemented for tensors; there are {', '.join(sorted(REDUCERS))}"
+                f"'{name}' aggregate not implemented for tensors; supported are {', '.join(sorted(REDUCERS))}"
             )
         made = TensorArrayElement(REDUCERS[name](self._tensor, axis=0))
         return TensorArray(made) if keepdims else made

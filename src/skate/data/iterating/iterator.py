@@ -80,12 +80,12 @@ class DataIterator(FrameworkBatches):
         if batch_format is None:
             batch_format = knowledge.native_format(self._dataset()._plan)
         if batch_size is not None and (isinstance(batch_size, bool) or batch_size < 1):
-            raise ValueError(f"batch_size is 1 or more, or None for whole blocks, not {batch_size!r}")
+            raise ValueError(f"batch_size must be >= 1, or None for whole blocks, got {batch_size!r}")
         if prefetch_batches < 0:
-            raise ValueError(f"prefetch_batches is 0 or more, not {prefetch_batches}")
+            raise ValueError(f"prefetch_batches must be >= 0, got {prefetch_batches}")
         if local_shuffle_buffer_size is not None and batch_size is None:
             raise ValueError(
-                "Must specify a batch_size if using a local shuffle, as its batches are no whole blocks"
+                "Must specify a batch_size if using a local shuffle, because its batches are not whole blocks"
             )
 
         def batched(given: Iterable[pa.Table]) -> Iterator[Any]:

@@ -57,7 +57,7 @@ class Coordinator:
                     missing = sorted(set(range(self._consumers)) - self._arrived)
                     print(
                         f"streaming_split: consumer {consumer} has waited {_NOTE_SECONDS:g} s for consumers {missing} to "
-                        f"begin; all {self._consumers} have to, each in a process or thread of its own",
+                        f"begin; all {self._consumers} must, each in a separate process or thread",
                         flush=True,
                     )
             if self._waiting[consumer] is not mine:
@@ -82,8 +82,8 @@ class Coordinator:
         with self._changed:
             if epoch != self._epoch:
                 raise ValueError(
-                    f"Invalid iterator: the dataset has moved on to another epoch, as consumer {consumer} has begun anew; an "
-                    f"iterator of streaming_split has one reader at a time"
+                    f"Invalid iterator: the dataset has moved on to another epoch, because consumer {consumer} "
+                    "has started over; an iterator of streaming_split has one reader at a time"
                 )
             while True:
                 if self._queues[consumer]:
@@ -138,7 +138,8 @@ class Coordinator:
 
 def _two_readers(consumer: int) -> ValueError:
     return ValueError(
-        f"Invalid iterator: too many concurrent consumers detected, as consumer {consumer} has two readers; an iterator of "
+        f"Invalid iterator: too many concurrent consumers detected, because consumer {consumer} has two "
+        "readers; an iterator of "
         f"streaming_split has one at a time"
     )
 

@@ -42,7 +42,8 @@ def of_column(name: str, column: pa.ChunkedArray, dtype: Any = None, otherwise: 
     if found is None:
         if dtype is not None:
             raise TypeError(
-                f"column {name!r} is to be {dtype}, but its values are {column.type}; convert them, or write a collate_fn"
+                f"column {name!r} cannot be converted to {dtype}: its values are {column.type}; convert them, "
+                "or write a collate_fn"
             )
         found = columns.to_values(column)
     return found

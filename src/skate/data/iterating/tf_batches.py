@@ -71,7 +71,7 @@ def dataset(open_loop: Callable[[], Iterable[Any]], wanted: Sequence[tuple[Any, 
                 first = next(iter(open_loop()), None)
                 if first is None:
                     raise ValueError(
-                        "the dataset has no rows, so that types of tensors must be given as type specs"
+                        "the dataset has no rows, so the tensor types must be given as type specs"
                     )
             if isinstance(names, str):
                 spec = _spec(tf, names, first)

@@ -60,7 +60,7 @@ def build_processor(
     taken = sorted(set(more) & set(_OWN))
     if taken:
         raise ValueError(
-            f"builder_kwargs has {', '.join(taken)}, which build_processor takes as arguments of its own"
+            f"builder_kwargs has {', '.join(taken)}, which are arguments of build_processor itself"
         )
     override = more.pop("override_stage_config_fn", None)
     stages = _builder(config)(config, **more)
@@ -78,7 +78,7 @@ def _builder(config: ProcessorConfig) -> Callable[..., list[Stage]]:
         if isinstance(config, kind):
             return builder
     kinds = ", ".join(kind.__name__ for kind in _BUILDERS)
-    raise ValueError(f"a processor is built from one of {kinds}, not from a {type(config).__name__}")
+    raise ValueError(f"a processor needs a config of type {kinds}, got a {type(config).__name__}")
 
 
 def _pooled(stage: StageConfig) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def _http(config: HttpRequestProcessorConfig) -> list[Stage]:
     stage = resolved(config.http_request_stage, HttpRequestStageConfig, defaults)
     if not stage.enabled:
         raise ValueError(
-            "http_request_stage is all that an HttpRequestProcessorConfig has; it cannot be disabled"
+            "http_request_stage cannot be disabled: it is the only stage of an HttpRequestProcessorConfig"
         )
     return [
         HttpRequestStage(
@@ -147,7 +147,7 @@ def _offline(
     }
     if resolved(config.prepare_multimodal_stage, PrepareMultimodalStageConfig, defaults).enabled:
         raise NotImplementedError(
-            "prepare_multimodal_stage is not there yet; load images in preprocess and give them as multimodal_data"
+            "prepare_multimodal_stage is not supported yet; load images in preprocess and pass them as multimodal_data"
         )
     arguments: dict[str, Any] = getattr(config, "engine_kwargs", {})
     text = {"text_model": found.text_model, "trust_remote_code": bool(arguments.get("trust_remote_code"))}

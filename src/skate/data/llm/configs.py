@@ -75,7 +75,7 @@ class ServeDeploymentProcessorConfig(ProcessorConfig):
     def _check(self) -> None:
         super()._check()
         if self.request_timeout_s is not None and self.request_timeout_s <= 0:
-            raise ValueError(f"request_timeout_s is above 0 or None, not {self.request_timeout_s}")
+            raise ValueError(f"request_timeout_s must be above 0 or None, got {self.request_timeout_s}")
 
 
 class OfflineProcessorConfig(ProcessorConfig):
@@ -161,16 +161,19 @@ def _bundles_checked(given: dict[str, Any]) -> dict[str, Any]:
     unknown = set(given) - {"bundle_per_worker", "bundles", "strategy"}
     if unknown:
         raise ValueError(
-            f"placement_group_config has bundle_per_worker or bundles, and strategy, but not {', '.join(sorted(unknown))}"
+            f"placement_group_config takes bundle_per_worker or bundles, and strategy; unknown keys: "
+            f"{', '.join(sorted(unknown))}"
         )
     one, several = given.get("bundle_per_worker"), given.get("bundles")
     if (one is None) == (several is None):
         got = "neither" if one is None else "both"
-        raise ValueError(f"placement_group_config wants either bundle_per_worker or bundles, and got {got}")
+        raise ValueError(
+            f"placement_group_config needs exactly one of bundle_per_worker and bundles, got {got}"
+        )
     strategy = given.get("strategy", "PACK")
     if strategy not in _STRATEGIES:
         raise ValueError(
-            f"strategy of placement_group_config is one of {', '.join(_STRATEGIES)}, not {strategy!r}"
+            f"strategy of placement_group_config must be one of {', '.join(_STRATEGIES)}, got {strategy!r}"
         )
     return {
         "bundle_per_worker": None if one is None else _bundle(one),
@@ -181,8 +184,8 @@ def _bundles_checked(given: dict[str, Any]) -> dict[str, Any]:
 
 def _bundle(given: Any) -> dict[str, float]:
     if not isinstance(given, dict):
-        raise ValueError(f"a bundle is a dict of resources, not {given!r:.80}")
+        raise ValueError(f"a bundle must be a dict of resources, got {given!r:.80}")
     for name, amount in given.items():
         if isinstance(amount, bool) or not isinstance(amount, (int, float)) or amount < 0:
-            raise ValueError(f"{name} of a bundle is a number, 0 or more, not {amount!r}")
+            raise ValueError(f"{name} of a bundle must be a number >= 0, got {amount!r}")
     return {"CPU": 0.0, "GPU": 0.0, **{name: float(amount) for name, amount in given.items()}}

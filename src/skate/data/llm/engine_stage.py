@@ -53,13 +53,15 @@ class EngineCall(StageCall):
         for row in rows:
             if not row.get("prompt") and not row.get("tokenized_prompt"):
                 raise ValueError(
-                    f"the engine wants prompt or tokenized_prompt of each row, and a row has {', '.join(row)}"
+                    f"each row needs prompt or tokenized_prompt, but a row has only {', '.join(row)}"
                 )
         started = time.perf_counter()
         made = self._engine.generate(rows)
         seconds = time.perf_counter() - started
         if len(made) != len(rows):
-            raise ValueError(f"{type(self._engine).__name__} gave {len(made)} results for {len(rows)} rows")
+            raise ValueError(
+                f"{type(self._engine).__name__} returned {len(made)} results for {len(rows)} rows"
+            )
         first, self._requests = self._requests, self._requests + len(rows)
         for number, (row, result) in enumerate(zip(rows, made, strict=True), first):
             if isinstance(result, Exception):
@@ -107,14 +109,14 @@ class EngineStage(Stage):
     def get_optional_input_keys(self) -> dict[str, str]:
         """The prompt in one form or the other, and what few models take."""
         return {
-            "prompt": "the text; wanted unless there is tokenized_prompt",
-            "tokenized_prompt": "the text's tokens; wanted unless there is prompt",
-            "model": "the name of a LoRA adapter, if not the model itself is meant",
+            "prompt": "the text; required unless tokenized_prompt is given",
+            "tokenized_prompt": "the text's tokens; required unless prompt is given",
+            "model": "the name of a LoRA adapter, if the model itself is not used",
             "pooling_params": "how embeddings are pooled",
-            "tokenization_kwargs": "how the engine tokenizes a prompt that it is to embed",
-            "multimodal_data": "images, audio and video for models that take them",
-            "mm_processor_kwargs": "arguments of the engine's processor of these",
-            "multimodal_uuids": "names of these, by which the engine can find them again",
+            "tokenization_kwargs": "how the engine tokenizes a prompt for embedding",
+            "multimodal_data": "images, audio and video for multimodal models",
+            "mm_processor_kwargs": "arguments of the engine's multimodal processor",
+            "multimodal_uuids": "ids of these, by which the engine caches them",
         }
 
 

@@ -58,7 +58,7 @@ def engine(name: str, *, asks_for_gpus: bool = False, gpus: float = 0) -> Regist
     if name not in _engines:
         known = ", ".join(sorted({*_engines, "vllm"}))
         raise ImportError(
-            f"there is no engine {name}: Skate has none of its own of that name; register one with "
+            f"there is no engine {name}: Skate does not include it; register one with "
             f"skate.data.llm.engines.register_engine({name!r}, factory), or use one of: {known}"
         )
     found = _engines[name]

@@ -63,4 +63,6 @@ def _json(value: Any) -> str:
 def _as_python(value: Any) -> Any:
     if hasattr(value, "tolist"):  # numbers and arrays of numpy
         return value.tolist()
-    raise TypeError(f"a payload is sent as JSON, which has no {type(value).__name__}: {value!r:.80}")
+    raise TypeError(
+        f"a payload is sent as JSON, which does not support {type(value).__name__}: {value!r:.80}"
+    )

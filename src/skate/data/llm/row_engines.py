@@ -137,7 +137,7 @@ class EmbeddedRows(RowEngine):
         strange = [name for name in ("multimodal_data", "pooling_params") if row.get(name)]
         if strange:
             raise ValueError(
-                f"the embedded engine takes text alone, and a row has {strange[0]}; use vLLM on a GPU"
+                f"the embedded engine supports only text, but a row has {strange[0]}; use vLLM on a GPU"
             )
         text = self._engine.text
         tokens = list(row.get("tokenized_prompt") or text.encode(row["prompt"], special=False))

@@ -75,7 +75,7 @@ class ServeDeploymentCall(StageCall):
             made = await asyncio.wait_for(answers.__anext__(), self.timeout)
         except asyncio.TimeoutError:
             raise TimeoutError(
-                f"{row['method']} gave no answer in request_timeout_s={self.timeout} s"
+                f"{row['method']} did not respond within request_timeout_s={self.timeout} s"
             ) from None
         dump = getattr(made, "model_dump", None)  # what pydantic's models have
         found: dict[str, Any] = made if dump is None else dump()
@@ -103,4 +103,4 @@ class ServeDeploymentStage(Stage):
 
     def get_optional_input_keys(self) -> dict[str, str]:
         """The column that selects the request's class."""
-        return {"dtype": "the name of the request's class in dtype_mapping; a dict is sent without it"}
+        return {"dtype": "the name of the request's class in dtype_mapping; without it a dict is sent"}

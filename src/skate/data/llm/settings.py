@@ -45,7 +45,7 @@ class Settings:
                 raise ValueError(f"{kind} has no field {name}{meant} It has {', '.join(self._fields)}")
         missing = [name for name in self._fields if name not in given and name not in self._defaults]
         if missing:
-            raise ValueError(f"{kind} wants {' and '.join(missing)}, which nothing was given for")
+            raise ValueError(f"{kind} is missing {' and '.join(missing)}")
         for name, hint in self._fields.items():
             value = given[name] if name in given else copy.copy(self._defaults[name])
             if name in given:
@@ -74,7 +74,7 @@ class Settings:
         if isinstance(given, cls):
             return given.model_copy()
         if not isinstance(given, Mapping):
-            raise ValueError(f"{cls.__name__} is made of a mapping, not of {given!r:.80}")
+            raise ValueError(f"{cls.__name__} must be built from a mapping, got {given!r:.80}")
         return cls(**given)
 
     @classmethod
@@ -117,7 +117,7 @@ def checked(value: Any, hint: Any, where: str) -> Any:
     """
     found = _fitted(value, hint)
     if found is _EMPTY:
-        raise ValueError(f"{where} is {_said(hint)}, not {value!r:.100}")
+        raise ValueError(f"{where} must be {_said(hint)}, got {value!r:.100}")
     return found
 
 

@@ -81,7 +81,7 @@ def resolved(given: Any, kind: type[Config], defaults: dict[str, Any]) -> Config
         found = kind(**given)
     else:
         raise TypeError(
-            f"a stage is True, False, a dict or a {kind.__name__}, not a {type(given).__name__}: {given!r:.80}"
+            f"a stage must be True, False, a dict or a {kind.__name__}, got {type(given).__name__}: {given!r:.80}"
         )
     for name in ("batch_size", "concurrency", "runtime_env", "model_source"):
         if name in kind._fields and getattr(found, name) is None and name in defaults:

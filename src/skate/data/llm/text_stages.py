@@ -85,4 +85,4 @@ class DetokenizeStage(Stage):
 
     def get_required_input_keys(self) -> dict[str, str]:
         """The tokens column and its meaning."""
-        return {"generated_tokens": "the numbers of the tokens that the model made"}
+        return {"generated_tokens": "the ids of the generated tokens"}

@@ -29,7 +29,7 @@ class FeatureHasher(Preprocessor):
     def __init__(self, columns: Sequence[str], num_features: int, output_column: str) -> None:
         self.columns = self._derive_and_validate_output_columns(columns, None)
         if num_features < 1:
-            raise ValueError(f"num_features is 1 or more, not {num_features}")
+            raise ValueError(f"num_features must be >= 1, got {num_features}")
         self.num_features = num_features
         self.output_column = output_column
 

@@ -114,7 +114,7 @@ class RobustScaler(_Scaler):
         low, high = quantile_range
         if not 0 <= low < high <= 1:
             raise ValueError(
-                f"quantile_range is two quantiles from 0 to 1, the smaller first, not {quantile_range!r}"
+                f"quantile_range must be two quantiles between 0 and 1, the smaller first, got {quantile_range!r}"
             )
         self.quantile_range = (low, high)
         self.quantile_precision = quantile_precision

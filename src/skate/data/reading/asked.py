@@ -36,7 +36,7 @@ def checked_blocks(blocks: int) -> int:
     """How many blocks are asked for, -1 for any number. Raises ValueError for others below 1."""
     if blocks != -1 and blocks < 1:
         raise ValueError(
-            f"`parallelism` must either be -1 or a positive integer, and so must override_num_blocks, not {blocks}"
+            f"`parallelism` must either be -1 or a positive integer, and so must override_num_blocks, got {blocks}"
         )
     return blocks
 
@@ -51,7 +51,7 @@ def dataset_of(source: Any, given: dict[str, Any]) -> Dataset:
         blocks = given.get("parallelism", -1)
     concurrency = given.get("concurrency")
     if concurrency is not None and concurrency < 1:
-        raise ValueError(f"concurrency is 1 or more, not {concurrency}")
+        raise ValueError(f"concurrency must be >= 1, got {concurrency}")
     remote = dict(given.get("ray_remote_args") or {})
     remote.update({name: given[name] for name in _REMOTE if given.get(name) is not None})
     return Dataset(

@@ -125,12 +125,12 @@ def read_mcap(
 def read_zarr(path: str, **options: Any) -> Dataset:
     """Not carried: raises NotImplementedError saying what to do instead."""
     raise NotImplementedError(
-        "read_zarr is not carried; open the array with zarr in a function of map_batches, over ray.data.range(chunks)"
+        "read_zarr is not supported; open the array with zarr in a function of map_batches, over ray.data.range(chunks)"
     )
 
 
 def read_lerobot(root: Paths, **options: Any) -> Dataset:
     """Not carried: raises NotImplementedError saying what to do instead."""
     raise NotImplementedError(
-        "read_lerobot is not carried; the episodes are Parquet files and videos below the root: read_parquet, read_videos"
+        "read_lerobot is not supported; the episodes are Parquet files and videos below the root: read_parquet, read_videos"
     )

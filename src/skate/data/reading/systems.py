@@ -351,7 +351,7 @@ def read_kafka(
     """
     given = dict(locals())
     if trigger != "once":
-        raise ValueError(f"trigger is 'once', not {trigger!r}")
+        raise ValueError(f"trigger must be 'once', got {trigger!r}")
     config = _source("kafka", "settings")(bootstrap_servers, kafka_auth_config, consumer_config)
     names = [topics] if isinstance(topics, str) else list(topics)
     source = _source("kafka", "KafkaDatasource")(names, config, start_offset, end_offset, timeout_ms)
@@ -385,5 +385,5 @@ def read_unity_catalog(
     if kind is ReaderFormat.PARQUET:
         return read_parquet(table, catalog=catalog, **options)
     raise ValueError(
-        f"{table} is no table of Delta, Parquet or Iceberg, as far as the catalog says; give data_format="
+        f"{table} is not a Delta, Parquet or Iceberg table according to the catalog; set data_format="
     )

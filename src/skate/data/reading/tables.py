@@ -69,8 +69,7 @@ def read_parquet(
 
     Raises:
         FileNotFoundError: for a path that does not exist.
-        ValueError: if there are no files, for unknown columns, incompatible types of files, and files that are
-            not Parquet.
+        ValueError: for no files, unknown columns, incompatible types of files, files that are not Parquet.
     """
     given = dict(locals())
     if catalog is not None:

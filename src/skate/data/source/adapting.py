@@ -14,7 +14,7 @@ def adapted(datasource: Any, read_args: dict[str, Any]) -> Datasource:
         raise TypeError(f"read_datasource takes an instance: {datasource.__name__}(...), not the class")
     if not hasattr(datasource, "get_read_tasks") and not hasattr(datasource, "create_reader"):
         raise TypeError(
-            f"a datasource has get_read_tasks(parallelism), but {type(datasource).__name__} has not"
+            f"a datasource must define get_read_tasks(parallelism), but {type(datasource).__name__} does not"
         )
     return Adapted(datasource, read_args)
 
@@ -61,7 +61,7 @@ class Adapted(Datasource):
         for task in tasks:
             if not isinstance(task, ReadTask):
                 raise TypeError(
-                    f"get_read_tasks of {self.get_name()} gives ReadTasks, not {type(task).__name__}"
+                    f"get_read_tasks of {self.get_name()} must return ReadTasks, got {type(task).__name__}"
                 )
             found.append(task)
         return found

@@ -78,9 +78,7 @@ class Datasink(Generic[WriteReturnType]):
 
     def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> WriteReturnType:
         """Write the blocks of one task; the return value is passed to `on_write_complete`."""
-        raise NotImplementedError(
-            f"{type(self).__name__} does not say how blocks are written: give it write(blocks, ctx)"
-        )
+        raise NotImplementedError(f"{type(self).__name__} must define write(blocks, ctx)")
 
     def on_write_complete(self, write_result: WriteResult[WriteReturnType]) -> None:
         """Called once, after everything is written."""

@@ -67,8 +67,8 @@ class RowStep:
             values = self._call(call, row, index, block)
             if isinstance(values, (Mapping, str, bytes)) or not isinstance(values, Iterable):
                 raise ValueError(
-                    f"{self.udf.name} returned {values!r:.80} (of type {type(values).__name__}) for row {index}, but flat_map "
-                    f"wants a list of rows; return [row] for one"
+                    f"{self.udf.name} returned {values!r:.80} (of type {type(values).__name__}) for row "
+                    f"{index}, but flat_map needs a list of rows; return [row] for one"
                 )
             for value in values:
                 if not isinstance(value, Mapping):

@@ -95,6 +95,6 @@ class Mathematics:
             kind = DataType.from_dtype(target_type)
         if kind is None:
             raise TypeError(
-                f"cast() takes a DataType (DataType.int64()), a pyarrow type or a Python class, not {target_type!r}"
+                f"cast() takes a DataType (DataType.int64()), a pyarrow type or a Python class, got {target_type!r}"
             )
         return self._call("cast", "cast", kind.to_arrow_dtype(), safe=safe)

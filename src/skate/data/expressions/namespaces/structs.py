@@ -20,7 +20,7 @@ class StructNamespace(Namespace):
             return self.field(key)
         if isinstance(key, int):
             return self.field_by_index(key)
-        raise TypeError(f"a struct has fields by name and by number, not {key!r}")
+        raise TypeError(f"struct fields are accessed by name or position, got {key!r}")
 
     def field(self, field_name: str) -> Expr:
         """Return the field with the given name."""

@@ -39,8 +39,8 @@ def resolve(paths: Any, filesystem: Any = None) -> tuple[list[str], pafs.FileSys
     schemes = {"" if scheme in _LOCAL_SCHEMES else scheme for scheme in schemes}
     if len(schemes) > 1:
         raise ValueError(
-            f"the paths are of several filesystems ({', '.join(sorted(s or 'local' for s in schemes))}); "
-            f"read each by itself and join them with union()"
+            f"the paths are of several filesystems ({', '.join(sorted(s or 'local' for s in schemes))}); read "
+            "each separately and combine them with union()"
         )
     if schemes == {""}:
         return [_local(path) for path in given], pafs.LocalFileSystem()
@@ -48,7 +48,7 @@ def resolve(paths: Any, filesystem: Any = None) -> tuple[list[str], pafs.FileSys
     if len(roots) > 1 and schemes & _ARROW_SCHEMES:
         queries = {query for _, _, query in roots}
         if len(queries) > 1 or any("@" in netloc for _, netloc, _ in roots):
-            raise ValueError("the URLs ask for different credentials or options; read each by itself")
+            raise ValueError("the URLs ask for different credentials or options; read each separately")
     found = _by_root(*sorted(roots)[0])
     return [_remote(path, found) for path in given], found
 
@@ -59,12 +59,12 @@ def as_list(paths: Any) -> list[str]:
         paths = [paths]
     elif isinstance(paths, bytes) or not isinstance(paths, Iterable):
         raise TypeError(
-            f"paths are a str, a Path or a list of them, not {type(paths).__name__}: {paths!r:.80}"
+            f"paths must be a str, a Path or a list of them, got {type(paths).__name__}: {paths!r:.80}"
         )
     given = []
     for path in paths:
         if not isinstance(path, (str, os.PathLike)):
-            raise TypeError(f"a path is a str or a Path, not {type(path).__name__}: {path!r:.80}")
+            raise TypeError(f"a path must be a str or a Path, got {type(path).__name__}: {path!r:.80}")
         given.append(os.fspath(path))
     if not given:
         raise ValueError("no paths were given; name at least one file or directory")
@@ -86,8 +86,8 @@ def as_arrow(filesystem: Any) -> pafs.FileSystem:
     if hasattr(filesystem, "_strip_protocol"):
         return pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
     raise TypeError(
-        f"filesystem is a pyarrow.fs.FileSystem or an fsspec filesystem, not {type(filesystem).__name__}; leave it out to go "
-        f"by the scheme of the URLs"
+        f"filesystem must be a pyarrow.fs.FileSystem or an fsspec filesystem, got {type(filesystem).__name__}; "
+        "leave it out to use the scheme of the URLs"
     )
 
 
@@ -161,9 +161,7 @@ def _from_fsspec(scheme: str) -> pafs.FileSystem:
     try:
         inner = fsspec.filesystem(scheme)
     except ValueError:
-        raise ValueError(
-            f"no filesystem is known for {scheme}://; pass filesystem=, or check the URL"
-        ) from None
+        raise ValueError(f"unknown filesystem for {scheme}://; pass filesystem=, or check the URL") from None
     except ImportError as error:
         raise ImportError(f"{scheme}:// needs a library that is not installed: {error}") from None
     return pafs.PyFileSystem(pafs.FSSpecHandler(inner))

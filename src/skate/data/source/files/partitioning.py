@@ -51,16 +51,18 @@ class Partitioning:
         try:
             self.style = PartitionStyle(self.style)
         except ValueError:
-            raise ValueError(f"the style of a Partitioning is 'hive' or 'dir', not {self.style!r}") from None
+            raise ValueError(
+                f"the style of a Partitioning must be 'hive' or 'dir', got {self.style!r}"
+            ) from None
         if self.style is PartitionStyle.DIRECTORY and not self.field_names:
             raise ValueError(
-                "directories have no names in their paths: give field_names to Partitioning('dir', ...)"
+                "directories have no names in their paths; pass field_names to Partitioning('dir', ...)"
             )
         self.base_dir = self.base_dir or ""
         self.field_types = self.field_types or {}
         for name, kind in self.field_types.items():
             if kind not in _ARROW_TYPES:
-                raise ValueError(f"field_types[{name!r}] is int, float, str or bool, not {kind!r}")
+                raise ValueError(f"field_types[{name!r}] must be int, float, str or bool, got {kind!r}")
 
     @property
     def normalized_base_dir(self) -> str:
@@ -145,8 +147,8 @@ class PathPartitionParser:
         if len(directories) != len(names):
             below = f" below {self._base}" if self._base else ""
             raise ValueError(
-                f"{path} has {len(directories)} directories{below}, but field_names are {names}: one name a directory; "
-                f"give base_dir if the first ones are no values"
+                f"{path} has {len(directories)} directories{below}, but field_names are {names}; one name per "
+                "directory is needed; set base_dir to skip leading directories"
             )
         return {name: unquote(value) for name, value in zip(names, directories, strict=True)}
 
@@ -159,7 +161,9 @@ class PathPartitionParser:
                 return {"true": True, "false": False, "1": True, "0": False}[value.lower()]
             return kind(value)
         except (ValueError, KeyError):
-            raise ValueError(f"{path}: the value {value!r} of {name!r} is no {kind.__name__}") from None
+            raise ValueError(
+                f"{path}: the value {value!r} of {name!r} is not of type {kind.__name__}"
+            ) from None
 
     def type_of(self, name: str) -> pa.DataType:
         """The Arrow type of a field."""

@@ -75,7 +75,8 @@ class FileDatasink(Datasink[Any]):
         there = info.type != pafs.FileType.NotFound
         if there and self.mode in (SaveMode.ERROR, SaveMode.CREATE):
             raise ValueError(
-                f"Path {self.unresolved_path} already exists, and mode={self.mode.value!r} writes only where nothing is; use "
+                f"Path {self.unresolved_path} already exists, and mode={self.mode.value!r} requires a path that "
+                "does not exist; use "
                 f"mode='append', 'overwrite' or 'ignore', or another path"
             )
         if there and self.mode is SaveMode.IGNORE:
@@ -157,7 +158,7 @@ class BlockBasedFileDatasink(FileDatasink):
     ) -> None:
         super().__init__(path, **file_datasink_kwargs)
         if min_rows_per_file is not None and min_rows_per_file < 1:
-            raise ValueError(f"min_rows_per_file must be a positive integer, not {min_rows_per_file}")
+            raise ValueError(f"min_rows_per_file must be a positive integer, got {min_rows_per_file}")
         self.min_rows_per_file = min_rows_per_file
 
     @property
@@ -166,9 +167,7 @@ class BlockBasedFileDatasink(FileDatasink):
 
     def write_block_to_file(self, block: BlockAccessor, file: Any) -> None:
         """Write a block to an open file."""
-        raise NotImplementedError(
-            f"{type(self).__name__} does not say how a block is written: give it write_block_to_file(block, file)"
-        )
+        raise NotImplementedError(f"{type(self).__name__} must define write_block_to_file(block, file)")
 
     def write_tables(self, tables: Iterable[pa.Table], file: Any) -> None:
         """Write blocks, all of one schema, to an open file, one after the other; by default all together as one block."""
@@ -194,9 +193,7 @@ class RowBasedFileDatasink(FileDatasink):
 
     def write_row_to_file(self, row: dict[str, Any], file: Any) -> None:
         """Write a row to an open file."""
-        raise NotImplementedError(
-            f"{type(self).__name__} does not say how a row is written: give it write_row_to_file(row, file)"
-        )
+        raise NotImplementedError(f"{type(self).__name__} must define write_row_to_file(row, file)")
 
     def write_block(self, block: BlockAccessor, block_index: int, ctx: TaskContext) -> list[str]:
         """Write each row of a block to a file of its own."""

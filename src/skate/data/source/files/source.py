@@ -162,9 +162,7 @@ class FileBasedDatasource(Datasource):
 
     def _read_stream(self, f: pa.NativeFile, path: str) -> Iterator[Any]:
         """Yield the blocks of one file."""
-        raise NotImplementedError(
-            f"{type(self).__name__} does not say how a file is read: give it _read_stream(f, path)"
-        )
+        raise NotImplementedError(f"{type(self).__name__} must define _read_stream(f, path)")
 
     def _read_range(self, f: pa.NativeFile, piece: Piece) -> Iterator[Any]:
         """The blocks of the lines that begin in a range of bytes of a file."""
@@ -379,8 +377,8 @@ def _naming_files(error: UnlikeTypes, seen: dict[str, pa.Schema]) -> ValueError:
             files.setdefault(str(schema.field(error.column).type), path)
     said = " and ".join(f"{kind} in {path}" for kind, path in files.items())
     return ValueError(
-        f"column {error.column!r} is {said}, which cannot be one type; say the column's type where the files are read, or read "
-        f"them apart and cast it in one of them"
+        f"column {error.column!r} is {said}, which are incompatible; give the column's type when reading, or "
+        "read the files separately and cast the column in one of them"
     )
 
 
@@ -432,7 +430,7 @@ def _nothing_in(
     if extensions is not None:
         text += f" with the file extensions {list(extensions)}; pass file_extensions=None to read files of any name"
     if partition_filter is not None:
-        text += "; partition_filter may have left out all of them"
+        text += "; partition_filter may have excluded all of them"
     if ignore_missing:
-        text += "; paths that do not exist were left out, as ignore_missing_paths says"
-    return text + "; names that begin with '.' or '_' are left out of directories"
+        text += "; paths that do not exist were skipped because of ignore_missing_paths"
+    return text + "; names that begin with '.' or '_' are skipped in directories"

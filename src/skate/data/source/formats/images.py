@@ -37,7 +37,7 @@ class ImageDatasource(FileBasedDatasource):
     ) -> None:
         library("PIL.Image", "read_images", "pillow")
         if size is not None and (len(size) != 2 or min(size) <= 0):
-            raise ValueError(f"size is (height, width), both above 0, not {size}")
+            raise ValueError(f"size must be (height, width), both above 0, got {size}")
         self._size = size
         self._mode = mode
         self._bytes_each: float | None = None

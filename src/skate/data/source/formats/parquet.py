@@ -81,10 +81,10 @@ class ParquetDatasource(FileBasedDatasource):
         for name in given:
             if name not in _KNOWN_ARGS:
                 raise TypeError(
-                    f"read_parquet() has no argument {name!r}; for Arrow there are {', '.join(_KNOWN_ARGS)}"
+                    f"read_parquet() has no argument {name!r}; the arguments for Arrow are {', '.join(_KNOWN_ARGS)}"
                 )
         if isinstance(columns, str):
-            raise TypeError(f"columns is a list of names, not the str {columns!r}; pass [{columns!r}]")
+            raise TypeError(f"columns must be a list of names, got the str {columns!r}; pass [{columns!r}]")
         self._filter: Any = given.get("filter")
         if given.get("filters") is not None:
             wanted = pq.filters_to_expression(given["filters"])
@@ -97,7 +97,8 @@ class ParquetDatasource(FileBasedDatasource):
         self._row_hash = include_row_hash
         if include_row_hash and self._filter is not None:
             raise ValueError(
-                "include_row_hash counts all rows of a file: filter the dataset instead of passing filter"
+                "include_row_hash cannot be combined with filter, because it numbers all rows of a file; filter "
+                "the dataset instead"
             )
         super().__init__(paths, **files)
         if skip_paths:

@@ -100,8 +100,8 @@ class ClickHouseDatasink(Datasink[None]):
         if schema is None:
             if self._mode is not SinkMode.APPEND:
                 raise ValueError(
-                    f"write_clickhouse with mode={self._mode.name} makes a table, and the columns are not known before the "
-                    f"dataset runs; give schema=, a pyarrow schema"
+                    f"write_clickhouse with mode={self._mode.name} creates a table, but the columns are unknown "
+                    "until the dataset runs; pass schema=, a pyarrow schema"
                 )
             return
         table = self._given[0]
@@ -161,7 +161,5 @@ def _type_of(kind: pa.DataType, nullable: bool = True) -> str:
     if pa.types.is_decimal(kind):
         found = f"Decimal({kind.precision}, {kind.scale})"
     if found is None:
-        raise TypeError(
-            f"there is no type of ClickHouse for {kind}; cast the column, or make the table yourself"
-        )
+        raise TypeError(f"ClickHouse has no type for {kind}; cast the column, or create the table yourself")
     return f"Nullable({found})" if nullable else found

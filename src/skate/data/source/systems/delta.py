@@ -55,7 +55,7 @@ class DeltaDatasink(Datasink[Any]):
         self.mode = SaveMode(mode)
         if self.mode is SaveMode.UPSERT:
             raise NotImplementedError(
-                "write_delta has no upsert: merge the rows with deltalake's DeltaTable.merge"
+                "write_delta does not support upsert; merge the rows with deltalake's DeltaTable.merge"
             )
         self.path = path
         self._partition_by = [partition_by] if isinstance(partition_by, str) else list(partition_by or ())
@@ -77,7 +77,7 @@ class DeltaDatasink(Datasink[Any]):
         there = library("deltalake", "write_delta").DeltaTable.is_deltatable(self.path, self._storage)
         if there and self.mode in (SaveMode.ERROR, SaveMode.CREATE):
             raise ValueError(
-                f"{self.path} is a Delta table already, and mode={self.mode.value!r} makes new ones only"
+                f"{self.path} is already a Delta table, and mode={self.mode.value!r} only creates new ones"
             )
         self.nothing_to_write = there and self.mode is SaveMode.IGNORE
         if not self.nothing_to_write:

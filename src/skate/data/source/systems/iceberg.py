@@ -94,7 +94,7 @@ class IcebergDatasink(Datasink[Any]):
         self.mode = SaveMode(mode)
         if self.mode not in (SaveMode.APPEND, SaveMode.OVERWRITE):
             raise NotImplementedError(
-                f"write_iceberg has the modes 'append' and 'overwrite', not {self.mode.value!r}"
+                f"write_iceberg supports the modes 'append' and 'overwrite', got {self.mode.value!r}"
             )
         self._identifier = identifier
         self._catalog = catalog_kwargs
@@ -115,7 +115,7 @@ class IcebergDatasink(Datasink[Any]):
         missing = [name for name in table.column_names if name not in schema.names]
         if missing:
             raise ValueError(
-                f"{self._identifier} has no columns {missing}; they are {', '.join(schema.names)}"
+                f"{self._identifier} has no columns {missing}; its columns are {', '.join(schema.names)}"
             )
         made = [
             table.column(field.name).cast(field.type)

@@ -94,7 +94,7 @@ class LanceDatasink(Datasink[Any]):
         self.mode = SaveMode(mode)
         if self.mode not in (SaveMode.CREATE, SaveMode.APPEND, SaveMode.OVERWRITE):
             raise NotImplementedError(
-                f"write_lance has the modes 'create', 'append' and 'overwrite', not {self.mode.value!r}"
+                f"write_lance supports the modes 'create', 'append' and 'overwrite', got {self.mode.value!r}"
             )
         self._uri, self._schema, self._storage = uri, schema, storage
         self._options = {name: value for name, value in (options or {}).items() if value is not None}

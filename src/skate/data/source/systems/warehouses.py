@@ -69,7 +69,9 @@ class HudiSlices:
 def hudi_source(uri: str, query_type: str, filters: Any, options: dict[str, str]) -> Datasource:
     """Build a datasource for the latest snapshot of a Hudi table, one task per group of its files."""
     if query_type != "snapshot":
-        raise NotImplementedError(f"read_hudi reads snapshots; query_type={query_type!r} is not carried")
+        raise NotImplementedError(
+            f"read_hudi reads only snapshots; query_type={query_type!r} is not supported"
+        )
     table = library("hudi", "read_hudi").HudiTable(uri, options)
     splits = table.get_file_slices_splits(16, filters or [])
     return Calls(
