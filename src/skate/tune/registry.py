@@ -42,10 +42,10 @@ def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
 
 
 def get_trainable(name: str) -> Any:
-    """The trainable of a name.
+    """Return a registered trainable.
 
     Raises:
-        TuneError: there is none; those that there are are named.
+        TuneError: the name is unknown; the error lists the registered ones.
     """
     if name not in _TRAINABLES:
         known = ", ".join(sorted(_TRAINABLES)) or "none"
@@ -54,10 +54,10 @@ def get_trainable(name: str) -> Any:
 
 
 def get_trainable_cls(trainable_name: str) -> Any:
-    """The trainable of a name.
+    """Return a registered trainable.
 
     Raises:
-        TuneError: there is none.
+        TuneError: the name is unknown.
     """
     return get_trainable(trainable_name)
 
@@ -72,7 +72,7 @@ def validate_trainable(trainable_name: str) -> None:
 
 
 def is_function_trainable(trainable: Any) -> bool:
-    """Whether a trainable, or what is registered under a name, is a function."""
+    """True if a trainable, or the one registered under a name, is a function."""
     found = get_trainable(trainable) if isinstance(trainable, str) else trainable
     if inspect.isclass(found):
         from skate.tune.trainable.function import FunctionTrainable  # it asks this module for names
@@ -82,15 +82,15 @@ def is_function_trainable(trainable: Any) -> bool:
 
 
 def trainable_exists(name: str) -> bool:
-    """Whether a trainable has the name."""
+    """True if a trainable is registered under the name."""
     return name in _TRAINABLES
 
 
 def register_env(name: str, env_creator: Callable[..., Any]) -> None:
-    """Give a function that makes environments a name.
+    """Register a function that creates environments under a name.
 
     Raises:
-        TypeError: it is no function.
+        TypeError: the value is not a function.
     """
     if not callable(env_creator):
         raise TypeError(
@@ -100,9 +100,9 @@ def register_env(name: str, env_creator: Callable[..., Any]) -> None:
 
 
 def get_env(name: str) -> Callable[..., Any]:
-    """The function that was registered for an environment.
+    """Return the function registered for an environment.
 
     Raises:
-        KeyError: there is none of that name.
+        KeyError: the name is unknown.
     """
     return _ENVIRONMENTS[name]

@@ -55,7 +55,7 @@ def from_batch(batch: Batch) -> pa.Table:
     if hasattr(batch, "iloc") and hasattr(batch, "columns"):
         return from_pandas(batch)
     raise ValueError(
-        f"a batch must be a dict of column name to array, a pandas DataFrame or a pyarrow Table, not {type(batch).__name__}: "
+        f"a batch must be a dict of column name to array, a pandas DataFrame or a pyarrow Table, got {type(batch).__name__}: "
         f"{batch!r:.200}; wrap the values in a dict, as {{'data': values}}"
     )
 

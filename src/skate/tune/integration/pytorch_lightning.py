@@ -23,12 +23,12 @@ _HOOKS = (
 
 
 class TuneReportCheckpointCallback(Callback):
-    """Reports metrics to the trial, with a checkpoint of Lightning, when one of its hooks is called.
+    """Reports metrics to the trial, with a Lightning checkpoint, when one of its hooks is called.
 
     Args:
         metrics: names of Lightning's metrics, or a dict of new names to those; all by default.
-        filename: of Lightning's checkpoint in the trial's.
-        save_checkpoints: whether there are checkpoints.
+        filename: the name of Lightning's file in the trial's checkpoint.
+        save_checkpoints: True to save checkpoints.
         on: the hook, or several, such as "validation_end".
 
     Raises:

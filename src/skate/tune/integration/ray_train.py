@@ -1,4 +1,4 @@
-"""What a run of Train reports, handed on to the trial that it runs in."""
+"""Forwards the reports of a Train run to the trial that it runs in."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ CHECKPOINT_PATH_KEY = "checkpoint_path"
 
 
 class TuneReportCallback(UserCallback):
-    """Give it to a trainer's `RunConfig(callbacks=[...])` when the trainer runs within a trial.
+    """Forwards a trainer's reports to its trial; pass it to the trainer's `RunConfig(callbacks=[...])`.
 
     Raises:
-        RuntimeError: this is no trial.
+        RuntimeError: this process does not run a trial.
     """
 
     def __init__(self) -> None:

@@ -24,10 +24,10 @@ _BY_NAME = {
 
 
 def create_scheduler(scheduler: str, **kwargs: Any) -> Any:
-    """A scheduler of a name such as "async_hyperband"; keywords that it does not take are left out.
+    """Create a scheduler by a name such as "async_hyperband"; keywords that it does not accept are dropped.
 
     Raises:
-        ValueError: there is none of that name; those that there are are listed.
+        ValueError: the name is unknown; the error lists the known ones.
     """
     name = str(scheduler).lower()
     if name not in _BY_NAME:

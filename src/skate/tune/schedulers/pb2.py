@@ -23,13 +23,13 @@ class PB2(PopulationBasedTraining):
     """Population based training for numbers within bounds.
 
     Args:
-        hyperparam_bounds: {"lr": [1e-4, 1e-1], ...}, nested or not: what is changed, and between what.
-        time_attr, metric, mode, perturbation_interval, quantile_fraction, log_config, require_attrs, synch, custom_explore_fn:
-            as in `PopulationBasedTraining`.
+        hyperparam_bounds: {"lr": [1e-4, 1e-1], ...}, nested or not: the parameters to change, with their bounds.
+        time_attr, metric, mode, perturbation_interval, quantile_fraction, log_config, require_attrs, synch,
+            custom_explore_fn: as in `PopulationBasedTraining`.
 
     Raises:
         TuneError: there are no bounds.
-        TypeError, ValueError: a bound is no pair of numbers, the smaller first.
+        TypeError, ValueError: a bound is not a pair of numbers, the smaller first.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class PB2(PopulationBasedTraining):
 
 
 def _paths(bounds: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
-    """What is bounded, by its way through nested dicts."""
+    """Flatten nested bounds to a dict of paths."""
     found: dict[tuple[str, ...], Any] = {}
     for name, each in bounds.items():
         found.update(_paths(each, (*path, name)) if isinstance(each, Mapping) else {(*path, name): each})

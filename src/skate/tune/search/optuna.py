@@ -21,22 +21,22 @@ def _optuna() -> Any:
 
 
 class OptunaSearch(Searcher):
-    """Asks a study of Optuna.
+    """Suggests configurations with a study of Optuna.
 
     Args:
-        space: Optuna's distributions by name, a function of Optuna's trial that calls its suggest methods (and may return
-            constants), or a space of ray.tune; the `param_space` by default.
-        metric, mode: what is best; lists of both for several objectives.
-        points_to_evaluate: configurations that come first.
+        space: Optuna's distributions by name, a function of Optuna's trial that calls its suggest methods (and
+            may return constants), or a space of ray.tune; the `param_space` by default.
+        metric, mode: the objective; lists of both for several objectives.
+        points_to_evaluate: configurations to try first.
         sampler: a sampler of Optuna; TPE by default.
-        study_name: of the study in the storage.
+        study_name: the name of the study in the storage.
         storage: a storage of Optuna, or its URL; memory by default.
-        seed: of the default sampler.
-        evaluated_rewards: what `points_to_evaluate` have come to, if that is known: they are then learnt from and not run.
+        seed: the seed of the default sampler.
+        evaluated_rewards: known results of `points_to_evaluate`, which are then learnt from and not run.
 
     Raises:
         ImportError: Optuna is not installed.
-        ValueError: the space has what Optuna cannot draw, or arguments contradict each other.
+        ValueError: the space has a domain that Optuna does not support, or arguments contradict each other.
     """
 
     def __init__(
@@ -112,10 +112,10 @@ class OptunaSearch(Searcher):
         return True
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """What the study asks for next.
+        """Return the study's next proposal.
 
         Raises:
-            RuntimeError: there is no space, or neither metric nor mode.
+            RuntimeError: there is no space, metric or mode.
         """
         if not self._space:
             raise no_space("OptunaSearch")
@@ -147,7 +147,7 @@ class OptunaSearch(Searcher):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Tell the study what came of it; a trial without a result has failed, or was pruned."""
+        """Pass the result to the study; a trial without a result has failed, or was pruned."""
         optuna = _optuna()
         asked = self._trials.get(trial_id)
         if asked is None:
@@ -180,7 +180,7 @@ class OptunaSearch(Searcher):
         """Learn from a point that was evaluated elsewhere.
 
         Raises:
-            TypeError: the space is a function, which says nothing of its distributions.
+            TypeError: the space is a function, so its distributions are unknown.
         """
         optuna = _optuna()
         if not self._space:

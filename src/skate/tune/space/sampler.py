@@ -8,7 +8,7 @@ from typing import Any
 
 
 class LogBase:
-    """The default base of logarithmic samplers, 10, told apart from one that was given."""
+    """The default base of logarithmic samplers, 10, distinguishable from an explicit one."""
 
     def __repr__(self) -> str:
         return "10"
@@ -18,12 +18,12 @@ LOG_BASE = LogBase()
 
 
 def base_of(base: Any) -> float:
-    """The base as a number."""
+    """Convert the base to a number."""
     return 10.0 if isinstance(base, LogBase) else float(base)
 
 
 def generator(random_state: Any) -> Any:
-    """numpy's generator for what a caller gave: a seed, a generator, or None for numpy's global one."""
+    """Return numpy's generator for a seed, a generator, or None for numpy's global one."""
     import numpy as np  # 80 ms that searches through grids never pay
 
     if random_state is None:
@@ -46,7 +46,7 @@ class Sampler:
 
 
 class BaseSampler(Sampler):
-    """Draws uniformly from what the domain is."""
+    """Draws from the domain uniformly."""
 
     def sample(self, domain: Any, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
         """One value, or a list of `size` values if that is more than 1."""
@@ -84,7 +84,7 @@ class LogUniform(BaseSampler):
             raise ValueError(f"the base of a logarithm is more than 0, not {base!r}")
 
     def draw(self, domain: Any, size: int, source: Any) -> Any:
-        """Powers of the base."""
+        """Draw powers of the base."""
         low, high = math.log(domain.lower, self.base), math.log(domain.upper, self.base)
         found = self.base ** source.uniform(low, high, size=size)
         return [math.floor(each) for each in found] if domain.whole else found
@@ -110,10 +110,10 @@ class Normal(BaseSampler):
 
 
 class Grid(Sampler):
-    """Stands for all categories, one after the other."""
+    """Marks a domain of which all categories are tried in turn."""
 
     def sample(self, domain: Any, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
-        """Refused: a grid is gone through, not drawn from."""
+        """Raise: a grid is enumerated, not drawn from."""
         raise RuntimeError("a grid is gone through, not drawn from; use it with BasicVariantGenerator")
 
     def __str__(self) -> str:

@@ -36,11 +36,11 @@ class ExperimentPlateauStopper(Stopper):
         return self.stop_all()
 
     def has_plateaued(self) -> bool:
-        """Whether the best results are all alike."""
+        """True if the best results are all alike."""
         return len(self._best) == self._top and deviation(self._best) <= self._std
 
     def stop_all(self) -> bool:
-        """Whether they have been alike for long enough."""
+        """True if the best results have been alike for long enough."""
         return self.has_plateaued() and self._iterations >= self._patience
 
 

@@ -1,4 +1,4 @@
-"""Ends trials when a function says so."""
+"""Ends trials by a function."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from skate.tune.stopper.stopper import Stopper
 
 
 class FunctionStopper(Stopper):
-    """Ends a trial when a function of its id and result returns something true.
+    """Ends a trial when a function of its id and result returns a true value.
 
     Raises:
-        ValueError: it is no function of two arguments.
+        ValueError: it is not a function of two arguments.
     """
 
     def __init__(self, function: Callable[[str, dict[str, Any]], bool]) -> None:
@@ -32,7 +32,7 @@ class FunctionStopper(Stopper):
 
     @classmethod
     def is_valid_function(cls, fn: Any) -> bool:
-        """Whether something can be called with an id and a result."""
+        """True if a value can be called with an id and a result."""
         if not callable(fn) or isinstance(fn, (type, Stopper)):
             return False
         try:

@@ -28,7 +28,7 @@ class TimeoutStopper(Stopper):
         return self.stop_all()
 
     def stop_all(self) -> bool:
-        """Whether time is up."""
+        """True once the time limit has passed."""
         now = time.monotonic()
         if self._since is None:
             self._since = now

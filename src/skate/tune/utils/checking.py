@@ -1,4 +1,4 @@
-"""Whether a trainable can be what Tune makes of it: saved, restored, sent to another process."""
+"""Checks of a trainable: saving, restoring, sending to another process."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _STEPS = 3
 def validate_save_restore(
     trainable_cls: type, config: dict[str, Any] | None = None, num_gpus: int = 0
 ) -> bool:
-    """Whether what one copy of a class trainable saves is what another goes on from.
+    """True if one copy of a class trainable resumes from what another saves.
 
     Args:
         trainable_cls: the class.
         config: its configuration.
-        num_gpus: that each of the two copies has.
+        num_gpus: the number of GPUs of each copy.
 
     Raises:
-        RuntimeError: no session runs, or the second copy goes on from somewhere else.
+        RuntimeError: no session runs, or the second copy resumes from a different state.
     """
     if not skate.is_initialized():
         raise RuntimeError(
@@ -71,17 +71,17 @@ def validate_warmstart(
     evaluated_rewards: Any,
     validate_point_name_lengths: bool = True,
 ) -> None:
-    """Whether points to begin with, and the rewards that some of them have had, are what a searcher can take.
+    """Check initial points, and the rewards known for them, for a searcher.
 
     Args:
-        parameter_names: of the space.
+        parameter_names: the names in the space.
         points_to_evaluate: dicts, or lists with a value for each parameter.
         evaluated_rewards: a list with the reward of each point.
-        validate_point_name_lengths: whether each point has to have as many values as there are parameters.
+        validate_point_name_lengths: True to require as many values in each point as there are parameters.
 
     Raises:
-        TypeError: they are no lists, or a point is neither dict nor list.
-        ValueError: a point is shorter or longer than the space, or there is not one reward a point.
+        TypeError: they are not lists, or a point is neither dict nor list.
+        ValueError: a point is shorter or longer than the space, or the numbers of points and rewards differ.
     """
     for name, given in (("points_to_evaluate", points_to_evaluate), ("evaluated_rewards", evaluated_rewards)):
         if given and not isinstance(given, list):
