@@ -102,7 +102,7 @@ class ExperimentAnalysis:
         metric, mode = self._asked(metric, mode)
         if scope not in SCOPES:
             raise ValueError(
-                f"attempting to get best trial for metric {metric} for scope {scope!r}: it is one of {', '.join(SCOPES)}"
+                f"attempting to get best trial for metric {metric} for scope {scope!r}: it must be one of {', '.join(SCOPES)}"
             )
         found: list[tuple[float, Trial]] = []
         any_has = False

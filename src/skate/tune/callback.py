@@ -75,5 +75,5 @@ def checked_callbacks(callbacks: Any) -> list[Any]:
     found = list(callbacks or ())
     for each in found:
         if isinstance(each, type) or not hasattr(each, "on_trial_result"):
-            raise TypeError(f"callbacks are instances of ray.tune.Callback, not {each!r:.80}")
+            raise TypeError(f"callbacks must be instances of ray.tune.Callback, got {each!r:.80}")
     return found

@@ -66,14 +66,14 @@ class TuneConfig:
     def __post_init__(self) -> None:
         checked_mode(self.mode, several=True)
         if isinstance(self.metric, str) and not self.metric:
-            raise ValueError("metric is the name of a reported metric; an empty one was given")
+            raise ValueError("metric must be the name of a reported metric, got ''")
         samples = self.num_samples
         if isinstance(samples, bool) or not isinstance(samples, int) or samples < -1:
             raise ValueError(f"num_samples is a number of trials, or -1 for without end, not {samples!r}")
         most = self.max_concurrent_trials
         if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
             raise ValueError(
-                f"max_concurrent_trials is a number of trials, or None for no limit, not {most!r}"
+                f"max_concurrent_trials must be a number of trials, or None for no limit, got {most!r}"
             )
         seconds_of(self.time_budget_s)
 
@@ -119,7 +119,7 @@ class CheckpointConfig(train_configs.CheckpointConfig):
             raise ValueError(f"checkpoint_frequency must be >=0, got {self.checkpoint_frequency!r}")
         if self.checkpoint_score_order not in ("max", "min"):
             raise ValueError(
-                f'checkpoint_score_order must be either "max" or "min", not {self.checkpoint_score_order!r}'
+                f'checkpoint_score_order must be either "max" or "min", got {self.checkpoint_score_order!r}'
             )
         plain = (self.num_to_keep, self.checkpoint_score_attribute, self.checkpoint_score_order)
         train_configs.CheckpointConfig(*plain)
@@ -144,14 +144,14 @@ class FailureConfig:
             or self.max_failures < -1
         ):
             raise ValueError(
-                f"max_failures is a number of failures, or -1 for any number, not {self.max_failures!r}"
+                f"max_failures must be a number of failures, or -1 for no limit, got {self.max_failures!r}"
             )
         if not (isinstance(self.fail_fast, bool) or self.fail_fast == "raise"):
             raise ValueError(f"fail_fast must be one of {{bool, 'raise'}}. Got {self.fail_fast!r}")
         if self.fail_fast and self.max_failures:
             raise ValueError(
                 f"max_failures must be 0 if fail_fast={self.fail_fast}. That ends the search at the first failure, "
-                f"max_failures={self.max_failures} starts again after one: leave one of them out"
+                f"max_failures={self.max_failures} restarts a failed trial; leave one of them out"
             )
 
 
@@ -199,7 +199,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         if self.local_dir is not None:
             raise DeprecationWarning(
-                "The `RunConfig(local_dir)` argument is deprecated and no longer there. You should "
+                "The `RunConfig(local_dir)` argument is deprecated and has been removed. You should "
                 "set the `RunConfig(storage_path)` instead"
             )
         self.failure_config = self.failure_config or FailureConfig()
@@ -212,7 +212,7 @@ class RunConfig:
         pair = isinstance(log, (tuple, list)) and len(log) == 2 and all(isinstance(each, str) for each in log)
         if not (isinstance(log, (bool, str)) or pair):
             raise ValueError(
-                f"log_to_file is True, a file name, or a pair of them for output and errors, not {log!r}"
+                f"log_to_file must be True, a file name, or a pair of them for output and errors, got {log!r}"
             )
 
 
@@ -227,7 +227,7 @@ def _checkpoint_config(given: Any) -> CheckpointConfig:
         return CheckpointConfig(
             given.num_to_keep, given.checkpoint_score_attribute, given.checkpoint_score_order
         )
-    raise ValueError(f"checkpoint_config is a ray.tune.CheckpointConfig, not {type(given).__name__}")
+    raise ValueError(f"checkpoint_config must be a ray.tune.CheckpointConfig, got {type(given).__name__}")
 
 
 def run_config_of(given: Any) -> RunConfig:
@@ -249,7 +249,7 @@ def run_config_of(given: Any) -> RunConfig:
             failure_config=FailureConfig(failures),
             checkpoint_config=given.checkpoint_config,
         )
-    raise TypeError(f"run_config is a ray.tune.RunConfig, not {type(given).__name__}: {given!r:.80}")
+    raise TypeError(f"run_config must be a ray.tune.RunConfig, got {type(given).__name__}: {given!r:.80}")
 
 
 class ResumeType(Enum):
@@ -275,7 +275,7 @@ class ResumeConfig:
             try:
                 setattr(self, name, ResumeType(value))
             except ValueError:
-                raise ValueError(f'{name} is "resume", "restart" or "skip", not {value!r}') from None
+                raise ValueError(f'{name} must be "resume", "restart" or "skip", got {value!r}') from None
 
 
 ResumeConfig.ResumeType = ResumeType

@@ -29,10 +29,10 @@ class PlacementGroupFactory:
     ) -> None:
         if not bundles:
             raise ValueError(
-                "a trial has at least one bundle of resources, such as [{'CPU': 1}]; an empty list was given"
+                "a trial needs at least one bundle of resources, such as [{'CPU': 1}], got an empty list"
             )
         if strategy not in _STRATEGIES:
-            raise ValueError(f"strategy is one of {', '.join(_STRATEGIES)}, not {strategy!r}")
+            raise ValueError(f"strategy must be one of {', '.join(_STRATEGIES)}, got {strategy!r}")
         found = [_checked(bundle) for bundle in bundles]
         self.head_bundle_is_empty = not found[0]
         self._bundles = found[1:] if self.head_bundle_is_empty and len(found) > 1 else found
@@ -100,7 +100,7 @@ class Counted(PlacementGroupFactory):
 
 def _checked(bundle: Mapping[str, Any]) -> dict[str, float]:
     if not isinstance(bundle, Mapping):
-        raise ValueError(f"a bundle is a dict of resources such as {{'CPU': 1}}, not {bundle!r:.80}")
+        raise ValueError(f"a bundle must be a dict of resources such as {{'CPU': 1}}, got {bundle!r:.80}")
     found = {}
     for name, amount in bundle.items():
         if isinstance(amount, bool) or not isinstance(amount, (int, float)) or amount < 0:
@@ -120,7 +120,7 @@ def resource_dict_to_pg_factory(spec: Mapping[str, Any] | None = None) -> Placem
     extra = given.pop("custom_resources", None) or {}
     both = sorted(name for name in _LOWER if name in given and _LOWER[name] in given)
     if both:
-        raise ValueError(f"{both[0]!r} and {_LOWER[both[0]]!r} are the same resource; give it once")
+        raise ValueError(f"{both[0]!r} and {_LOWER[both[0]]!r} are the same resource; set only one of them")
     given.update(extra)
     return PlacementGroupFactory([given or {"CPU": 0}])
 
@@ -146,6 +146,6 @@ def request_of(resources: Resources, config: dict[str, Any]) -> PlacementGroupFa
     raise ValueError(
         f"Invalid resource type for `with_resources()`: {type(resources)}. Resources are a dict such as "
         f"{{'cpu': 2, 'gpu': 1}}, "
-        "a PlacementGroupFactory, or a function of the configuration that "
-        f"returns one; not {type(resources).__name__}: {resources!r:.80}"
+        "a PlacementGroupFactory, or a function of the configuration that returns one, got "
+        f"{type(resources).__name__}: {resources!r:.80}"
     )

@@ -34,7 +34,7 @@ class ProgressReporter:
 
     def report(self, trials: list[Trial], done: bool, *sys_info: str) -> None:
         """Report the progress of the trials."""
-        raise NotImplementedError(f"{type(self).__name__} has to define report()")
+        raise NotImplementedError(f"{type(self).__name__} must define report()")
 
 
 class TuneReporterBase(ProgressReporter):

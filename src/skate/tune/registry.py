@@ -28,11 +28,11 @@ def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
 
     is_class = inspect.isclass(trainable)
     if not isinstance(name, str):
-        raise TypeError(f"a trainable is registered by a name, not {type(name).__name__}: {name!r:.80}")
+        raise TypeError(f"the name of a trainable must be a string, got {type(name).__name__}: {name!r:.80}")
     if not callable(trainable) or (is_class and not issubclass(trainable, Trainable)):
         raise TypeError(
-            "Second argument must be convertable to Trainable: a function of the configuration or a class that inherits from "
-            f"ray.tune.Trainable, not {trainable!r:.80}"
+            "Second argument must be convertable to Trainable: a function of the configuration or a class that "
+            f"inherits from ray.tune.Trainable, got {trainable!r:.80}"
         )
     if not is_class:
         from skate.tune.trainable.function import takes_config  # it asks this module for names
@@ -49,7 +49,9 @@ def get_trainable(name: str) -> Any:
     """
     if name not in _TRAINABLES:
         known = ", ".join(sorted(_TRAINABLES)) or "none"
-        raise TuneError(f"Unknown trainable: {name}. Registered are: {known}. Use tune.register_trainable")
+        raise TuneError(
+            f"Unknown trainable: {name}. The registered ones are: {known}. Use tune.register_trainable"
+        )
     return _TRAINABLES[name]
 
 
@@ -94,7 +96,7 @@ def register_env(name: str, env_creator: Callable[..., Any]) -> None:
     """
     if not callable(env_creator):
         raise TypeError(
-            f"Second argument must be callable: a function that makes the environment, not {env_creator!r:.80}"
+            f"Second argument must be callable: a function that creates the environment, got {env_creator!r:.80}"
         )
     _ENVIRONMENTS[name] = env_creator
 

@@ -81,7 +81,7 @@ class ResultGrid:
     def __getitem__(self, i: int) -> Result:
         trials = self._experiment_analysis.trials
         if not -len(trials) <= i < len(trials):
-            raise IndexError(f"there are {len(trials)} results; {i} is none of them")
+            raise IndexError(f"index {i} is out of range: there are {len(trials)} results")
         return self._result(trials[i])
 
     def __iter__(self) -> Iterator[Result]:

@@ -87,7 +87,7 @@ def run(
 def _run(given: dict[str, Any]) -> ExperimentAnalysis:
     if given["local_dir"] is not None:
         raise DeprecationWarning(
-            "The `local_dir` argument is deprecated and no longer there. You should set the `storage_path` instead"
+            "The `local_dir` argument is deprecated and has been removed. You should set the `storage_path` instead"
         )
     given["checkpoint_config"] = _checkpoint_config(given)
     of_tune = (
@@ -227,7 +227,7 @@ def _resume_of(resume: Any) -> ResumeConfig:
     unknown = [word for word in words if word not in known]
     if unknown:
         raise ValueError(
-            f'resume is True, "AUTO", "AUTO+ERRORED", "AUTO+RESTART_ERRORED" or "ERRORED_ONLY", not {resume!r}'
+            f'resume must be True, "AUTO", "AUTO+ERRORED", "AUTO+RESTART_ERRORED" or "ERRORED_ONLY", got {resume!r}'
         )
     for word in words:
         if word.endswith("_ONLY"):

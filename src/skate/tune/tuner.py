@@ -103,7 +103,7 @@ class Tuner:
         self._results = ResultGrid(analysis)
         if launch.interrupted:
             print(  # Ctrl-C was pressed at a terminal
-                f"The search was interrupted. It goes on with Tuner.restore({experiment.path!r}, trainable=...).fit()"
+                f"The search was interrupted. Resume it with Tuner.restore({experiment.path!r}, trainable=...).fit()"
             )
         return self._results
 
@@ -197,7 +197,9 @@ class Tuner:
         """
         folder, saved = _saved_at(path, storage_filesystem)
         if trainable is None:
-            raise TuneError(f"Tuner.restore needs the trainable that the search had, {saved['trainable']!r}")
+            raise TuneError(
+                f"Tuner.restore needs the original trainable of the search, {saved['trainable']!r}"
+            )
         found = cls(
             trainable,
             param_space=pickle.loads(saved["space"]) if param_space is None else param_space,
@@ -211,7 +213,7 @@ class Tuner:
         name = found._experiment().trainable_name
         if name != saved["trainable"]:
             raise ValueError(
-                f"the search at {folder.path!r} was of the trainable {saved['trainable']!r}, not of {name!r}; give the same one"
+                f"the search at {folder.path!r} used the trainable {saved['trainable']!r}, got {name!r}; pass the same one"
             )
         errored = (
             ResumeType.RESUME

@@ -134,9 +134,9 @@ class Controller:
             lacking = self.room.why_never(request)
             if lacking:
                 raise TuneError(
-                    f"{trial} asks for {request.required_resources}, which this cluster never has: {lacking}. "
-                    "Ask for less with "
-                    "tune.with_resources, or start with more: init(num_cpus=..., num_gpus=...)"
+                    f"{trial} asks for {request.required_resources}, which this cluster cannot provide: {lacking}. "
+                    "Request less with tune.with_resources, or start a larger session: init(num_cpus=..., "
+                    "num_gpus=...)"
                 )
             self._checked.add(request)
         if self.processes.reuse and self._one_leaves(trial):
@@ -179,7 +179,7 @@ class Controller:
             else:
                 text = (
                     "Trainable runner reuse requires reset_config() to be implemented and return True. "
-                    f"{trial.trainable_name} does not: implement it, or leave reuse_actors out"
+                    f"{trial.trainable_name} does not: implement it, or do not set reuse_actors"
                 )
                 self._do(self.machine.failed(trial, TuneError(text), text))
         elif kind == "end":

@@ -287,14 +287,13 @@ def search_of(config: TuneConfig, experiment: Experiment) -> SearchAlgorithm:
         if most and given.max_concurrent and given.max_concurrent != most:
             raise ValueError(
                 f"max_concurrent_trials={most} and BasicVariantGenerator(max_concurrent={given.max_concurrent}) "
-                "contradict each other; "
-                "give one of them"
+                "contradict each other; set only one of them"
             )
     elif isinstance(given, Searcher):
         given = _limited(given, most)
     elif not isinstance(given, SearchAlgorithm):
         raise TypeError(
-            f"search_alg is a Searcher, a SearchAlgorithm, or the name of one, not {type(given).__name__}: {given!r:.80}"
+            f"search_alg must be a Searcher, a SearchAlgorithm, or the name of one, got {type(given).__name__}: {given!r:.80}"
         )
     search: SearchAlgorithm = given
     _tell_properties(search, config, experiment)
@@ -307,7 +306,7 @@ def _limited(given: Searcher, most: int) -> SearchAlgorithm:
         if most:
             raise ValueError(
                 f"max_concurrent_trials={most} was given with a "
-                f"ConcurrencyLimiter(max_concurrent={given.max_concurrent}); give one of them"
+                f"ConcurrencyLimiter(max_concurrent={given.max_concurrent}); set only one of them"
             )
         return SearchGenerator(given)
     return SearchGenerator(ConcurrencyLimiter(given, most) if most else given)
@@ -345,7 +344,7 @@ def _scheduler_of(config: TuneConfig) -> TrialScheduler:
         given = FIFOScheduler()
     if not isinstance(given, TrialScheduler):
         raise TypeError(
-            f"scheduler is a TrialScheduler, or the name of one, not {type(given).__name__}: {given!r:.80}"
+            f"scheduler must be a TrialScheduler, or the name of one, got {type(given).__name__}: {given!r:.80}"
         )
     metric = config.metric if isinstance(config.metric, str) else None
     mode = config.mode if isinstance(config.mode, str) else None

@@ -57,7 +57,7 @@ class LogFolders:
             files.upload(trial.log_folder, self.filesystem, trial.path)
         except OSError as error:
             # The search has its results in its journal; files for people to look at are not worth its end.
-            _log.warning("what loggers wrote of %s could not be sent to %s: %s", trial, trial.path, error)
+            _log.warning("the logs of %s could not be uploaded to %s: %s", trial, trial.path, error)
 
     def close(self, trial: Any) -> None:
         """Upload a trial's logs, and remove its local folder."""

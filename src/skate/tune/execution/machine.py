@@ -223,7 +223,7 @@ class Machine:
                         name for name in result if name not in AUTO_KEYS and not name.startswith("config/")
                     )
                     raise UnknownMetricError(
-                        f"{who} goes by metric {metric!r}, which {trial} does not report; it reports: "
+                        f"{who} needs metric {metric!r}, which {trial} does not report; it reports: "
                         f"{', '.join(known) or 'nothing of its own'} (and training_iteration, time_total_s)"
                     )
 

@@ -68,7 +68,7 @@ class Experiment:
     ) -> None:
         if local_dir is not None:
             raise DeprecationWarning(
-                "The `local_dir` argument is deprecated and no longer there. You should set the `storage_path` instead"
+                "The `local_dir` argument is deprecated and has been removed. You should set the `storage_path` instead"
             )
         if isinstance(checkpoint_config, Mapping):
             checkpoint_config = CheckpointConfig(**checkpoint_config)
@@ -102,8 +102,8 @@ class Experiment:
         if not callable(run) or (is_class and not issubclass(run, Trainable)):
             raise TuneError(
                 "Improper 'run' - not string nor trainable. A trainable is a function of the "
-                "configuration, a class that inherits from ray.tune.Trainable, or a trainer of "
-                f"ray.train; not {type(run).__name__}: {run!r:.80}"
+                "configuration, a class that inherits from ray.tune.Trainable, or a trainer of ray.train, got "
+                f"{type(run).__name__}: {run!r:.80}"
             )
         if not is_class:
             takes_config(run)

@@ -230,7 +230,7 @@ class Trial:
             ValueError: the trial runs.
         """
         if self.status == Trial.RUNNING:
-            raise ValueError(f"{self} runs, so its resources cannot be changed now; pause it first")
+            raise ValueError(f"the resources of {self} cannot be changed while it runs; pause it first")
         self.placement_group_factory = request_of(resources, self.config)
 
     def should_stop(self, result: Mapping[str, Any]) -> bool:
@@ -254,7 +254,9 @@ class Trial:
         known = ", ".join(
             sorted(each for each in result if each != "config" and not each.startswith("config/"))
         )
-        _log.warning("stop asks for the metric %r, which a result of %s lacks; it has: %s", name, self, known)
+        _log.warning(
+            "stop uses the metric %r, which is missing in a result of %s; it has: %s", name, self, known
+        )
 
     def update_last_result(self, result: dict[str, Any]) -> None:
         """Record a result."""

@@ -37,6 +37,6 @@ class TuneReportCallback:
             DeprecationWarning: always.
         """
         raise DeprecationWarning(
-            "ray.tune.integration.keras.TuneReportCallback is no longer there: use "
+            "ray.tune.integration.keras.TuneReportCallback has been removed; use "
             "TuneReportCheckpointCallback(checkpoint_on=[])"
         )

@@ -49,7 +49,7 @@ class TuneReportCheckpointCallback(Callback):
         for hook in [on] if isinstance(on, str) else on:
             short = hook.removeprefix("on_")
             if short not in _HOOKS:
-                raise ValueError(f"on is one of {', '.join(_HOOKS)}, not {hook!r}")
+                raise ValueError(f"on must be one of {', '.join(_HOOKS)}, got {hook!r}")
             setattr(self, f"on_{short}", self._tell)
 
     def _tell(self, trainer: Any, pl_module: Any, *more: Any) -> None:

@@ -20,7 +20,7 @@ class TuneReportCallback(UserCallback):
     def __init__(self) -> None:
         if session.spec() is None:
             raise RuntimeError(
-                "TuneReportCallback is for a trainer that runs within a trial of Tune; this process is none"
+                "TuneReportCallback requires a trainer within a trial of Tune, but this process does not run a trial"
             )
 
     def after_report(self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Any) -> None:

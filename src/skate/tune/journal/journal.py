@@ -161,7 +161,7 @@ def check_version(found: int, folder: RunFolder) -> None:
     if found > VERSION:
         raise TuneError(
             f"the search at {folder.path!r} was written by a later release of Skate (its format is {found}, this release reads "
-            f"up to {VERSION}): go on with it there, or install that release"
+            f"up to {VERSION}); resume it with that release"
         )
 
 

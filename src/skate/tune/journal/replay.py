@@ -30,7 +30,7 @@ class Replay:
         found = read(folder)
         if found is None:
             raise FileNotFoundError(
-                f"there is no search at {folder.path!r}: no experiment_state-*.json is there"
+                f"there is no search at {folder.path!r}: it has no experiment_state-*.json"
             )
         self.state, self.entries = found
         self.folder = folder

@@ -40,18 +40,20 @@ class AsyncHyperBandScheduler(FIFOScheduler):
     ) -> None:
         self._check_mode(mode)
         if not max_t > 0:
-            raise SchedulerArgumentError(f"Max (time_attr) not valid! max_t is more than 0, not {max_t!r}")
+            raise SchedulerArgumentError(f"Max (time_attr) not valid! max_t must be above 0, got {max_t!r}")
         if not 0 < grace_period <= max_t:
             raise SchedulerArgumentError(
-                f"grace_period must be positive and must be <= max_t! It is more than 0 and at most "
-                f"max_t={max_t}, not {grace_period!r}"
+                f"grace_period must be positive and must be <= max_t! It must be above 0 and at most "
+                f"max_t={max_t}, got {grace_period!r}"
             )
         if not reduction_factor > 1:
             raise SchedulerArgumentError(
-                f"Reduction Factor not valid! reduction_factor is more than 1, not {reduction_factor!r}"
+                f"Reduction Factor not valid! reduction_factor must be above 1, got {reduction_factor!r}"
             )
         if isinstance(brackets, bool) or not isinstance(brackets, int) or brackets < 1:
-            raise SchedulerArgumentError(f"brackets must be positive! It is at least 1, not {brackets!r}")
+            raise SchedulerArgumentError(
+                f"brackets must be positive! It must be at least 1, got {brackets!r}"
+            )
         self._metric, self._mode = metric, mode
         self._time_attr, self._max_t = time_attr, max_t
         self._reduction_factor = reduction_factor

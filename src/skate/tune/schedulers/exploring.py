@@ -44,7 +44,9 @@ def explored(
     if custom is not None:
         found = custom(found)
         if not isinstance(found, dict):
-            raise TypeError(f"custom_explore_fn returns the new configuration, a dict, not {found!r:.80}")
+            raise TypeError(
+                f"custom_explore_fn must return the new configuration as a dict, got {found!r:.80}"
+            )
     return found
 
 
@@ -93,6 +95,6 @@ def check_mutations(mutations: Mapping[str, Any]) -> None:
             isinstance(distribution, (Domain, Sequence)) or callable(distribution)
         ):
             raise TypeError(
-                f"hyperparam_mutations[{name!r}] is either a List, Tuple, Dict, a tune search space object, or a callable "
-                f"without arguments, not {distribution!r:.80}"
+                f"hyperparam_mutations[{name!r}] is either a List, Tuple, Dict, a tune search space object, or "
+                f"a callable without arguments, got {distribution!r:.80}"
             )

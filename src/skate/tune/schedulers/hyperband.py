@@ -38,9 +38,9 @@ class HyperBandScheduler(FIFOScheduler):
     ) -> None:
         self._check_mode(mode)
         if not max_t > 0:
-            raise SchedulerArgumentError(f"Max (time_attr) not valid! max_t is more than 0, not {max_t!r}")
+            raise SchedulerArgumentError(f"Max (time_attr) not valid! max_t must be above 0, got {max_t!r}")
         if not reduction_factor > 1:
-            raise SchedulerArgumentError(f"reduction_factor is more than 1, not {reduction_factor!r}")
+            raise SchedulerArgumentError(f"reduction_factor must be above 1, got {reduction_factor!r}")
         self._metric, self._mode, self._time_attr = metric, mode, time_attr
         self._max_t_attr, self._eta = max_t, reduction_factor
         self._stop_last_trials = stop_last_trials

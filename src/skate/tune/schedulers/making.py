@@ -31,7 +31,7 @@ def create_scheduler(scheduler: str, **kwargs: Any) -> Any:
     """
     name = str(scheduler).lower()
     if name not in _BY_NAME:
-        raise ValueError(f"The `scheduler` argument must be one of {', '.join(_BY_NAME)}, not {scheduler!r}")
+        raise ValueError(f"The `scheduler` argument must be one of {', '.join(_BY_NAME)}, got {scheduler!r}")
     module, kind = _BY_NAME[name]
     found = getattr(importlib.import_module(f"skate.tune.schedulers.{module}"), kind)
     return found(**taken_by(found, kwargs))

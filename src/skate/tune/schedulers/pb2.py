@@ -47,7 +47,7 @@ class PB2(PopulationBasedTraining):
     ) -> None:
         if not hyperparam_bounds:
             raise TuneError(
-                "`hyperparam_bounds` must be specified to use PB2 scheduler: what it is to change, and between what"
+                "`hyperparam_bounds` must be specified to use PB2 scheduler; it lists the parameters to change and their bounds"
             )
         bounds = _paths(hyperparam_bounds)
         for path, pair in bounds.items():
@@ -108,7 +108,7 @@ def _paths(bounds: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[
 
 def _check_bounds(name: str, pair: Any) -> None:
     if not isinstance(pair, (list, tuple)):
-        raise TypeError(f"`hyperparam_bounds` has a pair of numbers for {name!r}, not {pair!r:.80}")
+        raise TypeError(f"`hyperparam_bounds` needs a pair of numbers for {name!r}, got {pair!r:.80}")
     if len(pair) != 2 or not all(isinstance(each, (int, float)) for each in pair):
         raise ValueError(
             f"`hyperparam_bounds` values must either be a list or tuple of size 2, of numbers, but got {pair!r} instead for "

@@ -79,17 +79,17 @@ class PopulationBasedTraining(FIFOScheduler):
         mutations = hyperparam_mutations or {}
         if not mutations and custom_explore_fn is None:
             raise TuneError(
-                "You must specify at least one of `hyperparam_mutations` or `custom_explore_fn` to use PBT: "
-                "what it is to change"
+                "You must specify at least one of `hyperparam_mutations` or `custom_explore_fn` to use PBT; "
+                "they define what it changes"
             )
         check_mutations(mutations)
         if not 0 <= quantile_fraction <= 0.5:
             raise ValueError(
-                f"You must set `quantile_fraction` to a value between 0 and 0.5, not {quantile_fraction!r}"
+                f"You must set `quantile_fraction` to a value between 0 and 0.5, got {quantile_fraction!r}"
             )
         if not perturbation_interval > 0:
             raise ValueError(
-                f"perturbation_interval must be a positive number greater than 0, not {perturbation_interval!r}"
+                f"perturbation_interval must be a positive number greater than 0, got {perturbation_interval!r}"
             )
         self._metric, self._mode, self._time_attr = metric, mode, time_attr
         self._interval, self._burn_in = perturbation_interval, burn_in_period
@@ -120,9 +120,11 @@ class PopulationBasedTraining(FIFOScheduler):
                 if self._require_attrs:
                     known = ", ".join(sorted(result))
                     raise RuntimeError(
-                        f"{type(self).__name__} needs {name!r} in every result of {trial}; there is: {known}"
+                        f"{type(self).__name__} needs {name!r} in every result of {trial}; this result has: {known}"
                     )
-                _log.warning("%s goes by %r, which a result of %s lacks", type(self).__name__, name, trial)
+                _log.warning(
+                    "%s needs %r, which is missing in a result of %s", type(self).__name__, name, trial
+                )
                 return TrialScheduler.CONTINUE
         time = float(result[self._time_attr])
         state = self._states[trial.trial_id]

@@ -43,7 +43,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
             ValueError: there is a second trial.
         """
         if self._trial is not None and self._trial.trial_id != trial.trial_id:
-            raise ValueError("a replay has one trial: num_samples=1, and no grid_search")
+            raise ValueError("a replay needs exactly one trial: num_samples=1, and no grid_search")
         self._trial = trial
         trial.config = {**trial.config, **self.config}
 

@@ -147,7 +147,7 @@ class ResourceChangingScheduler(TrialScheduler):
         self._base = base_scheduler or FIFOScheduler()
         if not isinstance(self._base, TrialScheduler) or isinstance(self._base, ResourceChangingScheduler):
             raise TypeError(
-                f"base_scheduler is another kind of TrialScheduler, not {type(base_scheduler).__name__}"
+                f"base_scheduler must be another kind of TrialScheduler, got {type(base_scheduler).__name__}"
             )
         self._allocate = resources_allocation_function
         self._base_trial_resources: PlacementGroupFactory | None = None

@@ -40,7 +40,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         for point in self.points_to_evaluate:
             if not isinstance(point, dict):
                 raise ValueError(
-                    f"points_to_evaluate is a list of configurations, each a dict; {point!r:.80} is none"
+                    f"points_to_evaluate must be a list of configurations, each a dict, got {point!r:.80}"
                 )
         self.max_concurrent = max_concurrent
         self.constant_grid_search = constant_grid_search

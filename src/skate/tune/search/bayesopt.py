@@ -65,7 +65,7 @@ class BayesOptSearch(Searcher):
         _package()
         super().__init__(metric, mode)
         if not isinstance(patience, int) or patience < 1:
-            raise ValueError(f"patience is at least 1, not {patience!r}")
+            raise ValueError(f"patience must be at least 1, got {patience!r}")
         self._points = [as_flat(point) for point in points_to_evaluate or []]
         self._utility = dict(utility_kwargs or {})
         self._seed = random_state
@@ -86,7 +86,7 @@ class BayesOptSearch(Searcher):
         kind = self._utility.pop("kind", "ucb")
         kwargs = {"ucb": {"kappa": 2.576}, "ei": {"xi": 0.01}, "poi": {"xi": 0.01}}.get(kind)
         if kwargs is None:
-            raise ValueError(f'utility_kwargs={{"kind": ...}} is "ucb", "ei" or "poi", not {kind!r}')
+            raise ValueError(f'utility_kwargs={{"kind": ...}} must be "ucb", "ei" or "poi", got {kind!r}')
         names = {
             "ucb": "UpperConfidenceBound",
             "ei": "ExpectedImprovement",

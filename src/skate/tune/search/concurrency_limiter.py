@@ -25,7 +25,7 @@ class ConcurrencyLimiter(Searcher):
             hint = "; it has max_concurrent of its own" if hasattr(searcher, "max_concurrent") else ""
             raise TypeError(f"ConcurrencyLimiter takes a Searcher, not {type(searcher).__name__}{hint}")
         if isinstance(max_concurrent, bool) or not isinstance(max_concurrent, int) or max_concurrent < 1:
-            raise ValueError(f"max_concurrent is at least 1 trial, not {max_concurrent!r}")
+            raise ValueError(f"max_concurrent must be at least 1, got {max_concurrent!r}")
         super().__init__(searcher.metric, searcher.mode)
         self.searcher = searcher
         self.max_concurrent = max_concurrent

@@ -61,7 +61,7 @@ def flat_space(space: Mapping[str, Any], searcher: str, choices: bool = True) ->
         name = "/".join(map(str, path))
         if not isinstance(leaf, Domain) or leaf.is_grid():
             raise ValueError(
-                f"{searcher} cannot go through grids, and {name!r} is one: use tune.choice there"
+                f"{searcher} does not support grids, but {name!r} is one; use tune.choice instead"
             )
         if leaf.is_function():
             raise ValueError(
@@ -71,11 +71,11 @@ def flat_space(space: Mapping[str, Any], searcher: str, choices: bool = True) ->
             isinstance(leaf, Categorical) and not choices
         ):
             raise ValueError(
-                f"{searcher} has no notion of {type(leaf).__name__} {leaf.domain_str} for {name!r}"
+                f"{searcher} does not support {type(leaf).__name__} {leaf.domain_str} for {name!r}"
             )
         if isinstance(leaf, Categorical) and any(variants.has_open(each) for each in leaf.categories):
             raise ValueError(
-                f"{searcher} cannot search within the choices of {name!r}; use "
+                f"{searcher} does not support domains within the choices of {name!r}; use "
                 "a define-by-run function or draw at random"
             )
         made = Flat(name, leaf)
@@ -100,13 +100,13 @@ def missing(package: str, searcher: str, install: str) -> ImportError:
 def undefined(cls: str, metric: Any, mode: Any) -> RuntimeError:
     """Build the error for a searcher without metric or mode."""
     return RuntimeError(
-        f"{cls} does not know what is best (metric={metric!r}, mode={mode!r}): give it, or TuneConfig, a metric and a mode"
+        f"{cls} does not know what is best (metric={metric!r}, mode={mode!r}); set metric and mode here or in TuneConfig"
     )
 
 
 def no_space(cls: str) -> RuntimeError:
     """Build the error for a searcher without a space."""
-    return RuntimeError(f"{cls} has no search space: give it space=..., or Tuner a param_space")
+    return RuntimeError(f"{cls} has no search space; set space=... here, or param_space of Tuner")
 
 
 def as_flat(point: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,14 +57,16 @@ class OptunaSearch(Searcher):
             space = self.convert_search_space(space)
         if evaluated_rewards and len(evaluated_rewards) != len(points_to_evaluate or []):
             raise ValueError(
-                f"each of points_to_evaluate has one of evaluated_rewards: {len(points_to_evaluate or [])} and "
+                f"points_to_evaluate and evaluated_rewards must have the same length: {len(points_to_evaluate or [])} and "
                 f"{len(evaluated_rewards)} were given"
             )
         if sampler is not None and seed is not None:
-            raise ValueError("seed is for the default sampler; give the sampler that you made its own seed")
+            raise ValueError(
+                "seed applies only to the default sampler; set the seed of your own sampler instead"
+            )
         if sampler is not None and not isinstance(sampler, optuna.samplers.BaseSampler):
             raise ValueError(
-                f"sampler is a sampler of Optuna, such as optuna.samplers.TPESampler(), not {sampler!r:.80}"
+                f"sampler must be a sampler of Optuna, such as optuna.samplers.TPESampler(), got {sampler!r:.80}"
             )
         self._space = space
         self._points = list(points_to_evaluate or [])
@@ -126,7 +128,7 @@ class OptunaSearch(Searcher):
             more = self._space(asked)
             if more is not None and not isinstance(more, Mapping):
                 raise TypeError(
-                    f"a define-by-run function returns a dict of constants or nothing, not {more!r:.80}"
+                    f"a define-by-run function must return a dict of constants or None, got {more!r:.80}"
                 )
             params = {**asked.params, **(more or {})}
         else:
@@ -187,7 +189,7 @@ class OptunaSearch(Searcher):
             raise no_space("OptunaSearch")
         if callable(self._space):
             raise TypeError(
-                "evaluated points need distributions: give OptunaSearch a space that is no function"
+                "evaluated points need distributions: give OptunaSearch a space that is not a function"
             )
         states = optuna.trial.TrialState
         state = states.FAIL if error else states.PRUNED if pruned else states.COMPLETE
@@ -221,7 +223,7 @@ class OptunaSearch(Searcher):
                 found[name] = of.CategoricalDistribution(domain.categories)
             elif flat.log and flat.q not in (None, 1):
                 raise ValueError(
-                    f"Optuna cannot round on a logarithmic scale, and {name!r} asks for it; leave out q"
+                    f"Optuna cannot round on a logarithmic scale, but {name!r} asks for it; leave out q"
                 )
             elif isinstance(domain, Integer):
                 step = 1 if flat.log else int(flat.q or 1)

@@ -27,10 +27,10 @@ class Repeater(Searcher):
             raise TypeError(f"Repeater takes a Searcher, not {type(searcher).__name__}")
         if type(searcher).__name__ == "ConcurrencyLimiter":
             raise TypeError(
-                "a ConcurrencyLimiter inside a Repeater would wait for itself; write ConcurrencyLimiter(Repeater(...))"
+                "a ConcurrencyLimiter inside a Repeater would wait for itself; use ConcurrencyLimiter(Repeater(...))"
             )
         if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
-            raise ValueError(f"repeat is at least 1, not {repeat!r}")
+            raise ValueError(f"repeat must be at least 1, got {repeat!r}")
         super().__init__(searcher.metric, searcher.mode)
         self.searcher = searcher
         self.repeat = repeat

@@ -26,7 +26,7 @@ class SearchGenerator(SearchAlgorithm):
     def __init__(self, searcher: Searcher) -> None:
         if not isinstance(searcher, Searcher):
             raise TypeError(
-                f"a searcher inherits from ray.tune.search.Searcher; {type(searcher).__name__} does not"
+                f"a searcher must inherit from ray.tune.search.Searcher; {type(searcher).__name__} does not"
             )
         self.searcher = searcher
         self._experiments: list[Any] = []
@@ -76,7 +76,7 @@ class SearchGenerator(SearchAlgorithm):
         if not isinstance(suggested, Mapping):
             name = type(self.searcher).__name__
             raise TypeError(
-                f"{name}.suggest() gives a configuration as a dict, None or FINISHED; it gave {suggested!r:.80}"
+                f"{name}.suggest() must return a configuration as a dict, None or FINISHED, got {suggested!r:.80}"
             )
         nested = nest(suggested)
         config = merged(_constants(experiment.config), nested)

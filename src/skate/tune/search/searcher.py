@@ -43,12 +43,10 @@ class Searcher:
             and mode is not None
         ):
             raise ValueError(
-                f"metric and mode are both one, or both a list; not metric={metric!r}, mode={mode!r}"
+                f"metric and mode must be both single, or both a list, got metric={metric!r}, mode={mode!r}"
             )
         if isinstance(metric, (list, tuple)) and isinstance(mode, (list, tuple)) and len(metric) != len(mode):
-            raise ValueError(
-                f"each metric has a mode: {len(metric)} metrics were given, and {len(mode)} modes"
-            )
+            raise ValueError(f"each metric needs a mode, got {len(metric)} metrics and {len(mode)} modes")
         self._metric, self._mode = metric, mode
 
     @property
@@ -149,5 +147,5 @@ class Searcher:
             glob.glob(os.path.join(checkpoint_dir, self.CKPT_FILE_TMPL.format("*"))), key=os.path.getmtime
         )
         if not found:
-            raise RuntimeError(f"there is no saved searcher in {checkpoint_dir!r}")
+            raise RuntimeError(f"no saved searcher in {checkpoint_dir!r}")
         self.restore(found[-1])

@@ -61,11 +61,9 @@ class ZOOptSearch(LibrarySearcher):
         _package()
         super().__init__(metric, mode)
         if algo.lower() not in _ALGORITHMS:
-            raise ValueError(f"algo is one of {', '.join(_ALGORITHMS)}, not {algo!r}")
+            raise ValueError(f"algo must be one of {', '.join(_ALGORITHMS)}, got {algo!r}")
         if budget is None or budget < 1:
-            raise ValueError(
-                f"ZOOptSearch wants budget=, how many trials there will be; it was given {budget!r}"
-            )
+            raise ValueError(f"ZOOptSearch needs budget=, the total number of trials, got {budget!r}")
         self._budget, self._parallel, self._kwargs = budget, parallel_num, kwargs
         self._points = [as_flat(point) for point in points_to_evaluate or []]
         self._live: dict[str, Any] = {}
@@ -135,7 +133,7 @@ class ZOOptSearch(LibrarySearcher):
                 found[name] = (kinds.GRID, list(domain.categories))
             elif flat.log:
                 raise ValueError(
-                    f"ZOOptSearch has no logarithmic scale, and {name!r} is {domain.domain_str}: draw its "
+                    f"ZOOptSearch does not support a logarithmic scale, but {name!r} is {domain.domain_str}: draw its "
                     "exponent with tune.uniform"
                 )
             elif isinstance(domain, Integer):

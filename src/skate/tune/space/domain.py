@@ -32,7 +32,7 @@ class Domain:
         """
         if self.sampler is not None and not allow_override:
             raise ValueError(
-                f"{self.domain_str} is drawn with {self.sampler} already; give allow_override=True"
+                f"{self.domain_str} already has the sampler {self.sampler}; set allow_override=True"
             )
         self.sampler = sampler
 
@@ -86,7 +86,7 @@ class Float(Domain):
     def _check_bounds(self, what: str) -> None:
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if bound in (float("-inf"), float("inf")):
-                raise ValueError(f"{what} needs a {name} bound that is a number, not {bound}")
+                raise ValueError(f"{what} needs a {name} bound that is a number, got {bound}")
 
     def uniform(self) -> Float:
         """Draw uniformly."""
@@ -259,7 +259,7 @@ class Function(Domain):
 def _parameters(func: Callable[..., Any]) -> list[Any]:
     if not callable(func):
         raise ValueError(
-            f"sample_from takes a function of the configuration, not {type(func).__name__}: {func!r:.80}"
+            f"sample_from takes a function of the configuration, got {type(func).__name__}: {func!r:.80}"
         )
     try:
         found = list(inspect.signature(func).parameters.values())
@@ -272,7 +272,7 @@ def _parameters(func: Callable[..., Any]) -> list[Any]:
     ]
     if len(needed) > 1:
         raise ValueError(
-            f"sample_from takes a function of no or one argument; {func!r:.80} needs {len(needed)}"
+            f"sample_from takes a function of zero or one arguments; {func!r:.80} needs {len(needed)}"
         )
     return found
 

@@ -86,5 +86,5 @@ def grid_search(values: Iterable[Any]) -> dict[str, list[Any]]:
         TypeError: `values` is not iterable.
     """
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise TypeError(f"grid_search takes a list of values, not {type(values).__name__}: {values!r:.80}")
+        raise TypeError(f"grid_search takes a list of values, got {type(values).__name__}: {values!r:.80}")
     return {"grid_search": list(values)}

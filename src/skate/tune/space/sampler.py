@@ -81,7 +81,7 @@ class LogUniform(BaseSampler):
     def __init__(self, base: Any = LOG_BASE) -> None:
         self.base = base_of(base)
         if self.base <= 0:
-            raise ValueError(f"the base of a logarithm is more than 0, not {base!r}")
+            raise ValueError(f"the base of a logarithm must be above 0, got {base!r}")
 
     def draw(self, domain: Any, size: int, source: Any) -> Any:
         """Draw powers of the base."""
@@ -98,7 +98,7 @@ class Normal(BaseSampler):
 
     def __init__(self, mean: float = 0.0, sd: float = 0.0) -> None:
         if sd <= 0:
-            raise ValueError(f"the standard deviation is more than 0, not {sd!r}")
+            raise ValueError(f"the standard deviation must be above 0, got {sd!r}")
         self.mean, self.sd = mean, sd
 
     def draw(self, domain: Any, size: int, source: Any) -> Any:
@@ -114,7 +114,7 @@ class Grid(Sampler):
 
     def sample(self, domain: Any, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
         """Raise: a grid is enumerated, not drawn from."""
-        raise RuntimeError("a grid is gone through, not drawn from; use it with BasicVariantGenerator")
+        raise RuntimeError("a grid is enumerated, not drawn from; use it with BasicVariantGenerator")
 
     def __str__(self) -> str:
         return "Grid"
@@ -125,7 +125,7 @@ class Quantized(Sampler):
 
     def __init__(self, sampler: Sampler, q: float) -> None:
         if not q:
-            raise ValueError("the step q is more than 0")
+            raise ValueError("the step q must be above 0")
         self.sampler, self.q = sampler, q
 
     def get_sampler(self) -> Sampler:

@@ -37,7 +37,7 @@ def is_grid(value: Any) -> bool:
         return False
     if not isinstance(value["grid_search"], (list, tuple)):
         found = value["grid_search"]
-        raise ValueError(f"grid_search takes a list of values, not {type(found).__name__}: {found!r:.80}")
+        raise ValueError(f"grid_search takes a list of values, got {type(found).__name__}: {found!r:.80}")
     return True
 
 
@@ -205,7 +205,7 @@ def _drawn(config: Any, domains: Mapping[Path, Domain], random_state: Any) -> tu
             except Exception as error:  # the user's function, whatever it raises
                 name = "/".join(map(str, path))
                 raise ValueError(
-                    f"no value could be drawn for {name!r} from {type(domain).__name__} {domain.domain_str}: "
+                    f"cannot draw a value for {name!r} from {type(domain).__name__} {domain.domain_str}: "
                     f"{type(error).__name__}: {error}"
                 ) from error
             del waiting[path]
@@ -221,7 +221,7 @@ def _drawn(config: Any, domains: Mapping[Path, Domain], random_state: Any) -> tu
                 and _more_open(config, waiting)
             ):
                 return found, config
-            raise RecursiveDependencyError(f"the values of {names} depend on each other; break the circle")
+            raise RecursiveDependencyError(f"the values of {names} depend on each other; break the cycle")
     return found, config
 
 

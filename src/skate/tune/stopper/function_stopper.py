@@ -18,9 +18,7 @@ class FunctionStopper(Stopper):
 
     def __init__(self, function: Callable[[str, dict[str, Any]], bool]) -> None:
         if not self.is_valid_function(function):
-            raise ValueError(
-                f"a stopping function takes a trial's id and a result; {function!r:.80} does not"
-            )
+            raise ValueError(f"a stopping function must take a trial's id and a result, got {function!r:.80}")
         self._function = function
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:

@@ -26,7 +26,7 @@ def stopper_of(stop: Any) -> tuple[dict[str, float], Stopper]:
         for name, bound in bounds.items():
             if number(bound) is None and not isinstance(bound, bool):
                 raise BadExperiment(
-                    f"Invalid stop criteria: stop={{{name!r}: ...}} is a number that the metric is to reach, not {bound!r}"
+                    f"Invalid stop criteria: stop={{{name!r}: ...}} must be a number for the metric to reach, got {bound!r}"
                 )
         return bounds, NoopStopper()
     if isinstance(stop, (list, tuple)) and stop and all(isinstance(each, Stopper) for each in stop):

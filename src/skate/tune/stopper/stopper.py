@@ -39,7 +39,7 @@ class CombinedStopper(Stopper):
     def __init__(self, *stoppers: Stopper) -> None:
         for each in stoppers:
             if not isinstance(each, Stopper):
-                raise TypeError(f"CombinedStopper takes stoppers, not {type(each).__name__}: {each!r:.80}")
+                raise TypeError(f"CombinedStopper takes stoppers, got {type(each).__name__}: {each!r:.80}")
         self._stoppers = stoppers
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:

@@ -20,7 +20,7 @@ class TimeoutStopper(Stopper):
         if isinstance(timeout, datetime.timedelta):
             timeout = timeout.total_seconds()
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-            raise ValueError(f"timeout is a number of seconds or a timedelta, not {timeout!r}")
+            raise ValueError(f"timeout must be a number of seconds or a timedelta, got {timeout!r}")
         self._left = float(timeout)
         self._since: float | None = None
 

@@ -34,7 +34,7 @@ class TrialPlateauStopper(Stopper):
         mode: str | None = None,
     ) -> None:
         if metric_threshold is not None and mode not in ("min", "max"):
-            raise ValueError(f'with metric_threshold, mode is "min" or "max", not {mode!r}')
+            raise ValueError(f'with metric_threshold, mode must be "min" or "max", got {mode!r}')
         self._metric, self._mode, self._threshold = metric, mode, metric_threshold
         self._std, self._grace = std, grace_period
         self._count: defaultdict[str, int] = defaultdict(int)

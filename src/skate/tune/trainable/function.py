@@ -145,7 +145,9 @@ class FunctionTrainable(Trainable):
 
     def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any] | None:
         """Refused: functions report their checkpoints."""
-        raise NotImplementedError("a function reports its checkpoints: tune.report(metrics, checkpoint=...)")
+        raise NotImplementedError(
+            "a function trainable saves by reporting a checkpoint: tune.report(metrics, checkpoint=...)"
+        )
 
     def load_checkpoint(self, checkpoint: Any) -> None:
         """A function asks for its checkpoint itself."""
@@ -164,7 +166,7 @@ def _metrics(value: Any) -> dict[str, Any]:
     if isinstance(value, (int, float)) or hasattr(value, "__float__"):
         return {"_metric": value}
     raise TypeError(
-        f"a trainable function returns or yields a dict of metrics, or one number; it gave "
+        f"a trainable function must return or yield a dict of metrics, or one number, got "
         f"{type(value).__name__}: {value!r:.80}"
     )
 

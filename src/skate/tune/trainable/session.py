@@ -70,7 +70,7 @@ def report(metrics: dict[str, Any], *, checkpoint: Checkpoint | None = None) -> 
         )
     if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
         raise TypeError(
-            f"checkpoint is a ray.tune.Checkpoint, not {type(checkpoint).__name__}; make one of a folder: "
+            f"checkpoint must be a ray.tune.Checkpoint, got {type(checkpoint).__name__}; create one from a folder: "
             "Checkpoint.from_directory(folder)"
         )
     trainable = _current[1]
@@ -87,7 +87,7 @@ def get_checkpoint() -> Checkpoint | None:
     trainable = _current[1]
     if trainable is None:
         warnings.warn(
-            "tune.get_checkpoint was called outside of a trial; there is none", UserWarning, stacklevel=2
+            "tune.get_checkpoint was called outside of a trial; it returns None", UserWarning, stacklevel=2
         )
         return None
     found: Checkpoint | None = trainable.latest_checkpoint
@@ -124,7 +124,7 @@ class TuneContext:
 
     def get_metadata(self) -> dict[str, Any]:
         """Refused: a trial has no metadata."""
-        raise DeprecationWarning("get_metadata is no longer there; pass values in the configuration")
+        raise DeprecationWarning("get_metadata has been removed; pass values in the configuration")
 
     def get_world_size(self) -> int:
         """Refused: a trial is one process."""
@@ -157,7 +157,7 @@ def _get(name: str) -> Any:
 
 def _no_ranks(name: str) -> DeprecationWarning:
     return DeprecationWarning(
-        f"{name} is not there in a trial, which is one process; ranks are a matter of ray.train"
+        f"{name} is not available in a trial, which is a single process; ranks exist only in ray.train"
     )
 
 

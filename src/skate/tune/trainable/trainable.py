@@ -67,17 +67,17 @@ class Trainable:
     def step(self) -> dict[str, Any]:
         """One iteration; returns its metrics, with "done": True if it was the last."""
         raise NotImplementedError(
-            f"{type(self).__name__} has to define step(), which returns a dict of metrics"
+            f"{type(self).__name__} must define step(), which returns a dict of metrics"
         )
 
     def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any] | None:
         """Write the state into a folder, or return it as a dict."""
-        raise NotImplementedError(f"{type(self).__name__} has to define save_checkpoint() to be saved")
+        raise NotImplementedError(f"{type(self).__name__} must define save_checkpoint() to be saved")
 
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Take in what was saved: the dict, or the folder."""
         raise NotImplementedError(
-            f"{type(self).__name__} has to define load_checkpoint() to go on from what was saved"
+            f"{type(self).__name__} must define load_checkpoint() to resume from a checkpoint"
         )
 
     def cleanup(self) -> None:
@@ -178,8 +178,8 @@ class Trainable:
                 pickle.dump(found, file)
         elif found is not None and os.path.abspath(str(found)) != os.path.abspath(folder):
             raise TypeError(
-                f"{type(self).__name__}.save_checkpoint() writes into the folder it is given, or returns a dict; it "
-                f"returned {found!r:.80}"
+                f"{type(self).__name__}.save_checkpoint() must write into the given folder, or return a dict; "
+                f"it returned {found!r:.80}"
             )
         checkpoint = Checkpoint.from_directory(folder)
         with open(os.path.join(folder, _STATE), "wb") as file:
@@ -233,7 +233,7 @@ class Trainable:
 
     def export_model(self, export_formats: Any, export_dir: str | None = None) -> dict[str, str]:
         """Refused: save the model with a checkpoint."""
-        raise DeprecationWarning("export_model is no longer there; save the model in save_checkpoint()")
+        raise DeprecationWarning("export_model has been removed; save the model in save_checkpoint()")
 
     # -- asked
 

@@ -27,22 +27,20 @@ def validate_save_restore(
         RuntimeError: no session runs, or the second copy resumes from a different state.
     """
     if not skate.is_initialized():
-        raise RuntimeError(
-            "validate_save_restore runs the trainable in processes of a session: call init() first"
-        )
+        raise RuntimeError("validate_save_restore needs a running session; call init() first")
     remote: Any = skate.remote(num_gpus=num_gpus)(trainable_cls)
     first, second = remote.remote(config=config), remote.remote(config=config)
     try:
         for _ in range(_STEPS):
             result = skate.get(first.train.remote())
         if not result.get("training_iteration"):
-            raise RuntimeError(f"{trainable_cls.__name__} gives results without training_iteration")
+            raise RuntimeError(f"{trainable_cls.__name__} reports results without training_iteration")
         skate.get(second.restore.remote(skate.get(first.save.remote())))
         for expected in (_STEPS + 1, _STEPS + 2):
             found = skate.get(second.train.remote())["training_iteration"]
             if found != expected:
                 raise RuntimeError(
-                    f"{trainable_cls.__name__} was saved after {_STEPS} iterations, and the copy that was restored from that "
+                    f"{trainable_cls.__name__} was saved after {_STEPS} iterations, and its restored copy "
                     f"calls its next one number {found}, not {expected}"
                 )
     finally:
@@ -88,7 +86,7 @@ def validate_warmstart(
             raise TypeError(f"{name} is a list, not {type(given).__name__}: {given!r:.80}")
     for point in points_to_evaluate or ():
         if not isinstance(point, dict | list):
-            raise TypeError(f"points_to_evaluate has dicts or lists in it, not {type(point).__name__}")
+            raise TypeError(f"points_to_evaluate must contain dicts or lists, got {type(point).__name__}")
         if validate_point_name_lengths and len(point) != len(parameter_names):
             raise ValueError(
                 f"the point {point} has {len(point)} values, the space {len(parameter_names)}: "
@@ -96,6 +94,6 @@ def validate_warmstart(
             )
     if points_to_evaluate and evaluated_rewards and len(points_to_evaluate) != len(evaluated_rewards):
         raise ValueError(
-            f"{len(points_to_evaluate)} points_to_evaluate were given with {len(evaluated_rewards)} evaluated_rewards; "
-            "give one for each"
+            f"{len(points_to_evaluate)} points_to_evaluate were given with {len(evaluated_rewards)} "
+            "evaluated_rewards; the numbers must be equal"
         )

@@ -33,7 +33,7 @@ def flatten_dict(
 def _refuse(values: Mapping[Any, Any], delimiter: str) -> None:
     for name, value in values.items():
         if isinstance(name, str) and delimiter in name:
-            raise ValueError(f"the name {name!r} has {delimiter!r} in it, which is to stand between names")
+            raise ValueError(f"the name {name!r} contains the delimiter {delimiter!r}")
         if isinstance(value, dict):
             _refuse(value, delimiter)
 
@@ -105,7 +105,7 @@ def unflattened_lookup(
         if "default" in kwargs:
             return kwargs["default"]
         kind = IndexError if isinstance(error, IndexError) else KeyError
-        raise kind(f"there is nothing under {flat_key!r}") from error
+        raise kind(f"no value under {flat_key!r}") from error
     return found
 
 

@@ -36,8 +36,8 @@ def wait_for_gpu(
         given: list[Any] = skate.get_gpu_ids()
         if not given:
             raise RuntimeError(
-                "wait_for_gpu looks at the GPU that this process was given, and it has none: ask for one with "
-                'tune.with_resources(trainable, {"gpu": 1}), or say gpu_id='
+                "wait_for_gpu checks the GPU of this process, which has none; request one with "
+                'tune.with_resources(trainable, {"gpu": 1}), or set gpu_id='
             )
         gpu_id = given[0]
     for look in range(retry):
@@ -48,9 +48,8 @@ def wait_for_gpu(
         if used <= most:
             return True
     raise RuntimeError(
-        f"GPU {gpu_id} has {used:.0f} MiB of {total:.0f} in use after {retry} looks, {delay_s} s apart; at most "
-        f"{most:.0f} were "
-        "waited for"
+        f"GPU {gpu_id} has {used:.0f} MiB of {total:.0f} in use after {retry} looks, {delay_s} s apart; the limit is "
+        f"{most:.0f} MiB"
     )
 
 
@@ -60,7 +59,7 @@ def _memory(gpu_id: int | str) -> tuple[float, float]:
     try:
         listed = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60).stdout
     except (OSError, subprocess.SubprocessError) as error:
-        raise RuntimeError(f"wait_for_gpu asks nvidia-smi, which cannot be run here: {error}") from error
+        raise RuntimeError(f"wait_for_gpu needs nvidia-smi, which cannot be run here: {error}") from error
     found = [[each.strip() for each in line.split(",")] for line in listed.splitlines() if line.strip()]
     for number, uuid, used, total in found:
         text = str(gpu_id)
