@@ -1,4 +1,4 @@
-"""What Train and Tune have in common under Ray's old name for both: settings of runs, and loggers of what runs report."""
+"""Shared parts of Train and Tune under Ray's old name for both: settings of runs, and loggers of their reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Tune tells of a search, hook by hook."""
+"""Callbacks of a search, hook by hook."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Callback:
         """Called at the end of each turn of the loop."""
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial starts, also one that goes on."""
+        """Called when a trial starts or restarts."""
 
     def on_trial_restore(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial goes on from a checkpoint."""
+        """Called when a trial resumes from a checkpoint."""
 
     def on_trial_save(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A class trainable was saved."""
@@ -38,10 +38,10 @@ class Callback:
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
-        """A trial has reported."""
+        """Called when a trial has reported."""
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial has ended well."""
+        """Called when a trial has ended successfully."""
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial has failed and starts again."""
@@ -55,11 +55,11 @@ class Callback:
         """A trial has a new checkpoint."""
 
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
-        """The search has ended."""
+        """Called when the search has ended."""
 
     def get_state(self) -> dict[str, Any] | None:
-        """What a restored search is to hand back; None for nothing."""
+        """The state to save for a restored search; None for nothing."""
         return None
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take what `get_state` gave."""
+        """Restore the state from `get_state`."""

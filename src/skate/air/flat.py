@@ -1,4 +1,4 @@
-"""Nested metrics and settings as one level, as tables and trackers want them. Pure."""
+"""Flattening of nested metrics and settings, as tables and trackers need them. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 
 def flat(values: Mapping[Any, Any], between: str = "/") -> dict[str, Any]:
-    """Nested dicts as one: `{"eval": {"loss": 1}}` becomes `{"eval/loss": 1}`; what is not nested first, empty dicts left out."""
+    """Flatten nested dicts: `{"eval": {"loss": 1}}` becomes `{"eval/loss": 1}`; flat entries first, empty dicts
+    dropped.
+    """
     found: dict[str, Any] = {}
     levels: list[tuple[str, Mapping[Any, Any]]] = [("", values)]
     for above, level in levels:  # grows on the way
@@ -33,7 +35,7 @@ def numbers(values: Mapping[Any, Any]) -> dict[str, float]:
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold in place of a value: the numbers of an array, a list for a set, else its `repr`."""
+    """A JSON-serializable substitute for a value: the numbers of an array, a list for a set, else its `repr`."""
     if hasattr(value, "detach"):  # a tensor, which may need gradients or be on a GPU
         value = value.detach().cpu()
     if hasattr(value, "tolist"):
@@ -44,7 +46,7 @@ def plain(value: Any) -> Any:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is made of what any pickle of Python's own can give back: names, numbers, lists and dicts."""
+    """True if a value consists of built-in types that any pickle can restore: strings, numbers, lists and dicts."""
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
         return True

@@ -13,12 +13,12 @@ from skate.train.storage import filesystem as files
 
 
 class LoggedRun:
-    """Stands where loggers expect a trial.
+    """Presents a run of Train to loggers as a trial.
 
     Attributes:
-        trial_id: the same for a run of the same name and storage, so that a resumed run goes on in the same place.
-        local_path: a folder on this machine for what loggers write: the run's own, or a passing one if that is elsewhere.
-        checkpoint: the one that was reported last.
+        trial_id: the same for a run of the same name and storage, so that a resumed run continues in the same place.
+        local_path: a local folder for loggers: the run's own, or a temporary one if the storage is remote.
+        checkpoint: the last reported checkpoint.
     """
 
     def __init__(self, run_context: Any) -> None:
@@ -37,7 +37,7 @@ class LoggedRun:
         )
 
     def fetch(self, names: tuple[str, ...]) -> None:
-        """Bring what an earlier run of this name has written, to go on with it."""
+        """Download files that an earlier run of this name has written, to append to them."""
         for name in names if self._filesystem is not None else ():
             found = files.read_bytes(self._filesystem, f"{self.path}/{name}")
             if found is not None:
@@ -49,12 +49,12 @@ class LoggedRun:
             files.upload(self.local_path, self._filesystem, self.path)
 
     def close(self) -> None:
-        """Let go of a passing folder."""
+        """Remove a temporary folder."""
         if self._filesystem is not None:
             shutil.rmtree(self.local_path, ignore_errors=True)
 
     def result(self, metrics: dict[str, Any], number: int) -> dict[str, Any]:
-        """What was reported, with its number and time as results of Tune have them."""
+        """The report, with number and time as in Tune's results."""
         return {
             **metrics,
             "training_iteration": number,

@@ -1,4 +1,4 @@
-"""Loggers: what a trial of Tune, or a run of Train, reports is written down somewhere."""
+"""Loggers record the reports of a trial of Tune, or a run of Train."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LoggerCallback(Callback, UserCallback):
     _run: LoggedRun | None = None
 
     def log_trial_start(self, trial: Any) -> None:
-        """A trial starts."""
+        """Called when a trial starts."""
 
     def log_trial_restore(self, trial: Any) -> None:
         """A trial goes back to a checkpoint."""
@@ -31,37 +31,37 @@ class LoggerCallback(Callback, UserCallback):
         """A trial has written a checkpoint: `trial.checkpoint`."""
 
     def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
-        """A trial reports."""
+        """Called when a trial reports."""
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
-        """A trial has ended."""
+        """Called when a trial has ended."""
 
     # -- what Tune tells
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
-        """See `log_trial_result`."""
+        """Forward to `log_trial_result`."""
         self.log_trial_result(iteration, trial, result)
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """See `log_trial_start`."""
+        """Forward to `log_trial_start`."""
         self.log_trial_start(trial)
 
     def on_trial_restore(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """See `log_trial_restore`."""
+        """Forward to `log_trial_restore`."""
         self.log_trial_restore(trial)
 
     def on_trial_save(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """See `log_trial_save`."""
+        """Forward to `log_trial_save`."""
         self.log_trial_save(trial)
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """See `log_trial_end`."""
+        """Forward to `log_trial_end`."""
         self.log_trial_end(trial, failed=False)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """See `log_trial_end`."""
+        """Forward to `log_trial_end` as failed."""
         self.log_trial_end(trial, failed=True)
 
     # -- what Train tells
@@ -84,7 +84,7 @@ class LoggerCallback(Callback, UserCallback):
             run.send()
 
     def after_run(self, run_context: Any, error: BaseException | None) -> None:
-        """The run has ended."""
+        """Log the end of a run of Train."""
         run, self._run = self._run, None
         if run is None:  # it could not even begin
             return
@@ -97,7 +97,7 @@ class LoggerCallback(Callback, UserCallback):
 
 
 def pretty_print(result: dict[str, Any], exclude: set[str] | None = None) -> str:
-    """A result as indented text, without its settings and without what is None."""
+    """Format a result as indented text, without its settings and None values."""
     left_out = {"config", "hist_stats", *(exclude or ())}
     shown = {name: value for name, value in result.items() if value is not None and name not in left_out}
     return "\n".join(_lines(json.loads(json.dumps(shown, default=plain)), "")) + "\n"

@@ -1,4 +1,4 @@
-"""What a training function asks and tells, whether it runs in a trial of Tune or as a worker of Train."""
+"""Functions for a training function, in a trial of Tune or in a worker of Train."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skate.tune.trainable import session as of_trial
 
 
 def report(metrics: dict[str, Any], *, checkpoint: Any = None) -> None:
-    """Tell how the training goes, with a checkpoint if there is one."""
+    """Report metrics, with a checkpoint if there is one."""
     if of_worker.active():
         skate.train.report(metrics, checkpoint=checkpoint)
     else:
@@ -18,7 +18,7 @@ def report(metrics: dict[str, Any], *, checkpoint: Any = None) -> None:
 
 
 def get_checkpoint() -> Any:
-    """The checkpoint to go on from; None at a first start."""
+    """The checkpoint to resume from; None at a first start."""
     return skate.train.get_checkpoint() if of_worker.active() else of_trial.get_checkpoint()
 
 
@@ -52,7 +52,7 @@ def get_trial_id() -> str | None:
 
 
 def get_trial_resources() -> Any:
-    """What the trial asks for; None outside of one."""
+    """The resources of the trial; None outside of one."""
     return None if of_worker.active() else _asked("get_trial_resources")
 
 

@@ -1,6 +1,6 @@
-"""Data: datasets that stream through functions of rows and batches, under a budget of memory.
+"""Data: datasets that stream through functions of rows and batches, within a memory budget.
 
-What is public here is loaded when it is asked for: `import skate.data` alone reads no table library.
+Public names are loaded on first use: `import skate.data` alone imports no table library.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def __getattr__(name: str) -> Any:
 
 
 def preload_workers() -> None:
-    """Have workers load what they need for datasets while this process does the same; files to be read are work for them."""
+    """Make workers import what datasets need while this process does the same; call it when files are about to be
+    read.
+    """
     from skate.util.debug import preload  # nothing of the engine is loaded with this package
 
     preload("skate.data.execution.loaded")

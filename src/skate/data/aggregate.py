@@ -27,14 +27,17 @@ class AggregateFn:
     """An aggregation made of functions.
 
     Args:
-        init: gives the state of a group that has no rows yet; called with its key, a tuple unless there is one.
-        merge: puts two states together.
+        init: returns the state of a group without rows; called with the group's key, a tuple unless there is
+            one key column.
+        merge: combines two states.
         name: the column of the results.
-        accumulate_row: gives the next state from a state and a row (a dict).
-        accumulate_block: the same from a state and a block (a pyarrow Table). Either this or `accumulate_row`.
-        finalize: makes the result of a state; the state itself if it is not given.
+        accumulate_row: returns the next state from a state and a row (a dict).
+        accumulate_block: returns the next state from a state and a block (a pyarrow Table); alternative to
+            `accumulate_row`.
+        finalize: turns a state into a result; by default the state itself is the result.
 
-    Raises ValueError unless there is just one of `accumulate_row` and `accumulate_block`, TypeError for a name that is no string.
+    Raises ValueError unless exactly one of `accumulate_row` and `accumulate_block` is given, TypeError if the
+    name is not a string.
     """
 
     #: The column it is about, if it is about one.
@@ -52,7 +55,7 @@ class AggregateFn:
         if (accumulate_row is None) == (accumulate_block is None):
             raise ValueError("give either accumulate_row or accumulate_block of an AggregateFn, and not both")
         if not isinstance(name, str):
-            raise TypeError(f"name of an AggregateFn is a string, not {name!r}")
+            raise TypeError(f"name of an AggregateFn must be a string, got {name!r}")
         self.name = name
         self.init = init
         self.merge = merge
@@ -68,7 +71,7 @@ class AggregateFn:
         return None
 
     def zero(self) -> Any:
-        """The state of no rows, where there are no keys."""
+        """The initial state when there are no group keys."""
         return self.init(())
 
     def state_of(self, key: Any, block: pa.Table) -> Any:
@@ -76,11 +79,11 @@ class AggregateFn:
         return self.accumulate_block(self.init(key), block)
 
     def together(self, state: Any, new: Any) -> Any:
-        """The state of what two states stand for."""
+        """Combine two states into one."""
         return self.merge(state, new)
 
     def result(self, state: Any) -> Any:
-        """The result of a state."""
+        """Turn a state into the result."""
         return self.finalize(state)
 
 
@@ -100,23 +103,24 @@ def _by_row(accumulate: Callable[[Any, dict[str, Any]], Any] | None) -> Callable
 
 
 class AggregateFnV2(AggregateFn):  # its methods stand where that one keeps functions
-    """An aggregation as a class: subclasses have `aggregate_block` and `combine`, and `finalize` if the state is no result.
+    """An aggregation as a class: subclasses define `aggregate_block` and `combine`, and `finalize` if the state is
+    not the result.
 
     Args:
-        name: the column of the results, as "sum(x)".
-        zero_factory: gives the state of a group that has no rows yet.
-        on: the column it is about, None for whole rows.
-        ignore_nulls: whether nulls are skipped; otherwise one makes the result null.
+        name: the column of the results, such as "sum(x)".
+        zero_factory: returns the state of a group without rows.
+        on: the column to aggregate, None for whole rows.
+        ignore_nulls: True to skip nulls; False if one null makes the result null.
 
-    A state of None stands for "nothing yet" if nulls are ignored, and for "null" if they are not; `combine` and `finalize` are
-    not called with one. Raises ValueError for an empty name.
+    A state of None means "nothing yet" if nulls are ignored, and "null" if they are not; `combine` and
+    `finalize` are never called with it. Raises ValueError for an empty name.
     """
 
     def __init__(
         self, name: str, zero_factory: Callable[[], Any], *, on: str | None, ignore_nulls: bool
     ) -> None:
         if not name:
-            raise ValueError(f"name of an aggregation is a string that is not empty, not {name!r}")
+            raise ValueError(f"name of an aggregation must be a non-empty string, got {name!r}")
         self.on = self._target_col_name = on
         self._ignore_nulls = ignore_nulls
         self._zero_factory = zero_factory
@@ -125,7 +129,7 @@ class AggregateFnV2(AggregateFn):  # its methods stand where that one keeps func
         self.name = name
 
     def get_target_column(self) -> str | None:
-        """The column it is about."""
+        """The column that is aggregated, None for whole rows."""
         return self._target_col_name
 
     def get_agg_name(self) -> str:
@@ -137,11 +141,11 @@ class AggregateFnV2(AggregateFn):  # its methods stand where that one keeps func
         raise NotImplementedError(f"{type(self).__name__} has no aggregate_block")
 
     def combine(self, current_accumulator: Any, new: Any) -> Any:
-        """The state of what two states stand for."""
+        """Combine two states into one."""
         raise NotImplementedError(f"{type(self).__name__} has no combine")
 
     def finalize(self, accumulator: Any) -> Any:
-        """The result of a state."""
+        """Turn a state into the result; by default the state itself."""
         return accumulator
 
     def columns(self) -> tuple[str, ...] | None:
@@ -179,7 +183,7 @@ class VectorizedAggregateFnV2(AggregateFnV2):
 
 
 class _Measured(AggregateFnV2):
-    """What the aggregations of this module have in common: a measure, and the three methods made of it."""
+    """Base of the aggregations of this module: a measure, and the three methods derived from it."""
 
     def __init__(
         self, word: str, on: str | None, ignore_nulls: bool, alias_name: str | None, measure: Measure
@@ -322,7 +326,7 @@ class Quantile(_Measured):
         alias_name: str | None = None,
     ) -> None:
         if not 0 <= q <= 1:
-            raise ValueError(f"q of a Quantile is between 0 and 1, not {q}")
+            raise ValueError(f"q of a Quantile must be between 0 and 1, got {q}")
         self._q = q
         super().__init__("quantile", on, ignore_nulls, alias_name, Quantiles(q, ignore_nulls))
 
@@ -335,14 +339,14 @@ class AsList(_Measured):
 
 
 class Unique(_Measured):
-    """The different values of a column as a list, in the order in which they first come.
+    """The distinct values of a column as a list, in order of first appearance.
 
-    `encode_lists` says what is done with a column of lists: True or FLATTEN for the different values in the lists, HASH for
-    numbers that stand for the different lists, None for the different lists themselves.
+    `encode_lists` chooses how a column of lists is treated: True or FLATTEN for the distinct values inside the
+    lists, HASH for hashes of the distinct lists, None for the distinct lists themselves.
     """
 
     class ListEncodingMode(str, enum.Enum):
-        """What is done with lists."""
+        """How `Unique` treats columns of lists."""
 
         FLATTEN = "FLATTEN"
         HASH = "HASH"

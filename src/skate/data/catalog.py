@@ -1,4 +1,4 @@
-"""Catalogs of tables: what turns the name of a table into a place, with what it takes to read or write there."""
+"""Table catalogs: resolve the name of a table to its location and the credentials for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TIMEOUT_SECONDS = 30
 
 
 class ReaderFormat(str, enum.Enum):
-    """What a table is read as."""
+    """The format in which a table is read."""
 
     DELTA = "delta"
     PARQUET = "parquet"
@@ -25,7 +25,7 @@ class ReaderFormat(str, enum.Enum):
 
 
 class CatalogAccessMode(str, enum.Enum):
-    """Whether a table is read or written."""
+    """The purpose of an access: reading or writing."""
 
     READ = "read"
     WRITE = "write"
@@ -33,7 +33,7 @@ class CatalogAccessMode(str, enum.Enum):
 
 @dataclass(frozen=True)
 class ResolvedSource:
-    """Where a table is and how to get at it; a reader uses what it understands, the rest is None."""
+    """The location of a table and how to access it; a reader uses the fields it understands, the others are None."""
 
     path: str | None = None
     filesystem: Any = None
@@ -44,7 +44,9 @@ class ResolvedSource:
 
 
 class Catalog(ABC):
-    """What knows where tables are. Subclass it and give an instance as `catalog=` to readers and writers of tables."""
+    """Resolves table names to locations. Subclass it and pass an instance as `catalog=` to readers and writers of
+    tables.
+    """
 
     @abstractmethod
     def resolve(
@@ -74,7 +76,7 @@ class DatabricksUnityCatalog(Catalog):
         region: str | None = None,
     ) -> None:
         if credential_provider is None and not (url and token):
-            raise ValueError("DatabricksUnityCatalog wants url= and token=, or a credential_provider=")
+            raise ValueError("DatabricksUnityCatalog needs url= and token=, or a credential_provider=")
         self.url = url
         self.token = token
         self.credential_provider = credential_provider
@@ -110,7 +112,7 @@ class DatabricksUnityCatalog(Catalog):
         )
 
     def infer_format(self, table: str) -> ReaderFormat | None:
-        """What a table is stored as, None if it is nothing that can be read."""
+        """The format in which a table is stored, or None if no reader supports it."""
         return _format_of(self._about(table))
 
     def _about(self, table: str) -> dict[str, Any]:
@@ -150,7 +152,7 @@ def _format_of(about: dict[str, Any]) -> ReaderFormat | None:
 
 
 def _storage_options(given: dict[str, Any], region: str | None) -> dict[str, Any]:
-    """Credentials under the names that deltalake wants."""
+    """Return the credentials under the names that deltalake expects."""
     aws, azure = given.get("aws_temp_credentials"), given.get("azure_user_delegation_sas")
     google = given.get("gcp_oauth_token")
     if aws:
@@ -195,14 +197,16 @@ def resolved(
     reader: ReaderFormat,
     mode: CatalogAccessMode = CatalogAccessMode.READ,
 ) -> ResolvedSource:
-    """What a catalog says of a table. Raises TypeError for what is no catalog, ValueError for several tables."""
+    """Resolve a table through a catalog. Raises TypeError if `catalog` is not a catalog, ValueError for several
+    tables.
+    """
     if not hasattr(catalog, "resolve"):
         raise TypeError(
-            f"catalog of {function} is a skate.data.Catalog, not a {type(catalog).__name__}: {catalog!r:.80}"
+            f"catalog of {function} must be a skate.data.Catalog, got {type(catalog).__name__}: {catalog!r:.80}"
         )
     if isinstance(table, (list, tuple)):
         if len(table) != 1:
-            raise ValueError(f"{function} with a catalog takes the name of one table, not {table!r:.120}")
+            raise ValueError(f"{function} with a catalog takes the name of one table, got {table!r:.120}")
         table = table[0]
     found: ResolvedSource = catalog.resolve(str(table), reader=reader, mode=mode)
     return found

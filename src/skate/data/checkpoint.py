@@ -26,14 +26,14 @@ _TASK_LETTERS = len("_000000")
 
 
 class Checkpoint:
-    """What is kept of a pipeline that writes: files of ids, one a task that has written."""
+    """The record of a pipeline's written rows: files of ids, one per task that has finished writing."""
 
     def __init__(self, config: CheckpointConfig) -> None:
         self.config = config
         (self.path,), self.filesystem = resolve(config.checkpoint_path, config.filesystem)
 
     def written(self) -> pa.Array | None:
-        """The ids of rows that are written; None if there are none."""
+        """The ids of the rows written so far; None if there are none."""
         import pyarrow.parquet as pq  # only runs with checkpoints need it
 
         found = []
@@ -51,9 +51,9 @@ class Checkpoint:
         return [info for info in self.filesystem.get_file_info(selector) if info.path.endswith(ending)]
 
     def begin(self, datasink: Any) -> None:
-        """Delete the files of tasks of earlier runs that were cut off before their rows were entered, and note this run.
+        """Delete the files of tasks that earlier runs left incomplete, and record this run.
 
-        With the note of an earlier run gone, tasks of it that still run take their files away themselves.
+        Because the record of the earlier run is gone, any of its tasks that still run delete their own files.
         """
         if not isinstance(datasink, FileDatasink) or not datasink.own_names:
             return
@@ -70,17 +70,17 @@ class Checkpoint:
             pass
 
     def check(self, datasink: Any) -> None:
-        """Raise ValueError for a datasink whose rows are only there once all are, or that replaces what is there."""
+        """Raise ValueError for a datasink that commits all rows at the end, or that replaces existing data."""
         own = type(datasink).on_write_complete
         in_files = isinstance(datasink, FileDatasink)
         if own is not Datasink.on_write_complete and not in_files:
             raise ValueError(
-                f"{datasink.get_name()} commits all rows at once, so a run that failed has written none, and there is nothing to "
-                f"enter in a checkpoint; set checkpoint_config to None"
+                f"{datasink.get_name()} commits all rows at once, so a failed run has written nothing that a "
+                "checkpoint could record; set checkpoint_config to None"
             )
         if in_files and datasink.mode not in (SaveMode.APPEND,):
             raise ValueError(
-                f"with a checkpoint files are added to those that are there: use mode='append', not {datasink.mode.value!r}"
+                f"a write with a checkpoint appends to existing files: use mode='append', not {datasink.mode.value!r}"
             )
 
     def enter(self, ids: pa.ChunkedArray, datasink: Any, name: str, result: Any) -> None:
@@ -97,7 +97,7 @@ class Checkpoint:
         self.filesystem.move(f"{self.path}/.{name}.part", f"{self.path}/{name}.parquet")
 
     def _is_over(self, datasink: FileDatasink) -> bool:
-        """Whether another run has begun since."""
+        """True if another run has begun since."""
         from pyarrow import fs  # as above
 
         info = self.filesystem.get_file_info(f"{self.path}/{datasink.write_uuid}.begun")
@@ -115,7 +115,7 @@ class Checkpoint:
 
 
 def _name_of(path: str) -> str:
-    """The last part of a path, without what a first dot behind its first letter begins."""
+    """The last part of a path, without its extensions (from the first dot after the first letter)."""
     last = path.rpartition("/")[2]
     return last[:1] + last[1:].partition(".")[0]
 
@@ -137,12 +137,12 @@ class SkipWritten:
 
 
 def skipping(plan: Operator, checkpoint: Checkpoint) -> Operator:
-    """A plan whose source leaves out what is written. Raises ValueError for a plan with several sources."""
+    """Return a plan whose source skips rows already written. Raises ValueError for a plan with several sources."""
     ids = checkpoint.written()
     sources = [each for each in plan.walk() if not each.inputs]
     if len(sources) != 1:
         raise ValueError(
-            f"a checkpoint needs a pipeline with one source, and this one has {len(sources)}; set checkpoint_config to None"
+            f"a checkpoint needs a pipeline with one source, but this one has {len(sources)}; set checkpoint_config to None"
         )
     if ids is None:
         return plan

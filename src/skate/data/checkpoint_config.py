@@ -1,4 +1,4 @@
-"""Settings of checkpoints, which `skate.data.checkpoint` keeps: the column that tells rows apart, and where they are."""
+"""Settings of checkpoints for `skate.data.checkpoint`: the id column and the directory."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ class CheckpointBackend(enum.Enum):
 
 
 class CheckpointConfig:
-    """Which column tells rows apart, and where it is kept which of them are written.
+    """The column that identifies rows, and where the ids of written rows are kept.
 
     Args:
-        id_column: a column of the source whose values are all different, and which all steps keep.
-        checkpoint_path: a directory, as path or URL, that all nodes see; by default one under RAY_DATA_CHECKPOINT_PATH_BUCKET.
-        delete_checkpoint_on_success: forget it when a run has ended well.
+        id_column: a column of the source with unique values, kept by all steps.
+        checkpoint_path: a directory, as path or URL, visible to all nodes; by default one under
+            RAY_DATA_CHECKPOINT_PATH_BUCKET.
+        delete_checkpoint_on_success: delete the checkpoint after a successful run.
         override_filesystem: a `pyarrow.fs` filesystem for the path.
-        override_backend, write_num_threads, checkpoint_path_partition_filter, checkpoint_filter_cls, checkpoint_manager_cls:
-            taken for compatibility; classes of one's own raise NotImplementedError.
+        override_backend, write_num_threads, checkpoint_path_partition_filter, checkpoint_filter_cls,
+            checkpoint_manager_cls: accepted for compatibility; custom classes raise NotImplementedError.
 
     Raises InvalidCheckpointingConfig, a ValueError, without a column or a path.
     """
@@ -50,17 +51,17 @@ class CheckpointConfig:
     ) -> None:
         if not isinstance(id_column, str) or not id_column:
             raise InvalidCheckpointingConfig(
-                f"id_column is the name of a column whose values are all different, not {id_column!r}"
+                f"id_column must be the name of a column with unique values, got {id_column!r}"
             )
         if checkpoint_path is None:
             bucket = os.environ.get(self.DEFAULT_CHECKPOINT_PATH_BUCKET_ENV_VAR)
             if not bucket:
                 raise InvalidCheckpointingConfig(
-                    f"checkpoint_path is not given, nor is {self.DEFAULT_CHECKPOINT_PATH_BUCKET_ENV_VAR} set; give one of them"
+                    f"neither checkpoint_path nor {self.DEFAULT_CHECKPOINT_PATH_BUCKET_ENV_VAR} is set; set one of them"
                 )
             checkpoint_path = f"{bucket.rstrip('/')}/{self.DEFAULT_CHECKPOINT_PATH_DIR}"
         if checkpoint_filter_cls is not None or checkpoint_manager_cls is not None:
-            raise NotImplementedError("classes of one's own for checkpoints are not carried; leave them out")
+            raise NotImplementedError("custom checkpoint classes are not supported; leave them out")
         self.id_column = id_column
         self.checkpoint_path = checkpoint_path
         self.delete_checkpoint_on_success = delete_checkpoint_on_success
@@ -77,11 +78,11 @@ class CheckpointConfig:
 
 
 def config_of(value: Any) -> CheckpointConfig | None:
-    """A configuration from what a program sets: one, its arguments as a dict, or None."""
+    """Return a configuration from a user's setting: a configuration, its arguments as a dict, or None."""
     if value is None or isinstance(value, CheckpointConfig):
         return value
     if isinstance(value, dict):
         return CheckpointConfig(**value)
     raise TypeError(
-        f"checkpoint_config is a CheckpointConfig, a dict of its arguments or None, not {value!r}"
+        f"checkpoint_config must be a CheckpointConfig, a dict of its arguments or None, got {value!r}"
     )

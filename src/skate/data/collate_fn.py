@@ -1,6 +1,6 @@
-"""Functions that make of a batch what a training loop wants: `ray.data.collate_fn`.
+"""Functions that turn a batch into input for a training loop: `ray.data.collate_fn`.
 
-A class says by its base which form of a batch it is given.
+The base class of a collate function decides the format of its batches.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ DataBatchType = TypeVar("DataBatchType")
 
 
 class CollateFn(Generic[DataBatchType]):
-    """Makes of a batch what a training loop gets; tensors in it are moved to the device afterwards."""
+    """Turns a batch into input for a training loop; tensors in the result are moved to the device afterwards."""
 
     def __call__(self, batch: DataBatchType) -> Any:
-        """What the loop gets for a batch."""
+        """Return the training loop's input for a batch."""
         raise NotImplementedError(f"{type(self).__name__} must define __call__(self, batch)")
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Compute:
-    """Where an operation runs: `actors` is None for tasks, else (fewest, most, at first); `tasks` bounds tasks at once."""
+    """Where an operation runs: `actors` is None for tasks, else (min, max, initial); `tasks` limits concurrent
+    tasks.
+    """
 
     actors: tuple[int, int, int] | None = None
     tasks: int | None = None
@@ -20,12 +22,12 @@ class Compute:
 
     @property
     def plain(self) -> bool:
-        """True if nothing was asked for that only a worker process has."""
+        """True if no option requires a worker process."""
         asked = {name for name, value in self.remote_args.items() if value not in (None, {}, 0)}
         return self.actors is None and not asked - {"num_cpus", "max_retries"} and self.remote_args_fn is None
 
     def alike(self, other: Compute) -> bool:
-        """Whether two operations can run in one task."""
+        """True if two operations can run in one task."""
         same = self.remote_args == other.remote_args and self.remote_args_fn is other.remote_args_fn
         return same and self.actors is None and other.actors is None and self.tasks == other.tasks
 
@@ -53,7 +55,7 @@ class TaskPoolStrategy(ComputeStrategy):
 
 
 class ActorPoolStrategy(ComputeStrategy):
-    """Run a function in a pool of actors: `size` of them, or between `min_size` and `max_size` as work demands.
+    """Run a function in a pool of actors: `size` of them, or between `min_size` and `max_size` according to the load.
 
     Raises ValueError for sizes below 1, and for `size` together with bounds.
     """
@@ -71,10 +73,10 @@ class ActorPoolStrategy(ComputeStrategy):
     ) -> None:
         if size is not None:
             if size < 1:
-                raise ValueError(f"size must be >= 1, not {size}")
+                raise ValueError(f"size must be >= 1, got {size}")
             if min_size is not None or max_size is not None or initial_size is not None:
                 raise ValueError(
-                    "min_size, max_size, and initial_size cannot be set at the same time as `size`; give either size, or bounds"
+                    "min_size, max_size, and initial_size cannot be set at the same time as `size`; give either size or bounds"
                 )
             min_size = max_size = initial_size = size
         if min_size is not None and min_size < 1:
@@ -123,7 +125,7 @@ def requested(
     if isinstance(compute, str) and compute == "tasks":  # as it was said in early releases
         compute = TaskPoolStrategy()
     if compute is not None and not isinstance(compute, ComputeStrategy):
-        raise ValueError(f"compute is a TaskPoolStrategy or an ActorPoolStrategy, not {compute!r}")
+        raise ValueError(f"compute must be a TaskPoolStrategy or an ActorPoolStrategy, got {compute!r}")
     if concurrency is not None:
         if compute is None:
             compute = _by_concurrency(fn, is_class, concurrency)
@@ -131,12 +133,12 @@ def requested(
     name = getattr(fn, "__name__", type(fn).__name__)
     if isinstance(compute, TaskPoolStrategy) and is_class:
         raise ValueError(
-            f"{name} is a class, which actors construct, and compute is {compute!r}, but Data can't schedule callable classes "
-            f"with the task pool strategy; give an ActorPoolStrategy or nothing"
+            f"{name} is a class, which runs in actors: with compute={compute!r}, Data can't schedule callable classes "
+            f"with the task pool strategy; use an ActorPoolStrategy or leave compute out"
         )
     if isinstance(compute, ActorPoolStrategy) and not is_class:
         raise ValueError(
-            f"{name} is a function, which runs in tasks, and compute is {compute!r}, but Data can't schedule regular functions "
+            f"{name} is a function, which runs in tasks: with compute={compute!r}, Data can't schedule regular functions "
             f"with the actor pool strategy; give a TaskPoolStrategy or a class"
         )
     asked = {key: value for key, value in (remote_args or {}).items() if value is not None}
@@ -162,17 +164,19 @@ UNBOUNDED = 1 << 30
 def _by_concurrency(fn: Any, is_class: bool, concurrency: Any) -> ComputeStrategy:
     if isinstance(concurrency, int) and not isinstance(concurrency, bool):
         if concurrency < 1:
-            raise ValueError(f"`concurrency` is a pool's size, and `size` must be >= 1, not {concurrency}")
+            raise ValueError(
+                f"`concurrency` is the size of a pool, and `size` must be >= 1, got {concurrency}"
+            )
         return ActorPoolStrategy(size=concurrency) if is_class else TaskPoolStrategy(concurrency)
     numbers = isinstance(concurrency, tuple) and all(isinstance(each, int) for each in concurrency)
     if not numbers or len(concurrency) not in (2, 3):
         raise ValueError(
             f"``concurrency`` is expected to be set as {'' if numbers else 'an integer or '}a tuple of integers"
-            f", but got: {concurrency}; a tuple is (fewest, most) or (fewest, most, at first)"
+            f", but got: {concurrency}; a tuple is (min, max) or (min, max, initial)"
         )
     if not is_class:
         raise ValueError(
-            f"``concurrency`` is set as a tuple of integers, but ``fn`` is not a callable class: {fn!r}; give one number"
+            f"``concurrency`` is set as a tuple of integers, but ``fn`` is not a callable class: {fn!r}; use one number"
         )
     first = concurrency[2] if len(concurrency) == 3 else None
     return ActorPoolStrategy(min_size=concurrency[0], max_size=concurrency[1], initial_size=first)
@@ -185,5 +189,5 @@ def _say_deprecated() -> None:
         import logging  # as above
 
         logging.getLogger("skate.data").warning(
-            "concurrency= is the older way; say compute=TaskPoolStrategy(n) or compute=ActorPoolStrategy(size=n)"
+            "concurrency= is deprecated; use compute=TaskPoolStrategy(n) or compute=ActorPoolStrategy(size=n)"
         )

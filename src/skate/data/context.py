@@ -1,4 +1,4 @@
-"""Settings of a program's datasets: how large blocks are, what a run may use, what is shown."""
+"""Settings for datasets: block sizes, resource limits, displayed output."""
 
 from __future__ import annotations
 
@@ -65,10 +65,11 @@ NodeIdStr = str
 
 @dataclass(frozen=True)
 class RandomSeedConfig:
-    """Where an operation's random numbers begin.
+    """The seed of an operation's random numbers.
 
-    Attributes: seed (None for other numbers each time), reseed_after_execution (other numbers in each run, that follow from the
-    seed) and use_timestamp_as_default (taken for compatibility). Raises ValueError for a seed that is no whole number.
+    Attributes: seed (None for a different one each time), reseed_after_execution (different numbers in each
+    run, derived from the seed) and use_timestamp_as_default (accepted for compatibility). Raises ValueError for
+    a seed that is not an integer.
     """
 
     seed: int | None = None
@@ -83,17 +84,15 @@ class RandomSeedConfig:
     def create_seed_config(
         cls, seed: int | RandomSeedConfig | None, *, use_timestamp_as_default: bool = False
     ) -> RandomSeedConfig:
-        """What a seed stands for: a number gives the same in each run. Raises ValueError for other types."""
+        """Convert a user's seed: an integer gives the same numbers in each run. Raises ValueError for other types."""
         if isinstance(seed, RandomSeedConfig):
             return cls(seed.seed, seed.reseed_after_execution, use_timestamp_as_default)
         if seed is not None and not isinstance(seed, int):
-            raise ValueError(
-                f"Invalid seed type: {type(seed)}; it is a whole number, a RandomSeedConfig or None"
-            )
+            raise ValueError(f"Invalid seed type: {type(seed)}; use an integer, a RandomSeedConfig or None")
         return cls(seed, False, use_timestamp_as_default)
 
     def get_seed_tuple(self, *, data_context: DataContext) -> tuple[int, ...] | None:
-        """The seed as numbers; None if there is none."""
+        """The seed as integers; None without a seed."""
         return None if self.seed is None else (self.seed,)
 
 
@@ -292,7 +291,7 @@ class DataContext:
 
     @property
     def checkpoint_config(self) -> Any:
-        """Which rows a pipeline has written already, and need not again: a `skate.data.checkpoint.CheckpointConfig`, or None."""
+        """Checkpointing of written rows, which later runs skip: a `skate.data.checkpoint.CheckpointConfig`, or None."""
         return self._checkpoint_config
 
     @checkpoint_config.setter
@@ -305,7 +304,7 @@ class DataContext:
         return self.target_max_block_size or 1 << 62
 
     def limits(self) -> Limits:
-        """Bytes and tasks that a run may use, by these settings and by what the session has."""
+        """The bytes and tasks that a run may use, from these settings and the resources of the session."""
         import skate  # only runs that use the session come here
 
         resources = skate.cluster_resources()

@@ -30,30 +30,30 @@ class TypeCategory(str, enum.Enum):
 
 
 class DataType:
-    """A column's type. Raises TypeError for what is no Arrow type, numpy dtype or Python class."""
+    """A column's type. Raises TypeError unless given an Arrow type, numpy dtype or Python class."""
 
     __slots__ = ("_physical_dtype",)
 
     def __init__(self, _physical_dtype: Any) -> None:
         if not isinstance(_physical_dtype, (pa.DataType, np.dtype, type)):
             raise TypeError(
-                f"a DataType is made of a pyarrow type, a numpy dtype or a Python class, not of {_physical_dtype!r}; "
-                f"DataType.from_dtype() reads names"
+                f"a DataType needs a pyarrow type, a numpy dtype or a Python class, got {_physical_dtype!r}; "
+                f"use DataType.from_dtype() for names"
             )
         self._physical_dtype = _physical_dtype
 
     # -- what it is made of
 
     def is_arrow_type(self) -> builtins.bool:
-        """Whether it is a pyarrow type."""
+        """True for a pyarrow type."""
         return isinstance(self._physical_dtype, pa.DataType)
 
     def is_numpy_type(self) -> builtins.bool:
-        """Whether it is a numpy dtype."""
+        """True for a numpy dtype."""
         return isinstance(self._physical_dtype, np.dtype)
 
     def is_python_type(self) -> builtins.bool:
-        """Whether it is a Python class."""
+        """True for a Python class."""
         return isinstance(self._physical_dtype, type)
 
     def to_arrow_dtype(self, values: Sequence[Any] | None = None) -> pa.DataType:
@@ -67,7 +67,7 @@ class DataType:
             known = _of_python(kind)
             if known is None:
                 raise AssertionError(
-                    f"the Arrow type of {self!r} depends on the values; give some as `values`"
+                    f"the Arrow type of {self!r} depends on the values; pass examples as `values`"
                 )
             return known
         return columns.from_values(values).type
@@ -90,14 +90,14 @@ class DataType:
     def to_python_type(self) -> type:
         """The Python class. Raises ValueError if it is made of something else."""
         if not isinstance(self._physical_dtype, type):
-            raise ValueError(f"{self!r} is no Python class; see to_arrow_dtype() and to_numpy_dtype()")
+            raise ValueError(f"{self!r} is not a Python class; see to_arrow_dtype() and to_numpy_dtype()")
         return self._physical_dtype
 
     # -- made from others
 
     @classmethod
     def from_arrow(cls, arrow_type: pa.DataType) -> DataType:
-        """Of a pyarrow type."""
+        """Return the DataType of a pyarrow type."""
         return cls(arrow_type)
 
     @classmethod
@@ -121,7 +121,7 @@ class DataType:
 
     @classmethod
     def infer_dtype(cls, value: Any) -> DataType:
-        """Of a value: numpy's own values keep their dtype, others get the Arrow type of a column of them."""
+        """Return the type of a value: numpy values keep their dtype, others get the Arrow type of a column of them."""
         if isinstance(value, (np.ndarray, np.generic)):
             return cls(value.dtype)
         try:
@@ -133,32 +133,32 @@ class DataType:
 
     @classmethod
     def list(cls, value_type: DataType) -> DataType:
-        """Lists."""
+        """Return the type of lists of a value type."""
         return cls(pa.list_(value_type.to_arrow_dtype()))
 
     @classmethod
     def large_list(cls, value_type: DataType) -> DataType:
-        """Lists with 64-bit offsets."""
+        """Return the type of lists with 64-bit offsets."""
         return cls(pa.large_list(value_type.to_arrow_dtype()))
 
     @classmethod
     def fixed_size_list(cls, value_type: DataType, list_size: int) -> DataType:
-        """Lists of one length."""
+        """Return the type of lists of a fixed length."""
         return cls(pa.list_(value_type.to_arrow_dtype(), list_size))
 
     @classmethod
     def struct(cls, fields: Sequence[tuple[str, DataType]]) -> DataType:
-        """Structs of named fields."""
+        """Return the type of structs with the given named fields."""
         return cls(pa.struct([(name, kind.to_arrow_dtype()) for name, kind in fields]))
 
     @classmethod
     def map(cls, key_type: DataType, value_type: DataType) -> DataType:
-        """Maps."""
+        """Return the type of maps from a key type to a value type."""
         return cls(pa.map_(key_type.to_arrow_dtype(), value_type.to_arrow_dtype()))
 
     @classmethod
     def tensor(cls, shape: tuple[int, ...], dtype: DataType) -> DataType:
-        """Arrays of one shape."""
+        """Return the type of arrays of a fixed shape."""
         return cls(pa.fixed_shape_tensor(dtype.to_arrow_dtype(), shape))
 
     @classmethod
@@ -173,7 +173,7 @@ class DataType:
             return cls(getattr(pa, temporal_type)())
         if temporal_type not in _TEMPORAL_UNITS:
             raise ValueError(
-                f"temporal_type is one of date32, date64, {', '.join(_TEMPORAL_UNITS)}, not {temporal_type!r}"
+                f"temporal_type must be one of date32, date64, {', '.join(_TEMPORAL_UNITS)}, got {temporal_type!r}"
             )
         unit = unit or _TEMPORAL_UNITS[temporal_type]
         if temporal_type == "timestamp":
@@ -183,7 +183,7 @@ class DataType:
     # -- families
 
     def is_of(self, category: TypeCategory | str) -> builtins.bool:
-        """Whether it belongs to a family; False for families that there are none of."""
+        """True if the type belongs to a category; False for unknown categories."""
         try:
             wanted = TypeCategory(category)
         except ValueError:
@@ -203,7 +203,7 @@ class DataType:
         return isinstance(kind, type) and kind in python
 
     def is_list_type(self) -> builtins.bool:
-        """Lists of any kind."""
+        """True for lists of any kind."""
         types = pa.types
         return self._arrow(types.is_list, types.is_large_list, types.is_fixed_size_list)
 
@@ -212,27 +212,27 @@ class DataType:
         return self._arrow(tensors.is_tensor)
 
     def is_struct_type(self) -> builtins.bool:
-        """Structs."""
+        """True for structs."""
         return self._arrow(pa.types.is_struct)
 
     def is_map_type(self) -> builtins.bool:
-        """Maps."""
+        """True for maps."""
         return self._arrow(pa.types.is_map)
 
     def is_nested_type(self) -> builtins.bool:
-        """Lists, structs and maps."""
+        """True for lists, structs and maps."""
         return self._arrow(pa.types.is_nested)
 
     def is_null_type(self) -> builtins.bool:
-        """The type of a column of nothing but nulls."""
+        """True for the type of a column of nulls."""
         return self._arrow(pa.types.is_null) or self._physical_dtype is type(None)
 
     def is_boolean_type(self) -> builtins.bool:
-        """Truth values."""
+        """True for booleans."""
         return self._arrow(pa.types.is_boolean) or self._kind("b", builtins.bool)
 
     def is_integer_type(self) -> builtins.bool:
-        """Whole numbers of any width."""
+        """True for integers of any width."""
         return self._arrow(pa.types.is_integer) or self._kind("iu", int)
 
     def is_uint64_type(self) -> builtins.bool:
@@ -249,11 +249,11 @@ class DataType:
         return self.is_integer_type() or self.is_floating_type() or exact or self._kind("c", complex)
 
     def is_string_type(self) -> builtins.bool:
-        """Text."""
+        """True for strings."""
         return self._arrow(pa.types.is_string, pa.types.is_large_string) or self._kind("UT", str)
 
     def is_binary_type(self) -> builtins.bool:
-        """Bytes."""
+        """True for bytes of any layout."""
         types = pa.types
         return self._arrow(types.is_binary, types.is_large_binary, types.is_fixed_size_binary) or self._kind(
             "S", bytes

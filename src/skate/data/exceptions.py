@@ -1,4 +1,4 @@
-"""Errors of datasets that are no function's own."""
+"""Errors raised by datasets themselves rather than by user functions."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class GroupedData:
-    """Groups of the rows of a dataset. Nothing runs before something is asked of what its methods give."""
+    """Groups of the rows of a dataset. Nothing runs until a result is requested."""
 
     def __init__(self, dataset: Dataset, key: Sequence[str], num_partitions: int | None = None) -> None:
         self._dataset = dataset
@@ -79,18 +79,19 @@ class GroupedData:
         ray_remote_args_fn: Callable[[], dict[str, Any]] | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """What a function makes of each group, all rows of a group in one batch.
+        """Apply a function to each group; all rows of a group are in one batch.
 
         Args:
-            fn: takes the batch of a group and returns a batch, or yields several; a class is constructed once in each actor.
-            zero_copy_batch: whether batches may be read-only views of the blocks.
+            fn: takes the batch of a group and returns a batch, or yields several; a class is constructed once
+                in each actor.
+            zero_copy_batch: True if batches may be read-only views of the blocks.
             compute, concurrency: where it runs, as in `map_batches`.
-            batch_format: "default" and "pandas" for DataFrames (unlike `map_batches`), "numpy" for dicts of arrays, "pyarrow", or
-                None for the block as it is.
-            fn_args, fn_kwargs: passed to each call behind the batch.
+            batch_format: "default" and "pandas" for DataFrames (unlike `map_batches`), "numpy" for dicts of
+                arrays, "pyarrow", or None for the block as it is.
+            fn_args, fn_kwargs: passed to each call after the batch.
             fn_constructor_args, fn_constructor_kwargs: passed to the constructor of a class.
-            num_cpus, num_gpus, memory, ray_remote_args: what each task or actor asks for, as in `remote`.
-            ray_remote_args_fn: gives options of `remote` anew for each task or actor.
+            num_cpus, num_gpus, memory, ray_remote_args: requirements of each task or actor, as in `remote`.
+            ray_remote_args_fn: returns options of `remote`, called for each task or actor.
 
         A group must fit into the memory of one process.
         """
@@ -121,9 +122,9 @@ class GroupedData:
         return self._dataset._with(groups)
 
     def with_column(self, column_name: str, expr: Any, **ray_remote_args: Any) -> Dataset:
-        """All rows with one column more, whose expression is computed for each group by itself.
+        """Add one column, whose expression is computed for each group separately.
 
-        Raises ValueError for a name that is no string or empty, TypeError for what is no expression.
+        Raises ValueError for a name that is empty or not a string, TypeError for a value that is not an expression.
         """
         if not isinstance(column_name, str) or not column_name:
             raise ValueError(f"column_name is a string that is not empty, not {column_name!r}")
@@ -163,9 +164,9 @@ class _WithColumn:
 
 
 def named_apart(aggregations: Sequence[Any]) -> list[Any]:
-    """The same aggregations under names that are all different: a second "sum(x)" is called "sum(x)_2".
+    """Make the names of aggregations unique: a second "sum(x)" becomes "sum(x)_2".
 
-    Raises TypeError for what is no aggregation.
+    Raises TypeError for a value that is not an aggregation.
     """
     taken: set[str] = set()
     found = []

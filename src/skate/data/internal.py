@@ -1,4 +1,4 @@
-"""Names of Ray's engine room that libraries import (`ray.data._internal.*`), with what they expect behind them."""
+"""Internal names of Ray that other libraries import (`ray.data._internal.*`)."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def call_with_retry(
     *args: Any,
     **kwargs: Any,
 ) -> Result:
-    """What a function gives, called again while it raises an error whose text has one of the words in `match` (None: any error).
+    """Call a function, and again while it raises an error whose text contains one of `match` (None: any error).
 
     Args:
         f: the function; `args` and `kwargs` are passed to it.
-        description: what it does, for those who read errors.
-        match: words of errors that may pass.
-        max_attempts: how often it is called at most.
-        max_backoff_s: seconds between two calls at most; they double from one on.
+        description: the purpose of the call, for error messages.
+        match: substrings of the messages of transient errors.
+        max_attempts: the most calls.
+        max_backoff_s: the longest wait between two calls in seconds; waits double from 1 s on.
     """
     if max_attempts < 1:
-        raise ValueError(f"max_attempts is 1 or more, not {max_attempts}")
+        raise ValueError(f"max_attempts must be >= 1, got {max_attempts}")
     for attempt in range(max_attempts):
         try:
             return f(*args, **kwargs)

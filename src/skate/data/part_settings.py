@@ -1,4 +1,4 @@
-"""Settings of parts that have several: retries of tables in other systems, and what is taken so that programs that set it run."""
+"""Settings with several fields: retries of external tables, and settings accepted for compatibility only."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class HangingExecutionIssueDetectorConfig:
 
 @dataclass
 class IssueDetectorsConfiguration:
-    """What looks after runs; taken."""
+    """Settings of run monitoring; accepted for compatibility."""
 
     hanging_detector_config: Any = field(default_factory=HangingExecutionIssueDetectorConfig)
     detectors: list[Any] = field(default_factory=list)

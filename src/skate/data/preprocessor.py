@@ -1,4 +1,4 @@
-"""What all preprocessors have in common: fitted on a dataset, then applied to datasets and to batches."""
+"""Base of all preprocessors: fitted on a dataset, then applied to datasets and to batches."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class PreprocessorNotFittedException(RuntimeError):
 
 
 class Preprocessor:
-    """Learns from a dataset by `fit`, and changes datasets (`transform`) and batches (`transform_batch`) by what it learnt.
+    """Learns from a dataset with `fit`, then transforms datasets (`transform`) and batches (`transform_batch`).
 
-    Subclasses define `_fit(dataset)`, which returns self, and one of `_transform_arrow(table)`, `_transform_pandas(frame)` and
-    `_transform_numpy(dict of arrays)`; with nothing to learn they set `_is_fittable = False`. What `_fit` learns is kept in
-    attributes whose names end with an underscore.
+    Subclasses define `_fit(dataset)`, which returns self, and one of `_transform_arrow(table)`,
+    `_transform_pandas(frame)` and `_transform_numpy(dict of arrays)`; those without a fit set `_is_fittable =
+    False`. `_fit` stores its results in attributes whose names end with an underscore.
     """
 
     class FitStatus(str, enum.Enum):
-        """Whether there is something to learn, and whether it has been learnt."""
+        """The state of a preprocessor: nothing to fit, not fitted, or fitted."""
 
         NOT_FITTABLE = "NOT_FITTABLE"
         NOT_FITTED = "NOT_FITTED"
@@ -47,7 +47,7 @@ class Preprocessor:
     _shown: ClassVar[tuple[str, ...]] = ()
 
     def fit_status(self) -> FitStatus:
-        """Whether it is fitted."""
+        """The state of the preprocessor: nothing to fit, not fitted, or fitted."""
         if not self._is_fittable:
             return self.FitStatus.NOT_FITTABLE
         return self.FitStatus.FITTED if self._check_has_fitted_state() else self.FitStatus.NOT_FITTED
@@ -59,7 +59,7 @@ class Preprocessor:
         )
 
     def has_stats(self) -> bool:
-        """Whether something has been learnt."""
+        """True if the preprocessor is fitted."""
         return self._check_has_fitted_state()
 
     def fit(self, ds: Dataset) -> Preprocessor:
@@ -135,7 +135,9 @@ class Preprocessor:
         return "pandas"
 
     def _form(self) -> str:
-        """Return which of the three methods is used, by the name of its form. Raises NotImplementedError if there is none."""
+        """Return the batch format of the transform method that the subclass defines. Raises NotImplementedError if
+        there is none.
+        """
         own = type(self)
         defined = [
             form
@@ -160,7 +162,7 @@ class Preprocessor:
             )
 
     def _transformed(self, table: pa.Table) -> pa.Table:
-        """Transform one block by whichever of the three methods is used."""
+        """Transform one block with the method that the subclass defines."""
         form = self._form()
         if form == "arrow":
             return blocks.from_batch(self._transform_arrow(table))
@@ -183,11 +185,11 @@ class Preprocessor:
         raise NotImplementedError
 
     def get_input_columns(self) -> list[str]:
-        """The columns that are read."""
+        """The columns that the preprocessor reads."""
         return list(getattr(self, "columns", []))
 
     def get_output_columns(self) -> list[str]:
-        """The columns that are made."""
+        """The columns that the preprocessor writes."""
         return list(getattr(self, "output_columns", self.get_input_columns()))
 
     @classmethod
@@ -195,30 +197,32 @@ class Preprocessor:
         cls, columns: Sequence[str], output_columns: Sequence[str] | None
     ) -> list[str]:
         if isinstance(columns, str) or not all(isinstance(each, str) for each in columns):
-            raise TypeError(f"columns of {cls.__name__} is a list of names, not {columns!r}")
+            raise TypeError(f"columns of {cls.__name__} must be a list of names, got {columns!r}")
         if output_columns is None:
             return list(columns)
         if len(output_columns) != len(columns):
             raise ValueError(
-                f"{cls.__name__} has {len(columns)} columns but {len(output_columns)} output_columns; give one for each"
+                f"{cls.__name__} has {len(columns)} columns but {len(output_columns)} output_columns; pass one for each"
             )
         return list(output_columns)
 
     # -- as bytes
 
     def serialize(self) -> bytes:
-        """The preprocessor with what it learnt, as bytes for `deserialize`."""
+        """The preprocessor with its fitted state, as bytes for `deserialize`."""
         return _MAGIC + bytes(cloudpickle.dumps(self, protocol=5))
 
     @staticmethod
     def deserialize(serialized: str | bytes) -> Preprocessor:
-        """What `serialize` gave. Read only what you trust: it is a pickle. Raises ValueError for other bytes."""
+        """Restore a preprocessor from `serialize`. Read only data you trust: it is a pickle. Raises ValueError for
+        other bytes.
+        """
         data = base64.b64decode(serialized) if isinstance(serialized, str) else bytes(serialized)
         if not data.startswith(_MAGIC):
-            raise ValueError("these bytes are no preprocessor that serialize() has written")
+            raise ValueError("not a preprocessor serialized by serialize()")
         found = pickle.loads(data[len(_MAGIC) :])
         if not isinstance(found, Preprocessor):
-            raise ValueError(f"a preprocessor was expected, and found was a {type(found).__name__}")
+            raise ValueError(f"expected a serialized preprocessor, got a {type(found).__name__}")
         return found
 
     def __repr__(self) -> str:

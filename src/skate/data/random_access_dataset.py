@@ -27,7 +27,7 @@ class RandomAccessDataset:
         import skate  # a dataset that is only read from needs no session
 
         if num_workers is not None and num_workers < 1:
-            raise ValueError(f"num_workers is 1 or more, not {num_workers}")
+            raise ValueError(f"num_workers must be >= 1, got {num_workers}")
         started = time.perf_counter()
         sorted_blocks = ds.sort(key).materialize()
         refs = sorted_blocks.get_internal_block_refs()
@@ -49,7 +49,7 @@ class RandomAccessDataset:
         self._seconds = time.perf_counter() - started
 
     def get_async(self, key: Any) -> ObjectRef[Any]:
-        """A ref to the row with a key, or to None if there is none."""
+        """Return a ref to the row with a key, or to None if there is no such row."""
         import skate  # as above
 
         at = self._block_of(key)
@@ -59,7 +59,7 @@ class RandomAccessDataset:
         return found
 
     def multiget(self, keys: list[Any]) -> list[Any | None]:
-        """The rows with some keys, None where there is none; one call for each actor that has any."""
+        """Return the rows with the given keys, None where a key does not exist; makes one call per actor involved."""
         import skate  # as above
 
         asked: dict[int, list[tuple[int, int, Any]]] = {}
@@ -78,7 +78,7 @@ class RandomAccessDataset:
         return found
 
     def stats(self) -> str:
-        """What it is made of, and how it was used, as text."""
+        """Return the structure and the usage statistics as text."""
         import skate  # as above
 
         calls, seconds = zip(*skate.get([server.used.remote() for server in self._servers]), strict=True)
@@ -105,7 +105,7 @@ def _spread(numbers: Iterable[int]) -> str:
 
 
 def _keys(table: pa.Table, key: str) -> list[Any]:
-    """The keys of a sorted block: nulls come last, and are none."""
+    """The keys of a sorted block, without the nulls at the end."""
     return [value for value in columns.to_values(table.column(key)) if value is not None]
 
 

@@ -1,4 +1,4 @@
-"""Amounts of what a run may use, and the options of a run."""
+"""Resource amounts and limits of a run, and execution options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 class ExecutionResources:
-    """Amounts of CPUs, GPUs, bytes of the object store and bytes of heap memory; None is "not said", and counts as 0.
+    """Amounts of CPUs, GPUs, bytes of the object store and bytes of heap memory; None means unspecified, and
+    counts as 0.
 
     Raises ValueError for amounts below 0.
     """
@@ -28,12 +29,12 @@ class ExecutionResources:
         given = (cpu, gpu, object_store_memory, memory)
         for name, value in zip(_FIELDS, given, strict=True):
             if value is not None and value < 0:
-                raise ValueError(f"{name} of ExecutionResources is 0 or more, not {value}")
+                raise ValueError(f"{name} of ExecutionResources must be >= 0, got {value}")
         self._amounts: tuple[float | None, ...] = given
 
     @classmethod
     def _of(cls, amounts: Iterable[float | None]) -> ExecutionResources:
-        """What is left of a subtraction may be below 0."""
+        """Build from amounts without checks: the result of a subtraction may be below 0."""
         found = cls.__new__(cls)
         found._amounts = tuple(amounts)
         return found
@@ -46,7 +47,7 @@ class ExecutionResources:
         object_store_memory: float | None = None,
         memory: float | None = None,
     ) -> ExecutionResources:
-        """Limits: what is not said is not limited."""
+        """Build limits: an amount that is not given is unlimited."""
         given = (cpu, gpu, object_store_memory, memory)
         return cls(*(INFINITE if value is None else value for value in given))
 
@@ -58,19 +59,19 @@ class ExecutionResources:
 
     @classmethod
     def zero(cls) -> ExecutionResources:
-        """Nothing of anything."""
+        """Return amounts of 0."""
         return cls(0, 0, 0, 0)
 
     @classmethod
     def inf(cls) -> ExecutionResources:
-        """No limit to anything."""
+        """Return unlimited amounts."""
         return cls.for_limits()
 
     @classmethod
     def combine(
         cls, resources: Iterable[ExecutionResources], fn: Callable[[float, float], float]
     ) -> ExecutionResources | None:
-        """What a function of two numbers makes of several, amount by amount; None of none."""
+        """Combine several by a function of two numbers, amount by amount; None for an empty list."""
         found: ExecutionResources | None = None
         for each in resources:
             found = each if found is None else found._with(each, fn)
@@ -78,17 +79,17 @@ class ExecutionResources:
 
     @classmethod
     def combine_sum(cls, resources: Iterable[ExecutionResources]) -> ExecutionResources:
-        """The sum of several."""
+        """Add up several."""
         return cls.combine(resources, lambda left, right: left + right) or cls.zero()
 
     @property
     def cpu(self) -> float:
-        """CPUs."""
+        """The number of CPUs."""
         return self._amounts[0] or 0
 
     @property
     def gpu(self) -> float:
-        """GPUs."""
+        """The number of GPUs."""
         return self._amounts[1] or 0
 
     @property
@@ -137,23 +138,23 @@ class ExecutionResources:
         return _size(self.memory)
 
     def add(self, other: ExecutionResources) -> ExecutionResources:
-        """The sum of both."""
+        """Return the sum, amount by amount."""
         return self._with(other, lambda left, right: left + right)
 
     def subtract(self, other: ExecutionResources) -> ExecutionResources:
-        """What is left; amounts may be below 0."""
+        """Return the difference, amount by amount; it may be below 0."""
         return self._with(other, lambda left, right: left - right)
 
     def max(self, other: ExecutionResources) -> ExecutionResources:
-        """The larger of each amount."""
+        """Return the larger of each amount."""
         return self._with(other, max)
 
     def min(self, other: ExecutionResources) -> ExecutionResources:
-        """The smaller of each amount."""
+        """Return the smaller of each amount."""
         return self._with(other, min)
 
     def scale(self, f: float) -> ExecutionResources:
-        """Each amount times a factor."""
+        """Multiply each amount by a factor."""
         return self._of(value * f for value in self._numbers())
 
     def floordiv(self, other: ExecutionResources) -> ExecutionResources:
@@ -193,7 +194,7 @@ def _size(size: float) -> str:
         if abs(size) < 1024 or unit == _UNITS[-1] or size == INFINITE:
             return f"{size:.1f}{unit}" if size != INFINITE else "inf"
         size /= 1024
-    raise AssertionError("the last unit takes all")
+    raise AssertionError("unreachable: the last unit has no upper limit")
 
 
 class ExecutionOptions:
@@ -218,19 +219,19 @@ class ExecutionOptions:
 
     @property
     def resource_limits(self) -> ExecutionResources:
-        """What a run may use at most; amounts that were not given are not limited."""
+        """The most resources that a run may use; amounts that were not given are unlimited."""
         return self._resource_limits
 
     @resource_limits.setter
     def resource_limits(self, limits: ExecutionResources) -> None:
         if not isinstance(limits, ExecutionResources):
             raise TypeError(
-                f"resource_limits is an ExecutionResources, not a {type(limits).__name__}: {limits!r}"
+                f"resource_limits must be an ExecutionResources, got {type(limits).__name__}: {limits!r}"
             )
         self._resource_limits = ExecutionResources.for_limits(*limits._amounts)
 
     def is_resource_limits_default(self) -> bool:
-        """True if nothing is limited."""
+        """True if there are no limits."""
         return self._resource_limits == ExecutionResources.inf()
 
     def validate(self) -> None:
@@ -238,7 +239,7 @@ class ExecutionOptions:
         for name in ("cpu", "gpu", "object_store_memory"):
             limit = getattr(self.resource_limits, name)
             if limit != INFINITE and getattr(self.exclude_resources, name):
-                raise ValueError(f"{name} has both a limit and an amount that is excluded; give one of them")
+                raise ValueError(f"{name} has both a limit and an excluded amount; set only one of them")
 
     def __repr__(self) -> str:
         return (

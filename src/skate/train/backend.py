@@ -38,7 +38,7 @@ class BackendConfig:
 
     @property
     def train_func_context(self) -> Callable[[], contextlib.AbstractContextManager[Any]]:
-        """Makes what is entered around the training function, in the worker."""
+        """Return a function that creates the context manager entered around the training function, in the worker."""
         return contextlib.nullcontext
 
     @property

@@ -39,7 +39,7 @@ class RoundReports:
         super().__init__()
         if metrics is not None and not isinstance(metrics, (str, list, tuple, dict)):
             raise TypeError(
-                f"metrics is a name, a list of names, or a dict of new names to names, not {metrics!r}"
+                f"metrics must be a name, a list of names, or a dict of new names to names, got {metrics!r}"
             )
         self._metrics = {metrics: metrics} if isinstance(metrics, str) else metrics
         self._filename = filename or self.CHECKPOINT_NAME
@@ -56,12 +56,12 @@ class RoundReports:
             lost = [name for name in names.values() if name not in found]
             if lost:
                 there = ", ".join(found) or "none; give the training evaluation sets"
-                raise KeyError(f"there is no metric {', '.join(map(repr, lost))}; there are: {there}")
+                raise KeyError(f"there is no metric {', '.join(map(repr, lost))}; the metrics are: {there}")
             chosen = {new: found[name] for new, name in names.items()}
         return self._postprocess(chosen) if self._postprocess is not None else chosen
 
     def _due(self, number: int) -> bool:
-        """Whether the model is to be kept after round `number`, counted from 0."""
+        """True if the model is saved after round `number`, counted from 0."""
         return self._frequency > 0 and (number + 1) % self._frequency == 0
 
     def _report(self, found: Mapping[str, Any], save: Callable[[str], Any] | None) -> None:
@@ -76,14 +76,14 @@ class RoundReports:
 
 
 def refuse_other_way(trainer: str, library: str, given: Mapping[str, Any]) -> None:
-    """Raise for the keywords of the trainers of old, which called the library themselves.
+    """Raise for keywords of the older trainers, which called the library themselves.
 
     Raises:
-        DeprecationWarning: one was given; what to write instead is said.
+        DeprecationWarning: one was given; the message names the replacement.
     """
     named = [name for name, value in given.items() if value is not None]
     if named:
         raise DeprecationWarning(
-            f"{trainer}({named[0]}=...) is no longer there: give train_loop_per_worker a function that calls "
+            f"{trainer}({named[0]}=...) has been removed: pass as train_loop_per_worker a function that calls "
             f"{library}.train itself, with ray.train.get_dataset_shard for its data and RayTrainReportCallback for its reports"
         )

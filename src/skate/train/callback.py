@@ -1,4 +1,4 @@
-"""What a user may be told during a run."""
+"""User callbacks of a run."""
 
 from __future__ import annotations
 
@@ -26,4 +26,6 @@ class UserCallback:
         """Called when workers have failed: the exceptions by rank."""
 
     def after_run(self, run_context: Any, error: BaseException | None) -> None:
-        """Called once, after the workers have gone, however the run has ended; `error` is what `fit` raises."""
+        """Called once, after the workers have ended, regardless of the outcome; `error` is the exception that
+        `fit` raises.
+        """

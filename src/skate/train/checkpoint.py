@@ -1,4 +1,4 @@
-"""A folder of files that a run can go on from, on any filesystem."""
+"""A folder of files from which a run can resume, on any filesystem."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _METADATA = ".metadata.json"
 
 
 class Checkpoint:
-    """A folder on a filesystem; it is a reference, nothing is copied when one is made.
+    """A reference to a folder on a filesystem; creating one copies nothing.
 
     Args:
         path: a local folder, a URL, or a path within `filesystem`.
-        filesystem: a pyarrow filesystem; found from the path if left out.
+        filesystem: a pyarrow filesystem; derived from the path if omitted.
     """
 
     def __init__(self, path: str | os.PathLike[str], filesystem: Any = None) -> None:
@@ -46,19 +46,19 @@ class Checkpoint:
 
     @classmethod
     def from_directory(cls, path: str | os.PathLike[str]) -> Checkpoint:
-        """A checkpoint of what is in a local folder.
+        """Create a checkpoint from a local folder.
 
         Raises:
             FileNotFoundError: there is no such folder.
-            NotADirectoryError: it is a file.
+            NotADirectoryError: the path is a file.
         """
         return cls(_existing_folder(path))
 
     def to_directory(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Copy the files into a local folder, a new one if none is given, and return it.
+        """Copy the files into a local folder, a new one if none is given, and return its path.
 
         Raises:
-            FileNotFoundError: the checkpoint is no longer there.
+            FileNotFoundError: the checkpoint no longer exists.
         """
         target = str(path) if path is not None else tempfile.mkdtemp(prefix="checkpoint_")
         os.makedirs(target, exist_ok=True)
@@ -74,10 +74,11 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def as_directory(self) -> Iterator[str]:
-        """The files in a local folder while the block runs: the folder itself if it is local, else a copy that goes after.
+        """Provide the files in a local folder within the block: the folder itself if local, else a copy that is
+        removed afterwards.
 
         Raises:
-            FileNotFoundError: the checkpoint is no longer there.
+            FileNotFoundError: the checkpoint no longer exists.
         """
         if self._local:
             if not os.path.isdir(self.path):
@@ -98,7 +99,7 @@ class Checkpoint:
         """Replace the metadata.
 
         Raises:
-            TypeError: JSON cannot hold a value; nothing is changed.
+            TypeError: a value is not JSON-serializable; nothing is changed.
         """
         files.write_bytes(self.filesystem, f"{self.path}/{_METADATA}", json.dumps(metadata).encode())
 
@@ -128,6 +129,6 @@ def _existing_folder(path: str | os.PathLike[str]) -> str:
         raise FileNotFoundError(f"there is no folder {os.fspath(path)!r} to make a checkpoint of")
     if not found.is_dir():
         raise NotADirectoryError(
-            f"a checkpoint is a folder; {os.fspath(path)!r} is a file: put it into a folder of its own"
+            f"a checkpoint must be a folder, but {os.fspath(path)!r} is a file; move it into a folder of its own"
         )
     return str(found.absolute())

@@ -1,4 +1,4 @@
-"""What a user says about a run: how many workers, where results go, what is kept, what may fail."""
+"""Configuration of a run: number of workers, storage, checkpoints to keep, failure handling."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ def _refuse_deprecated(config: Any, names: Sequence[str], subject: str, instead:
 
 @dataclass
 class ScalingConfig:
-    """How many workers a run has, and what each of them gets.
+    """The number of workers of a run, and their resources.
 
     Args:
-        trainer_resources: refused; the controller runs in the calling process.
-        num_workers: how many, or (fewest, most) for a run that grows and shrinks with the cluster, or 0 to run the
-            training function in the calling process.
-        use_gpu: one GPU a worker, unless `resources_per_worker` says otherwise.
+        trainer_resources: rejected; the controller runs in the calling process.
+        num_workers: the number, or (min, max) for a run that grows and shrinks with the cluster, or 0 to run
+            the training function in the calling process.
+        use_gpu: one GPU per worker, unless `resources_per_worker` sets another amount.
         resources_per_worker: such as {"CPU": 2, "GPU": 1}; by default 1 CPU, or 1 GPU with `use_gpu`.
         placement_strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
-        accelerator_type: the kind of accelerator that nodes must have, such as "H100".
-        label_selector: labels that nodes must have, one mapping for all workers or one for each.
-        use_tpu: one TPU a worker, unless `resources_per_worker` says otherwise; for one worker.
-        topology: of a TPU slice for several workers; `fit` refuses it.
-        elastic_resize_monitor_interval_s: how often a growing run looks for room, in seconds.
+        accelerator_type: the required kind of accelerator, such as "H100".
+        label_selector: required node labels, one mapping for all workers or one for each.
+        use_tpu: one TPU per worker, unless `resources_per_worker` sets another amount; for one worker.
+        topology: the topology of a TPU slice for several workers; `fit` rejects it.
+        elastic_resize_monitor_interval_s: the interval in seconds in which an elastic run looks for free resources.
 
     Raises:
-        ValueError: for values that contradict each other or are out of range.
+        ValueError: values contradict each other or are out of range.
     """
 
     trainer_resources: dict[str, float] | None = None
@@ -57,23 +57,23 @@ class ScalingConfig:
         if self.trainer_resources is not None:
             raise DeprecationWarning(
                 "`ray.train.ScalingConfig(trainer_resources)` is deprecated: the controller takes no resources; "
-                "say what a worker needs with resources_per_worker"
+                "set the needs of a worker with resources_per_worker"
             )
         self._check_workers()
         if self.placement_strategy not in _STRATEGIES:
             raise ValueError(
-                f"placement_strategy is one of {', '.join(_STRATEGIES)}, not {self.placement_strategy!r}"
+                f"placement_strategy must be one of {', '.join(_STRATEGIES)}, got {self.placement_strategy!r}"
             )
         given = self.resources_per_worker
         if given is not None and not isinstance(given, Mapping):
-            raise ValueError(f"resources_per_worker is a dict such as {{'CPU': 2}}, not {given!r}")
+            raise ValueError(f"resources_per_worker must be a dict such as {{'CPU': 2}}, got {given!r}")
         self._check_tpus()
         self._check_gpus(given or {})
         if isinstance(self.label_selector, list) and len(self.label_selector) != self.max_workers:
             raise ValueError(
                 "If `label_selector` is a list, it must be the same length as `max_workers` (or `num_workers`, if that is one "
-                f"number): it has {len(self.label_selector)} entries for {self.max_workers} workers; "
-                "give one dict for all, or one for each"
+                f"number): it has {len(self.label_selector)} entries for {self.max_workers} workers; pass one "
+                "dict for all, or one for each"
             )
 
     def _check_workers(self) -> None:
@@ -124,7 +124,7 @@ class ScalingConfig:
             return
         if not self.num_tpus_per_worker:
             raise ValueError(
-                "`use_tpu` is True but `TPU` is set to 0 in `resources_per_worker`: say how many, or set use_tpu=False"
+                "`use_tpu` is True but `TPU` is set to 0 in `resources_per_worker`; set the number, or set use_tpu=False"
             )
         if self.max_workers <= 1:
             return
@@ -140,12 +140,12 @@ class ScalingConfig:
 
     @property
     def elasticity_enabled(self) -> bool:
-        """Whether the number of workers may change during the run."""
+        """True if the number of workers may change during the run."""
         return isinstance(self.num_workers, tuple)
 
     @property
     def min_workers(self) -> int:
-        """The fewest workers that the run goes on with."""
+        """The least number of workers of the run."""
         return self.num_workers[0] if isinstance(self.num_workers, tuple) else self.num_workers
 
     @property
@@ -167,29 +167,29 @@ class ScalingConfig:
 
     @property
     def total_resources(self) -> dict[str, float]:
-        """What all workers together ask for, by resource, at the most workers."""
+        """The total resources of all workers, at the largest number of workers."""
         return {
             name: amount * self.max_workers for name, amount in self._resources_per_worker_not_none.items()
         }
 
     @property
     def num_cpus_per_worker(self) -> float:
-        """CPUs of one worker."""
+        """The number of CPUs per worker."""
         return self._resources_per_worker_not_none.get("CPU", 0)
 
     @property
     def num_gpus_per_worker(self) -> float:
-        """GPUs of one worker."""
+        """The number of GPUs per worker."""
         return self._resources_per_worker_not_none.get("GPU", 0)
 
     @property
     def num_tpus_per_worker(self) -> float:
-        """TPUs of one worker."""
+        """The number of TPUs per worker."""
         return self._resources_per_worker_not_none.get("TPU", 0)
 
     @property
     def additional_resources_per_worker(self) -> dict[str, float]:
-        """What one worker asks for besides CPU and GPU."""
+        """The resources of one worker besides CPU and GPU."""
         wanted = self._resources_per_worker_not_none
         return {name: amount for name, amount in wanted.items() if name not in ("CPU", "GPU")}
 
@@ -217,31 +217,31 @@ class CheckpointConfig:
     def __post_init__(self) -> None:
         instead = dict.fromkeys(
             ("checkpoint_frequency", "checkpoint_at_end"),
-            "report a checkpoint from the training function when one is wanted",
+            "report checkpoints from the training function instead",
         )
         _refuse_deprecated(self, tuple(instead), "{}", instead)
         if self.num_to_keep is not None and (not _is_count(self.num_to_keep) or self.num_to_keep < 1):
             raise ValueError(
                 f"Received invalid num_to_keep: {self.num_to_keep!r}. Must be None or an integer >= "
-                f"1: a number of checkpoints, None for all"
+                f"1; None keeps all checkpoints"
             )
         if self.checkpoint_score_order not in ("max", "min"):
             raise ValueError(
-                f"Received invalid checkpoint_score_order: {self.checkpoint_score_order}. Must be 'max' or 'min': "
-                "which end of the metric is best"
+                f"Received invalid checkpoint_score_order: {self.checkpoint_score_order}. Must be 'max' or "
+                "'min', depending on which end of the metric is best"
             )
 
 
 @dataclass
 class FailureConfig:
-    """How often a run may fail and start again.
+    """How often a run may fail and restart.
 
     Args:
-        max_failures: failures of the workers that are followed by another start; -1 for any number.
-        controller_failure_limit: the same for failures to start the workers at all.
+        max_failures: the number of worker failures after which the run restarts; -1 for no limit.
+        controller_failure_limit: the same for failures to start the workers.
         max_preemption_failures: the same for workers lost with their node; `PreemptionError` names nodes and ranks.
-        relax_collectives_on_preemption, preemption_grace_s: without effect, since a node goes without notice: workers have no
-            time left in which they could report. Taken so that programs that say them run.
+        relax_collectives_on_preemption, preemption_grace_s: without effect, because nodes fail without notice:
+            workers have no time to report. Accepted for compatibility.
     """
 
     max_failures: int = 0
@@ -261,14 +261,16 @@ class FailureConfig:
         for name in ("max_failures", "controller_failure_limit", "max_preemption_failures"):
             value = getattr(self, name)
             if not _is_count(value) or value < -1:
-                raise ValueError(f"{name} is a number of failures, or -1 for any number, not {value!r}")
+                raise ValueError(f"{name} must be a number of failures, or -1 for no limit, got {value!r}")
         if self.preemption_grace_s < 0:
             raise ValueError(f"preemption_grace_s is 0 or more seconds, not {self.preemption_grace_s}")
 
 
 @dataclass
 class SyncConfig:
-    """Of older programs; `RunConfig(sync_config=...)` is refused, since what is reported goes to the storage at once."""
+    """Accepted for older programs; `RunConfig(sync_config=...)` is rejected, because reports go to the storage at
+    once.
+    """
 
     sync_period: int = 300
     sync_timeout: int = 1800
@@ -278,10 +280,10 @@ class SyncConfig:
 
 @dataclass
 class LoggingConfig:
-    """How much of what the library itself says is shown: a level of `logging`, such as "INFO".
+    """The verbosity of the library's own output: a level of `logging`, such as "INFO".
 
     Raises:
-        ValueError: there is no such level.
+        ValueError: the level is unknown.
     """
 
     log_level: str = "INFO"
@@ -296,15 +298,16 @@ class LoggingConfig:
 
 @dataclass
 class RunConfig:
-    """What a run is called, where its results go, and what happens on the way.
+    """The name and storage of a run, and its settings for failures, checkpoints and logging.
 
     Args:
-        name: of the run; a run of the same name and place goes on from its last checkpoint. Made up if left out.
+        name: the name of the run; one with the same name and storage resumes from its last checkpoint.
+            Generated if omitted.
         storage_path: a folder or a URL such as "s3://bucket/folder"; by default ~/ray_results.
-        storage_filesystem: a pyarrow filesystem in which `storage_path` is a path.
-        failure_config, checkpoint_config, logging_config: see there.
-        callbacks: `UserCallback`s that are told of reports and failures.
-        worker_runtime_env: runtime environment of the workers.
+        storage_filesystem: a pyarrow filesystem for `storage_path`.
+        failure_config, checkpoint_config, logging_config: see the classes of these names.
+        callbacks: `UserCallback`s, called on reports and failures.
+        worker_runtime_env: the runtime environment of the workers.
     """
 
     name: str | None = None

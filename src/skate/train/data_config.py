@@ -8,12 +8,12 @@ from typing import Any
 
 
 class DataConfig:
-    """Which datasets are split among the workers; the others go to each worker whole.
+    """Which datasets are split among the workers; each worker gets the others whole.
 
     Args:
-        datasets_to_split: "all", or the keys of those to be split.
-        execution_options: how they run: `ExecutionOptions`, or a dict of them by key.
-        enable_shard_locality: whether a worker gets blocks of its node first.
+        datasets_to_split: "all", or the keys of the datasets to split.
+        execution_options: `ExecutionOptions`, or a dict of them by key.
+        enable_shard_locality: True to prefer blocks on the worker's node.
     """
 
     def __init__(
@@ -24,7 +24,7 @@ class DataConfig:
     ) -> None:
         named = isinstance(datasets_to_split, (list, tuple))
         if not named and datasets_to_split != "all":
-            raise TypeError(f'datasets_to_split is "all" or a list of keys, not {datasets_to_split!r}')
+            raise TypeError(f'datasets_to_split must be "all" or a list of keys, got {datasets_to_split!r}')
         self._datasets_to_split = datasets_to_split
         self._execution_options = execution_options
         self._enable_shard_locality = enable_shard_locality
@@ -39,7 +39,7 @@ class DataConfig:
         worker_node_ids: Sequence[str] | None,
         **kwargs: Any,
     ) -> list[dict[str, Any]]:
-        """What each worker gets by key, by rank. Subclasses may split in their own way."""
+        """Return each worker's data by key, in rank order. Subclasses may split differently."""
         found: list[dict[str, Any]] = [{} for _ in range(world_size)]
         for name, dataset in datasets.items():
             given = dataset() if callable(dataset) else dataset

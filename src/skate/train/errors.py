@@ -1,4 +1,4 @@
-"""What a run of training raises."""
+"""Exceptions of training runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class NCCLHangError(WorkerGroupError):
 
 
 class ControllerError(TrainingFailedError):
-    """The run could not be started or steered; `controller_failure` says why, `doing` what was under way."""
+    """The run could not be started or controlled; `controller_failure` is the cause, `doing` the step in progress."""
 
     def __init__(self, controller_failure: Exception, doing: str = "the run could not be steered") -> None:
         super().__init__(f"{doing}: {type(controller_failure).__name__}: {controller_failure}")
@@ -50,7 +50,7 @@ class PreemptionInfo:
 
     @property
     def preempted_node_ids(self) -> list[str]:
-        """The nodes."""
+        """The ids of the preempted nodes."""
         return list(self.preempted_node_to_ranks)
 
     @property
@@ -68,7 +68,7 @@ class PreemptionError(TrainingFailedError):
             for node, ranks in preemption_info.preempted_node_to_ranks.items()
         )
         super().__init__(
-            f"nodes went away with workers on them, more often than FailureConfig(max_preemption_failures=...) allows: {where}"
+            f"nodes with workers were lost more often than FailureConfig(max_preemption_failures=...) allows: {where}"
         )
         self.preemption_info = preemption_info
         self.drain_timed_out = drain_timed_out

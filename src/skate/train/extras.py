@@ -17,13 +17,13 @@ def missing(part: str, library: str, extra: str) -> ModuleNotFoundError:
 def lazily(
     package: str, homes: Mapping[str, Sequence[str]], library: str, extra: str
 ) -> tuple[Callable[[str], Any], list[str]]:
-    """`__getattr__` and `__all__` of a package whose names lie in modules that import a library.
+    """Return `__getattr__` and `__all__` of a package whose modules import an optional library.
 
     Args:
         package: the package's `__name__`.
-        homes: the names of each module of it.
-        library: the module whose absence is told.
-        extra: the extra of Skate that brings it.
+        homes: the names defined by each module.
+        library: the optional library.
+        extra: the extra of Skate that installs it.
     """
     home_of = {name: home for home, names in homes.items() for name in names}
     part = "ray" + package.removeprefix("skate")

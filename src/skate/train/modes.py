@@ -59,7 +59,7 @@ class ValidationTaskConfig:
         self.fn_kwargs = self.fn_kwargs or {}
         if self.timeout_s is not None and self.timeout_s <= 0:
             raise AssertionError(
-                f"The `timeout_s` should be None or greater than zero, in seconds: got {self.timeout_s}"
+                f"The `timeout_s` should be None or greater than zero, in seconds, got {self.timeout_s}"
             )
 
 

@@ -1,4 +1,4 @@
-"""What a run has come to."""
+"""The result of a run."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class Result:
-    """The end of a run.
+    """The final state of a run.
 
     Attributes:
-        metrics: what rank 0 reported last, None if it reported nothing.
+        metrics: the last report of rank 0, None if it reported nothing.
         checkpoint: the last checkpoint, None if there is none.
-        error: why the run failed, None if it did not.
+        error: the error of a failed run, else None.
         path: the run's folder.
-        metrics_dataframe: all reports, one a row; made when asked for.
-        best_checkpoints: (checkpoint, metrics) of those that are kept.
-        return_value: what the training function of rank 0 returned.
+        metrics_dataframe: all reports, one per row; created on first use.
+        best_checkpoints: (checkpoint, metrics) of the kept checkpoints.
+        return_value: the return value of rank 0's training function.
     """
 
     metrics: dict[str, Any] | None
@@ -50,9 +50,7 @@ class Result:
     @property
     def config(self) -> Any:
         """Refused: a run has no config of its own."""
-        raise DeprecationWarning(
-            "Result.config is no longer there; it is the train_loop_config that you gave the trainer"
-        )
+        raise DeprecationWarning("Result.config has been removed; use the train_loop_config of the trainer")
 
     def get_best_checkpoint(self, metric: str, mode: str) -> Checkpoint | None:
         """The kept checkpoint whose metric is the largest ("max") or smallest ("min"); None if none was kept.
@@ -61,7 +59,7 @@ class Result:
             ValueError: no checkpoint has the metric (those that there are are named), or the mode is another.
         """
         if mode not in ("max", "min"):
-            raise ValueError(f'mode is "max" or "min", not {mode!r}')
+            raise ValueError(f'mode must be "max" or "min", got {mode!r}')
         if not self.best_checkpoints:
             return None
         scored = [(score(metrics, metric), checkpoint) for checkpoint, metrics in self.best_checkpoints]
@@ -76,7 +74,7 @@ class Result:
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> Result:
-        """The result of a run that ended, or was ended, from its folder.
+        """Read the result of a finished or interrupted run from its folder.
 
         Raises:
             RuntimeError: there is no folder of a run at that path.
@@ -88,7 +86,7 @@ class Result:
         folder = RunFolder(parent or ".", name, storage_filesystem)
         history = History(folder, CheckpointConfig())
         if not any(True for _ in history.journal.entries()):
-            raise RuntimeError(f"there is no run at {given!r}: the folder has no journal of one")
+            raise RuntimeError(f"there is no run at {given!r}: the folder has no journal")
         history.load(recover=False)
         return result_of(history, None)
 
@@ -103,7 +101,7 @@ class Result:
 
 
 class _Rows:
-    """Makes the table of reports when somebody looks: pandas takes 300 ms to load."""
+    """Creates the table of reports on first use: pandas takes 300 ms to load."""
 
     def __init__(self) -> None:
         self.name = "_frame"
@@ -138,7 +136,7 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def result_of(history: Any, error: TrainingFailedError | None, value: Any = None) -> Result:
-    """The result for a history."""
+    """Create the result for a history."""
     return Result(
         metrics=history.last_metrics,
         checkpoint=history.latest,

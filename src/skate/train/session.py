@@ -8,5 +8,5 @@ from skate.train.worker import session
 
 
 def get_session() -> Any:
-    """What this process knows as a worker of a run; None if it is none."""
+    """The session of this process, if it is a worker of a run; else None."""
     return session.current("get_session()") if session.active() else None

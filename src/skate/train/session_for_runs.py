@@ -1,7 +1,8 @@
-"""The session that a run needs, and workers that start with their framework loaded.
+"""Starts the session of a run, with workers that have their framework preloaded.
 
-Loading torch takes two seconds of a CPU, in each worker. So it is loaded once, in a process that workers are forked from: the
-session's own if the run starts the session, else one of their own (`SKATE_PRELOAD`), so that nobody else waits.
+Loading torch takes two seconds of a CPU, in each worker. So it is loaded once, in a process that workers are
+forked from: the session's own if the run starts the session, else a separate one (`SKATE_PRELOAD`), so that no
+one else waits.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ _VARIABLE = "SKATE_PRELOAD"
 
 
 def ensure_session(preload: Sequence[str]) -> None:
-    """Start a session if there is none; its workers begin with the framework loaded once for all of them."""
+    """Start a session if there is none; its workers are forked with the framework loaded."""
     if not skate.is_initialized():
         skate.init(preload=list(preload))
 
 
 def with_preload(runtime_env: Any, preload: Sequence[str]) -> dict[str, Any] | None:
-    """A runtime environment whose workers start with modules loaded; None if it asks for nothing."""
+    """Return a runtime environment that preloads modules in its workers; None if there is nothing to set."""
     given = dict(runtime_env or {})
     if preload:
         given["env_vars"] = {_VARIABLE: ",".join(preload), **(given.get("env_vars") or {})}
@@ -29,7 +30,7 @@ def with_preload(runtime_env: Any, preload: Sequence[str]) -> dict[str, Any] | N
 
 
 def warm(runtime_env: Any, preload: Sequence[str]) -> None:
-    """Have the framework loaded in the background, as a run will begin soon; without a session nothing is done."""
+    """Load the framework in the background for a run that begins soon; no-op without a session."""
     if preload and skate.is_initialized() and not _in_worker():
         skate.remote(_nothing).options(num_cpus=0, runtime_env=with_preload(runtime_env, preload)).remote()
 

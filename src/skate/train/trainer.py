@@ -1,4 +1,4 @@
-"""The trainer: a training function, what it is given, and `fit`."""
+"""The trainer: a training function, its configuration, and `fit`."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class DataParallelTrainer:
     """Runs a training function in several workers at once.
 
     Args:
-        train_loop_per_worker: the function; it takes nothing, or the config.
-        train_loop_config: what it is called with, a dict.
+        train_loop_per_worker: the function; it takes no argument, or the config.
+        train_loop_config: its argument, a dict.
         backend_config: the framework to set up.
-        scaling_config: how many workers, with what.
+        scaling_config: the number of workers and their resources.
         run_config: name, storage, failures, checkpoints, callbacks.
         datasets: `Dataset`s by key, for `ray.train.get_dataset_shard`.
         dataset_config: how they are split.
-        validation_config: the function that looks at checkpoints reported with `validation`.
-        metadata: refused.
-        resume_from_checkpoint: refused; give the checkpoint in `train_loop_config`.
+        validation_config: the function for checkpoints reported with `validation`.
+        metadata: rejected.
+        resume_from_checkpoint: rejected; pass the checkpoint in `train_loop_config`.
 
     Raises:
-        TypeError, ValueError: an argument is not what it should be; it says which and what is wanted.
+        TypeError, ValueError: an argument is invalid; the message says which and what is expected.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class DataParallelTrainer:
             )
         if resume_from_checkpoint is not None:
             raise DeprecationWarning(
-                "`resume_from_checkpoint` is deprecated: give the checkpoint to the training function, in train_loop_config; "
-                "a run of the same name and storage_path goes on from its own"
+                "`resume_from_checkpoint` is deprecated: pass the checkpoint to the training function, in train_loop_config; "
+                "a run with the same name and storage_path resumes from its own"
             )
         self.train_loop_per_worker = train_loop_per_worker
         self.train_loop_config = _instance("train_loop_config", train_loop_config, dict, None)
@@ -87,9 +87,9 @@ class DataParallelTrainer:
             The result of the run.
 
         Raises:
-            TrainingFailedError: workers failed more often than `FailureConfig` allows (`WorkerGroupError` names the first rank to
-                fail), or could not be started (`ControllerError`).
-            ValueError: the cluster has no room for the workers at all; what is missing is named.
+            TrainingFailedError: workers failed more often than `FailureConfig` allows (`WorkerGroupError` names
+                the first rank to fail), or could not be started (`ControllerError`).
+            ValueError: the cluster has no room for the workers; the message names the missing resources.
         """
         ensure_session(self.backend_config.preload)
         run = self._run()
@@ -130,17 +130,17 @@ class DataParallelTrainer:
 
     @classmethod
     def restore(cls, *args: Any, **kwargs: Any) -> Any:
-        """Refused: a trainer with the same name and storage_path goes on by itself."""
+        """Raise: a trainer with the same name and storage_path resumes automatically."""
         raise DeprecationWarning(
-            f"{_RESTORE}make {cls.__name__} anew with the same RunConfig(name=..., storage_path=...) and "
-            "call fit(); it goes on from the last checkpoint"
+            f"{_RESTORE}create {cls.__name__} again with the same RunConfig(name=..., storage_path=...) and "
+            "call fit(); it resumes from the last checkpoint"
         )
 
     @classmethod
     def can_restore(cls, *args: Any, **kwargs: Any) -> Any:
-        """Refused: see `restore`."""
+        """Raise: see `restore`."""
         raise DeprecationWarning(
-            f"{_RESTORE}a {cls.__name__} with the same name and storage_path goes on by itself"
+            f"{_RESTORE}a {cls.__name__} with the same name and storage_path resumes automatically"
         )
 
 

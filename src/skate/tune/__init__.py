@@ -1,19 +1,19 @@
-"""Tune: many trials of a trainable, those that promise little ended early, what is best found.
+"""Tune: many trials of a trainable; unpromising ones are ended early, and the best result is reported.
 
-How the package is laid out, in the order in which a search meets it:
+The layout of the package, in the order in which a search uses it:
 
-    tuner.py, tune.py   what a user calls; configs.py what a user says
-    space/              what is searched, and the variants it stands for
-    search/             where configurations come from
-    experiment/         an experiment, and its trials
-    execution/          the machine that decides, the loop that starts and stops processes
-    schedulers/         which trials go on; stopper/ when they end
-    trainable/          what runs in the process of a trial
-    journal/            what is written, so that a search can go on
-    logger/, reporting/ what is written and shown for people
-    analysis.py, result_grid.py   what came of it
+tuner.py, tune.py   the functions that a user calls; configs.py the user's settings
+space/              the search space, and its variants
+search/             the source of configurations
+experiment/         an experiment, and its trials
+execution/          the machine that decides, the loop that starts and stops processes
+schedulers/         which trials continue; stopper/ when they end
+trainable/          the code in the process of a trial
+journal/            the record from which a search is resumed
+logger/, reporting/ output for people
+analysis.py, result_grid.py   the results
 
-Names are looked up when they are first used; no library of searchers is imported before one is made.
+Names are resolved on first use; a search library is imported only when its searcher is created.
 """
 
 from __future__ import annotations

@@ -18,13 +18,13 @@ from skate.tune.result import DEFAULT_METRIC, rows_of
 
 
 class ExperimentAnalysis:
-    """The trials of a search.
+    """The trials of a search and their results.
 
     Args:
         experiment_checkpoint_path: the folder of the search, or a snapshot in it.
-        storage_filesystem: a pyarrow filesystem in which that is a path.
-        trials: the trials, if they are at hand; read from the folder otherwise.
-        default_metric, default_mode: what is meant where no metric, or mode, is given.
+        storage_filesystem: a pyarrow filesystem for that path.
+        trials: the trials, if available; read from the folder otherwise.
+        default_metric, default_mode: used where no metric, or mode, is given.
 
     Raises:
         ValueError: there is no search in the folder, or the mode is neither "min" nor "max".
@@ -88,20 +88,21 @@ class ExperimentAnalysis:
         scope: str = "last",
         filter_nan_and_inf: bool = True,
     ) -> Trial | None:
-        """The trial whose metric is the largest ("max") or smallest ("min"); None if no trial has a number for it.
+        """Return the trial with the largest ("max") or smallest ("min") metric; None if no trial has a number for it.
 
         Args:
             metric, mode: the search's by default.
-            scope: "last", "avg", "last-5-avg", "last-10-avg", or "all" for the best that a trial has ever reported.
-            filter_nan_and_inf: leave out trials whose value is no finite number.
+            scope: "last", "avg", "last-5-avg", "last-10-avg", or "all" for the best value that a trial has ever
+                reported.
+            filter_nan_and_inf: skip trials whose value is not finite.
 
         Raises:
-            ValueError: no trial reports the metric (those that are reported are named), or scope or mode is another.
+            ValueError: no trial reports the metric (the error lists the reported ones), or scope or mode is invalid.
         """
         metric, mode = self._asked(metric, mode)
         if scope not in SCOPES:
             raise ValueError(
-                f"attempting to get best trial for metric {metric} for scope {scope!r}: it is one of {', '.join(SCOPES)}"
+                f"attempting to get best trial for metric {metric} for scope {scope!r}: it must be one of {', '.join(SCOPES)}"
             )
         found: list[tuple[float, Trial]] = []
         any_has = False
@@ -173,22 +174,22 @@ class ExperimentAnalysis:
 
     @property
     def best_config(self) -> dict[str, Any]:
-        """Its configuration."""
+        """The configuration of the best trial."""
         return self._best().config
 
     @property
     def best_checkpoint(self) -> Checkpoint | None:
-        """Its best checkpoint."""
+        """The best checkpoint of the best trial."""
         return self.get_best_checkpoint(self._best())
 
     @property
     def best_result(self) -> dict[str, Any]:
-        """Its last result."""
+        """The last result of the best trial."""
         return self._best().last_result
 
     @property
     def best_dataframe(self) -> Any:
-        """All its results."""
+        """All results of the best trial, as a DataFrame."""
         return self.trial_dataframes[self._best().trial_id]
 
     @property
@@ -253,7 +254,7 @@ class ExperimentAnalysis:
         return self._table(found)
 
     def get_all_configs(self, prefix: bool = False) -> dict[str, dict[str, Any]]:
-        """The configuration of each trial, by its id; with `prefix` names begin with "config/"."""
+        """Return each trial's configuration by trial id; with `prefix`, names begin with "config/"."""
         return {
             trial.trial_id: {
                 f"config/{name}" if prefix else name: value for name, value in trial.config.items()

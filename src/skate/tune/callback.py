@@ -1,4 +1,4 @@
-"""Which of a search's hooks anybody listens to, and whether what was given can listen at all."""
+"""Callbacks of a search: the hooks in use, and validation of the user's callbacks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOOKS = (
 
 
 class CallbackList:
-    """Several callbacks as one: each hook is called on all of them, in order."""
+    """Several callbacks as one: calls each hook on all of them, in order."""
 
     def __init__(self, callbacks: Sequence[Any]) -> None:
         self._callbacks = checked_callbacks(callbacks)
@@ -41,7 +41,7 @@ class CallbackList:
         return call
 
     def get_state(self) -> dict[str, Any] | None:
-        """What each wants kept, by its place; None if none wants anything."""
+        """The state of each callback by its position; None if none has a state."""
         states = {str(place): each.get_state() for place, each in enumerate(self._callbacks)}
         kept = {place: state for place, state in states.items() if state is not None}
         return kept or None
@@ -67,13 +67,13 @@ def _function(kind: type, hook: str) -> Any:
 
 
 def checked_callbacks(callbacks: Any) -> list[Any]:
-    """The callbacks that were given.
+    """Return the user's callbacks, checked.
 
     Raises:
-        TypeError: one is none.
+        TypeError: one is not a callback.
     """
     found = list(callbacks or ())
     for each in found:
         if isinstance(each, type) or not hasattr(each, "on_trial_result"):
-            raise TypeError(f"callbacks are instances of ray.tune.Callback, not {each!r:.80}")
+            raise TypeError(f"callbacks must be instances of ray.tune.Callback, got {each!r:.80}")
     return found

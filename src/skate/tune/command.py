@@ -53,15 +53,15 @@ def _parser() -> argparse.ArgumentParser:
     ):
         made = verbs.add_parser(names[0], aliases=names[1:], help=about, description=f"Lists {about}.")
         made.add_argument("path", metavar=place)
-        made.add_argument("--sort", help="columns to sort by, with commas between them")
+        made.add_argument("--sort", help="columns to sort by, separated by commas")
         made.add_argument(
             "-o", "--output", help="also write to this file: .csv, or .pkl for a pandas DataFrame"
         )
         made.add_argument("--filter", help="rows to show: 'COLUMN OPERATOR VALUE', such as 'loss < 0.5'")
-        made.add_argument("--columns", help="columns to show, with commas between them")
-        made.add_argument("--limit", type=int, help="how many rows to show")
+        made.add_argument("--columns", help="columns to show, separated by commas")
+        made.add_argument("--limit", type=int, help="the number of rows to show")
         made.add_argument(
-            "--desc", type=_truth, nargs="?", const=True, default=False, help="the largest first"
+            "--desc", type=_truth, nargs="?", const=True, default=False, help="show the largest first"
         )
         made.set_defaults(call=call)
     note = verbs.add_parser(
@@ -144,7 +144,7 @@ def _show(rows: Rows, columns: list[str], known: list[str], given: argparse.Name
 def _known(names: Sequence[str], known: Sequence[str]) -> list[str]:
     for name in names:
         if name not in known:
-            raise KeyError(f"there is no column {name!r}; there are {', '.join(known)}")
+            raise KeyError(f"there is no column {name!r}; the columns are {', '.join(known)}")
     return list(names)
 
 
@@ -152,7 +152,8 @@ def _filtered(rows: Rows, text: str, known: Sequence[str]) -> Rows:
     words = shlex.split(text)
     if len(words) != 3 or words[1] not in _COMPARE:
         raise ValueError(
-            f"--filter is 'COLUMN OPERATOR VALUE' with one of {' '.join(_COMPARE)} between, such as 'loss < 0.5', not {text!r}"
+            f"--filter is 'COLUMN OPERATOR VALUE' with one of {' '.join(_COMPARE)} as operator, such as 'loss < "
+            f"0.5', got {text!r}"
         )
     (name,), compare = _known(words[:1], known), _COMPARE[words[1]]
     found = []

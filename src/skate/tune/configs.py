@@ -1,4 +1,4 @@
-"""What a user says about a search: how many trials, in what order, where results go, what may fail."""
+"""Configuration of a search: number of trials, order, storage, failure handling."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class TuneConfig:
     """How a search is run.
 
     Args:
-        mode: "min" or "max": which end of the metric is best.
-        metric: the reported metric that searcher, scheduler and results go by.
-        search_alg: where configurations come from; random draws and grids by default.
-        scheduler: which trials go on; all to their end by default.
-        num_samples: how often the space is drawn from (grids are gone through each time); -1 for without end.
-        max_concurrent_trials: how many run at a time at most; None or 0 for as many as find room.
+        mode: "min" or "max": whether small or large values of the metric are better.
+        metric: the reported metric used by searcher, scheduler and results.
+        search_alg: the source of configurations; random draws and grids by default.
+        scheduler: decides which trials continue; all run to their end by default.
+        num_samples: the number of draws from the space (each runs all grid points); -1 for no limit.
+        max_concurrent_trials: the most trials at a time; None or 0 for as many as resources allow.
         time_budget_s: seconds, or a timedelta, after which the search ends.
         reuse_actors: run several trials, one after the other, in the same process.
-        trial_name_creator, trial_dirname_creator: functions of a trial that name it, and its folder.
+        trial_name_creator, trial_dirname_creator: functions of a trial that return its name and its folder name.
 
     Raises:
         ValueError: a value is out of range, or two contradict each other.
@@ -66,23 +66,23 @@ class TuneConfig:
     def __post_init__(self) -> None:
         checked_mode(self.mode, several=True)
         if isinstance(self.metric, str) and not self.metric:
-            raise ValueError("metric is the name of a reported metric; an empty one was given")
+            raise ValueError("metric must be the name of a reported metric, got ''")
         samples = self.num_samples
         if isinstance(samples, bool) or not isinstance(samples, int) or samples < -1:
             raise ValueError(f"num_samples is a number of trials, or -1 for without end, not {samples!r}")
         most = self.max_concurrent_trials
         if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
             raise ValueError(
-                f"max_concurrent_trials is a number of trials, or None for no limit, not {most!r}"
+                f"max_concurrent_trials must be a number of trials, or None for no limit, got {most!r}"
             )
         seconds_of(self.time_budget_s)
 
 
 def seconds_of(budget: Any) -> float | None:
-    """A time budget in seconds.
+    """Return a time budget in seconds.
 
     Raises:
-        ValueError: it is no time of more than 0.
+        ValueError: the budget is not a duration above 0.
     """
     if budget is None:
         return None
@@ -119,7 +119,7 @@ class CheckpointConfig(train_configs.CheckpointConfig):
             raise ValueError(f"checkpoint_frequency must be >=0, got {self.checkpoint_frequency!r}")
         if self.checkpoint_score_order not in ("max", "min"):
             raise ValueError(
-                f'checkpoint_score_order must be either "max" or "min", not {self.checkpoint_score_order!r}'
+                f'checkpoint_score_order must be either "max" or "min", got {self.checkpoint_score_order!r}'
             )
         plain = (self.num_to_keep, self.checkpoint_score_attribute, self.checkpoint_score_order)
         train_configs.CheckpointConfig(*plain)
@@ -144,20 +144,20 @@ class FailureConfig:
             or self.max_failures < -1
         ):
             raise ValueError(
-                f"max_failures is a number of failures, or -1 for any number, not {self.max_failures!r}"
+                f"max_failures must be a number of failures, or -1 for no limit, got {self.max_failures!r}"
             )
         if not (isinstance(self.fail_fast, bool) or self.fail_fast == "raise"):
             raise ValueError(f"fail_fast must be one of {{bool, 'raise'}}. Got {self.fail_fast!r}")
         if self.fail_fast and self.max_failures:
             raise ValueError(
                 f"max_failures must be 0 if fail_fast={self.fail_fast}. That ends the search at the first failure, "
-                f"max_failures={self.max_failures} starts again after one: leave one of them out"
+                f"max_failures={self.max_failures} restarts a failed trial; leave one of them out"
             )
 
 
 @dataclass
 class SyncConfig:
-    """Taken for compatibility: trials write to the storage themselves, so there is nothing to synchronise."""
+    """Accepted for compatibility: trials write to the storage themselves, so there is nothing to synchronize."""
 
     sync_period: int = 300
     sync_timeout: int = 1800
@@ -167,20 +167,20 @@ class SyncConfig:
 
 @dataclass
 class RunConfig:
-    """What a search is called, where its results go, and what happens on the way.
+    """The name and storage of a search, and its settings for failures, checkpoints and output.
 
     Args:
-        name: of the search, a folder in `storage_path`; made up if left out.
+        name: the name of the search, a folder in `storage_path`; generated if omitted.
         storage_path: a folder or a URL such as "s3://bucket/folder"; by default ~/ray_results.
-        storage_filesystem: a pyarrow filesystem in which `storage_path` is a path.
-        failure_config, checkpoint_config: see there.
-        sync_config: taken for compatibility.
-        verbose: 0 to say nothing, 1 for the table of trials, 2 for results as well; by default 1 in a terminal and in a notebook,
-            else 0.
+        storage_filesystem: a pyarrow filesystem for `storage_path`.
+        failure_config, checkpoint_config: see FailureConfig and CheckpointConfig.
+        sync_config: accepted for compatibility.
+        verbose: 0 for no output, 1 for the table of trials, 2 for results as well; by default 1 in a terminal
+            and in a notebook, else 0.
         stop: when a trial ends: {"training_iteration": 10}, a function of trial id and result, or a `Stopper`.
         callbacks: `ray.tune.Callback`s.
-        progress_reporter: shows how the search goes.
-        log_to_file: True, or names, for what trials print to be written to files in their folders.
+        progress_reporter: shows the progress of the search.
+        log_to_file: True, or file names, to write the output of trials to files in their folders.
     """
 
     name: str | None = None
@@ -199,7 +199,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         if self.local_dir is not None:
             raise DeprecationWarning(
-                "The `RunConfig(local_dir)` argument is deprecated and no longer there. You should "
+                "The `RunConfig(local_dir)` argument is deprecated and has been removed. You should "
                 "set the `RunConfig(storage_path)` instead"
             )
         self.failure_config = self.failure_config or FailureConfig()
@@ -212,7 +212,7 @@ class RunConfig:
         pair = isinstance(log, (tuple, list)) and len(log) == 2 and all(isinstance(each, str) for each in log)
         if not (isinstance(log, (bool, str)) or pair):
             raise ValueError(
-                f"log_to_file is True, a file name, or a pair of them for output and errors, not {log!r}"
+                f"log_to_file must be True, a file name, or a pair of them for output and errors, got {log!r}"
             )
 
 
@@ -227,11 +227,11 @@ def _checkpoint_config(given: Any) -> CheckpointConfig:
         return CheckpointConfig(
             given.num_to_keep, given.checkpoint_score_attribute, given.checkpoint_score_order
         )
-    raise ValueError(f"checkpoint_config is a ray.tune.CheckpointConfig, not {type(given).__name__}")
+    raise ValueError(f"checkpoint_config must be a ray.tune.CheckpointConfig, got {type(given).__name__}")
 
 
 def run_config_of(given: Any) -> RunConfig:
-    """A RunConfig of Tune for what was given; one of Train is taken for what the two have in common.
+    """Convert a config to Tune's RunConfig; from one of Train, the common settings are taken.
 
     Raises:
         TypeError: it is neither.
@@ -249,11 +249,11 @@ def run_config_of(given: Any) -> RunConfig:
             failure_config=FailureConfig(failures),
             checkpoint_config=given.checkpoint_config,
         )
-    raise TypeError(f"run_config is a ray.tune.RunConfig, not {type(given).__name__}: {given!r:.80}")
+    raise TypeError(f"run_config must be a ray.tune.RunConfig, got {type(given).__name__}: {given!r:.80}")
 
 
 class ResumeType(Enum):
-    """What becomes of a trial when its search is restored: it goes on, starts anew, or is left as it is."""
+    """How a restored search treats a trial: resume it, restart it, or skip it."""
 
     RESUME = "resume"
     RESTART = "restart"
@@ -262,7 +262,7 @@ class ResumeType(Enum):
 
 @dataclass
 class ResumeConfig:
-    """What becomes of finished, unfinished and failed trials when a search is restored."""
+    """How a restored search treats finished, unfinished and failed trials."""
 
     finished: Any = ResumeType.SKIP
     unfinished: Any = ResumeType.RESUME
@@ -275,7 +275,7 @@ class ResumeConfig:
             try:
                 setattr(self, name, ResumeType(value))
             except ValueError:
-                raise ValueError(f'{name} is "resume", "restart" or "skip", not {value!r}') from None
+                raise ValueError(f'{name} must be "resume", "restart" or "skip", got {value!r}') from None
 
 
 ResumeConfig.ResumeType = ResumeType

@@ -1,4 +1,4 @@
-"""What Tune raises."""
+"""Exceptions raised by Tune."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class TuneError(Exception):
 
 
 class BadExperiment(TuneError, ValueError):
-    """An experiment is not said in a way that is known."""
+    """The specification of an experiment is invalid."""
 
 
 class UnknownMetricError(TuneError, ValueError):

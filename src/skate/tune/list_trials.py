@@ -41,12 +41,12 @@ def list_trials(
         output: a file to write to as well, .csv or .pkl.
         filter_op: rows to show, such as "loss < 0.5".
         info_keys: columns to show.
-        limit: how many rows to show.
-        desc: whether the largest come first.
+        limit: the number of rows to show.
+        desc: True for the largest first.
 
     Raises:
         ValueError: there is no search, or it has no trials.
-        KeyError: there is no such column; those that there are are named.
+        KeyError: there is no such column; the error lists the columns.
     """
     command._list_trials(_given(experiment_path, sort, output, filter_op, info_keys, limit, desc))
 
@@ -68,6 +68,6 @@ def add_note(path: str, filename: str = "note.txt") -> None:
     """Open $EDITOR on a note beside a search.
 
     Raises:
-        ValueError: it is no folder, or the editor has failed.
+        ValueError: the path is not a folder, or the editor has failed.
     """
     command._add_note(Namespace(path=path, filename=filename))

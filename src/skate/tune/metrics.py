@@ -43,12 +43,12 @@ SCOPES = ("last", "avg", "last-5-avg", "last-10-avg", "all")
 
 
 def users(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What the user reported of a result."""
+    """The part of a result that the user reported."""
     return {name: value for name, value in result.items() if name not in AUTO_KEYS}
 
 
 def number(value: Any) -> float | None:
-    """A value as a number, None if it is none."""
+    """Convert a value to a number, None if it is not one."""
     if type(value) is float or type(value) is int:
         return value
     if value is None or isinstance(value, (str, bytes, bool)):
@@ -60,7 +60,7 @@ def number(value: Any) -> float | None:
 
 
 class History:
-    """What a metric has been: last, least, most, and averages; of all, of the last 5, of the last 10."""
+    """Statistics of a metric over time: last, min, max, and averages; of all values, the last 5, and the last 10."""
 
     __slots__ = ("count", "last", "max", "min", "recent", "total")
 
@@ -71,7 +71,7 @@ class History:
         self.recent: deque[float] = deque(maxlen=10)
 
     def add(self, value: float) -> None:
-        """Take in one more."""
+        """Add a value."""
         self.count += 1
         self.total += value
         self.last = value
@@ -82,7 +82,7 @@ class History:
         self.recent.append(value)
 
     def get(self, scope: str, mode: str | None = None) -> float:
-        """The value that a scope stands for; "all" is the best of all."""
+        """The value for a scope; "all" is the best of all."""
         if scope == "all":
             return self.max if mode == "max" else self.min
         if scope == "last":
@@ -98,12 +98,12 @@ class History:
         return {**found, "min": self.min, "max": self.max}
 
     def state(self) -> list[Any]:
-        """As JSON can hold it."""
+        """The state as JSON-compatible values."""
         return [self.count, self.total, self.last, self.min, self.max, list(self.recent)]
 
     @classmethod
     def of(cls, state: list[Any]) -> History:
-        """From `state`."""
+        """Create from a `state`."""
         found = cls()
         found.count, found.total, found.last, found.min, found.max = state[:5]
         found.recent.extend(state[5])
@@ -111,13 +111,13 @@ class History:
 
 
 class Histories:
-    """Those of all metrics of a trial."""
+    """The histories of all metrics of a trial."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, History] = {}
 
     def add(self, result: Mapping[str, Any]) -> None:
-        """Take in a flat result."""
+        """Add a flat result."""
         for name, value in result.items():
             if name in _PLAIN:
                 continue

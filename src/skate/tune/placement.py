@@ -1,4 +1,4 @@
-"""What a trial asks for: one bundle of resources, or several on a placement group."""
+"""Resource requests of trials: one bundle, or several on a placement group."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ _LOWER = {"cpu": "CPU", "gpu": "GPU"}
 
 
 class PlacementGroupFactory:
-    """The bundles of a trial: the first is the trainable's own, the others are for what it starts.
+    """The bundles of a trial: the first is the trainable's own, the others are for the actors it starts.
 
     Args:
-        bundles: such as `[{"CPU": 1}, {"CPU": 2, "GPU": 1}]`; with an empty first one the trainable itself asks for nothing.
+        bundles: such as `[{"CPU": 1}, {"CPU": 2, "GPU": 1}]`; with an empty first one the trainable itself
+            requests nothing.
         strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
 
     Raises:
-        ValueError: there is no bundle, an amount is negative or no number, or the strategy is another.
+        ValueError: there is no bundle, an amount is negative or not a number, or the strategy is unknown.
     """
 
     #: Whether a placement group holds the bundles; else they only count when it is decided what finds room.
@@ -28,10 +29,10 @@ class PlacementGroupFactory:
     ) -> None:
         if not bundles:
             raise ValueError(
-                "a trial has at least one bundle of resources, such as [{'CPU': 1}]; an empty list was given"
+                "a trial needs at least one bundle of resources, such as [{'CPU': 1}], got an empty list"
             )
         if strategy not in _STRATEGIES:
-            raise ValueError(f"strategy is one of {', '.join(_STRATEGIES)}, not {strategy!r}")
+            raise ValueError(f"strategy must be one of {', '.join(_STRATEGIES)}, got {strategy!r}")
         found = [_checked(bundle) for bundle in bundles]
         self.head_bundle_is_empty = not found[0]
         self._bundles = found[1:] if self.head_bundle_is_empty and len(found) > 1 else found
@@ -50,7 +51,7 @@ class PlacementGroupFactory:
 
     @property
     def head(self) -> dict[str, float]:
-        """What the trainable itself asks for."""
+        """The resources of the trainable itself."""
         return {} if self.head_bundle_is_empty else dict(self._bundles[0])
 
     @property
@@ -99,7 +100,7 @@ class Counted(PlacementGroupFactory):
 
 def _checked(bundle: Mapping[str, Any]) -> dict[str, float]:
     if not isinstance(bundle, Mapping):
-        raise ValueError(f"a bundle is a dict of resources such as {{'CPU': 1}}, not {bundle!r:.80}")
+        raise ValueError(f"a bundle must be a dict of resources such as {{'CPU': 1}}, got {bundle!r:.80}")
     found = {}
     for name, amount in bundle.items():
         if isinstance(amount, bool) or not isinstance(amount, (int, float)) or amount < 0:
@@ -110,16 +111,16 @@ def _checked(bundle: Mapping[str, Any]) -> dict[str, float]:
 
 
 def resource_dict_to_pg_factory(spec: Mapping[str, Any] | None = None) -> PlacementGroupFactory:
-    """What `resources_per_trial={"cpu": 2, "gpu": 1}` and the like stand for; one CPU if nothing is asked for.
+    """Convert `resources_per_trial={"cpu": 2, "gpu": 1}` and similar; one CPU if nothing is requested.
 
     Raises:
-        ValueError: an amount is negative or no number.
+        ValueError: an amount is negative or not a number.
     """
     given = dict(spec or {"cpu": 1})
     extra = given.pop("custom_resources", None) or {}
     both = sorted(name for name in _LOWER if name in given and _LOWER[name] in given)
     if both:
-        raise ValueError(f"{both[0]!r} and {_LOWER[both[0]]!r} are the same resource; give it once")
+        raise ValueError(f"{both[0]!r} and {_LOWER[both[0]]!r} are the same resource; set only one of them")
     given.update(extra)
     return PlacementGroupFactory([given or {"CPU": 0}])
 
@@ -128,10 +129,10 @@ Resources = PlacementGroupFactory | Mapping[str, Any] | Callable[[dict[str, Any]
 
 
 def request_of(resources: Resources, config: dict[str, Any]) -> PlacementGroupFactory:
-    """What a trial with a configuration asks for.
+    """Return the resource request of a trial with a configuration.
 
     Raises:
-        ValueError: the resources are said in no way that is known.
+        ValueError: the resources are invalid.
     """
     if callable(resources) and not isinstance(resources, PlacementGroupFactory):
         resources = resources(config)
@@ -143,7 +144,8 @@ def request_of(resources: Resources, config: dict[str, Any]) -> PlacementGroupFa
     if isinstance(scaling, dict):  # a ScalingConfig
         return Counted([{}, dict(scaling)])
     raise ValueError(
-        f"Invalid resource type for `with_resources()`: {type(resources)}. Resources are a dict such as {{'cpu': 2, 'gpu': 1}}, "
-        "a PlacementGroupFactory, or a function of the configuration that "
-        f"returns one; not {type(resources).__name__}: {resources!r:.80}"
+        f"Invalid resource type for `with_resources()`: {type(resources)}. Resources are a dict such as "
+        f"{{'cpu': 2, 'gpu': 1}}, "
+        "a PlacementGroupFactory, or a function of the configuration that returns one, got "
+        f"{type(resources).__name__}: {resources!r:.80}"
     )

@@ -29,26 +29,26 @@ class ProgressReporter:
         """Called once, before anything else."""
 
     def should_report(self, trials: list[Trial], done: bool = False) -> bool:
-        """Whether now is a time to report."""
+        """True if it is time to report."""
         return True
 
     def report(self, trials: list[Trial], done: bool, *sys_info: str) -> None:
-        """Report."""
-        raise NotImplementedError(f"{type(self).__name__} has to define report()")
+        """Report the progress of the trials."""
+        raise NotImplementedError(f"{type(self).__name__} must define report()")
 
 
 class TuneReporterBase(ProgressReporter):
-    """What reporters that show a table have in common.
+    """Base of reporters that show a table.
 
     Args:
-        metric_columns, parameter_columns: names to show, or a dict of names to headings; found out by default.
-        total_samples: how many trials there will be.
-        max_progress_rows, max_error_rows: rows at most.
-        max_column_length: characters of a value at most.
-        max_report_frequency: seconds between two reports at least.
-        infer_limit: how many metrics are shown when none are named.
-        print_intermediate_tables: whether tables are shown before the end; by default in a terminal and in a notebook.
-        metric, mode: which trial is best.
+        metric_columns, parameter_columns: names to show, or a dict of names to headings; inferred by default.
+        total_samples: the number of trials to expect.
+        max_progress_rows, max_error_rows: the most rows.
+        max_column_length: the most characters of a value.
+        max_report_frequency: the least seconds between two reports.
+        infer_limit: the number of metrics shown when none are named.
+        print_intermediate_tables: True to show tables before the end; by default in a terminal and in a notebook.
+        metric, mode: decide which trial is best.
         sort_by_metric: best trials first.
     """
 
@@ -86,7 +86,7 @@ class TuneReporterBase(ProgressReporter):
         mode: str | None = None,
         **kwargs: Any,
     ) -> None:
-        """Take what the search knows, where nothing was given."""
+        """Use the search's settings for those that were not given."""
         self._started = start_time or time.time()
         self._total = self._total or total_samples
         self._metric = self._metric or metric
@@ -104,11 +104,11 @@ class TuneReporterBase(ProgressReporter):
         self._total = total_samples
 
     def set_start_time(self, timestamp: float | None = None) -> None:
-        """When the search began."""
+        """Set the time when the search began."""
         self._started = timestamp or time.time()
 
     def add_metric_column(self, metric: str, representation: str | None = None) -> None:
-        """Show a metric."""
+        """Add a metric column."""
         self._metric_columns = {**(self._metric_columns or {}), metric: representation or metric}
 
     def add_parameter_column(self, parameter: str, representation: str | None = None) -> None:
@@ -124,7 +124,7 @@ class TuneReporterBase(ProgressReporter):
     # -- the table
 
     def table(self, trials: Sequence[Trial]) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows."""
+        """Return headings and rows."""
         metrics = self._metric_columns or {name: name for name in self._inferred(trials)}
         parameters = self._parameter_columns or {name: name for name in _parameters(trials)}
         headings = ["trial", "status", *parameters.values(), "iter", "time (s)", *metrics.values()]
@@ -197,7 +197,7 @@ class TuneReporterBase(ProgressReporter):
         return "\n".join([f"{len(failed)} trials with errors:", *lines]) if failed else ""
 
     def as_text(self, trials: Sequence[Trial]) -> str:
-        """Everything as plain text."""
+        """Format the report as plain text."""
         headings, rows = self.table(trials)
         widths = [max(len(row[at]) for row in [headings, *rows]) for at in range(len(headings))]
         lines = [self.summary(trials)]
@@ -230,7 +230,7 @@ class TuneReporterBase(ProgressReporter):
         )
 
     def look(self, trials: list[Trial], done: bool) -> None:
-        """Report if it is time to."""
+        """Report if it is time to do so."""
         if self.should_report(trials, done):
             self._last = time.time()
             self.report(trials, done)
@@ -303,12 +303,12 @@ def _parameters(trials: Sequence[Trial]) -> list[str]:
 
 
 def in_terminal() -> bool:
-    """Whether what is printed goes to a person's terminal."""
+    """True if output goes to a terminal."""
     return bool(getattr(sys.stdout, "isatty", lambda: False)())
 
 
 def in_notebook() -> bool:
-    """Whether this is a notebook."""
+    """True in a notebook."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return type(shell).__name__ == "ZMQInteractiveShell"

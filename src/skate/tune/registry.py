@@ -28,11 +28,11 @@ def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
 
     is_class = inspect.isclass(trainable)
     if not isinstance(name, str):
-        raise TypeError(f"a trainable is registered by a name, not {type(name).__name__}: {name!r:.80}")
+        raise TypeError(f"the name of a trainable must be a string, got {type(name).__name__}: {name!r:.80}")
     if not callable(trainable) or (is_class and not issubclass(trainable, Trainable)):
         raise TypeError(
-            "Second argument must be convertable to Trainable: a function of the configuration or a class that inherits from "
-            f"ray.tune.Trainable, not {trainable!r:.80}"
+            "Second argument must be convertable to Trainable: a function of the configuration or a class that "
+            f"inherits from ray.tune.Trainable, got {trainable!r:.80}"
         )
     if not is_class:
         from skate.tune.trainable.function import takes_config  # it asks this module for names
@@ -42,22 +42,24 @@ def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
 
 
 def get_trainable(name: str) -> Any:
-    """The trainable of a name.
+    """Return a registered trainable.
 
     Raises:
-        TuneError: there is none; those that there are are named.
+        TuneError: the name is unknown; the error lists the registered ones.
     """
     if name not in _TRAINABLES:
         known = ", ".join(sorted(_TRAINABLES)) or "none"
-        raise TuneError(f"Unknown trainable: {name}. Registered are: {known}. Use tune.register_trainable")
+        raise TuneError(
+            f"Unknown trainable: {name}. The registered ones are: {known}. Use tune.register_trainable"
+        )
     return _TRAINABLES[name]
 
 
 def get_trainable_cls(trainable_name: str) -> Any:
-    """The trainable of a name.
+    """Return a registered trainable.
 
     Raises:
-        TuneError: there is none.
+        TuneError: the name is unknown.
     """
     return get_trainable(trainable_name)
 
@@ -72,7 +74,7 @@ def validate_trainable(trainable_name: str) -> None:
 
 
 def is_function_trainable(trainable: Any) -> bool:
-    """Whether a trainable, or what is registered under a name, is a function."""
+    """True if a trainable, or the one registered under a name, is a function."""
     found = get_trainable(trainable) if isinstance(trainable, str) else trainable
     if inspect.isclass(found):
         from skate.tune.trainable.function import FunctionTrainable  # it asks this module for names
@@ -82,27 +84,27 @@ def is_function_trainable(trainable: Any) -> bool:
 
 
 def trainable_exists(name: str) -> bool:
-    """Whether a trainable has the name."""
+    """True if a trainable is registered under the name."""
     return name in _TRAINABLES
 
 
 def register_env(name: str, env_creator: Callable[..., Any]) -> None:
-    """Give a function that makes environments a name.
+    """Register a function that creates environments under a name.
 
     Raises:
-        TypeError: it is no function.
+        TypeError: the value is not a function.
     """
     if not callable(env_creator):
         raise TypeError(
-            f"Second argument must be callable: a function that makes the environment, not {env_creator!r:.80}"
+            f"Second argument must be callable: a function that creates the environment, got {env_creator!r:.80}"
         )
     _ENVIRONMENTS[name] = env_creator
 
 
 def get_env(name: str) -> Callable[..., Any]:
-    """The function that was registered for an environment.
+    """Return the function registered for an environment.
 
     Raises:
-        KeyError: there is none of that name.
+        KeyError: the name is unknown.
     """
     return _ENVIRONMENTS[name]

@@ -1,4 +1,4 @@
-"""What a trial has come to, and the names of what every result has."""
+"""The result of a trial, and the keys common to all results."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ DEBUG_METRICS = (
 
 @dataclass
 class Result(train_results.Result):
-    """The end of a trial.
+    """The final state of a trial.
 
     Attributes:
-        metrics: its last result, with what is added to all; an empty dict if it reported nothing.
+        metrics: its last result, including the automatic metrics; an empty dict if it reported nothing.
         checkpoint: its last checkpoint, None if it has none.
-        error: why it failed, None if it did not.
+        error: the error of a failed trial, else None.
         path: its folder.
-        metrics_dataframe: all its results, one a row; read when asked for.
-        best_checkpoints: (checkpoint, metrics) of those that are kept.
+        metrics_dataframe: all its results, one per row; read on first use.
+        best_checkpoints: (checkpoint, metrics) of the kept checkpoints.
     """
 
     @property
@@ -78,7 +78,7 @@ class Result(train_results.Result):
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> Result:
-        """The result of a trial from its folder.
+        """Read the result of a trial from its folder.
 
         Raises:
             RuntimeError: there is no folder of a trial at that path.
@@ -129,7 +129,7 @@ def rows_of(folder: RunFolder) -> list[dict[str, Any]]:
 
 
 class _Rows:
-    """Reads the table of results when somebody looks: pandas takes 300 ms to load."""
+    """Reads the table of results on first use: pandas takes 300 ms to load."""
 
     def __get__(self, result: Any, owner: Any) -> Any:
         if result is None:

@@ -36,15 +36,16 @@ class ResultGrid:
         scope: str = "last",
         filter_nan_and_inf: bool = True,
     ) -> Result:
-        """The result of the trial whose metric is the largest ("max") or smallest ("min").
+        """Return the result of the trial with the largest ("max") or smallest ("min") metric.
 
         Args:
             metric, mode: those of TuneConfig by default; a search of one trial needs none.
-            scope: "last", "avg", "last-5-avg", "last-10-avg", or "all" for the best that a trial has ever reported.
-            filter_nan_and_inf: leave out trials whose value is no finite number.
+            scope: "last", "avg", "last-5-avg", "last-10-avg", or "all" for the best value that a trial has ever
+                reported.
+            filter_nan_and_inf: skip trials whose value is not finite.
 
         Raises:
-            ValueError: no trial reports the metric; those that are reported are named.
+            ValueError: no trial reports the metric; the error lists the reported ones.
             RuntimeError: no trial has a finite number for it.
         """
         analysis = self._experiment_analysis
@@ -80,7 +81,7 @@ class ResultGrid:
     def __getitem__(self, i: int) -> Result:
         trials = self._experiment_analysis.trials
         if not -len(trials) <= i < len(trials):
-            raise IndexError(f"there are {len(trials)} results; {i} is none of them")
+            raise IndexError(f"index {i} is out of range: there are {len(trials)} results")
         return self._result(trials[i])
 
     def __iter__(self) -> Iterator[Result]:
@@ -114,7 +115,7 @@ class ResultGrid:
 
 
 def result_of(trial: Trial) -> Result:
-    """The result of a trial."""
+    """Create the result of a trial."""
     folder = trial.folder
     kept = trial.ranked()
     error = trial.get_error() if trial.status == Trial.ERROR else None

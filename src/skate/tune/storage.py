@@ -1,4 +1,4 @@
-"""Where results go when nothing is said."""
+"""The default storage of results."""
 
 from __future__ import annotations
 

@@ -72,14 +72,14 @@ def run(
         run_or_experiment: a trainable, or an `Experiment`.
         config: the space.
         resources_per_trial: such as {"cpu": 2, "gpu": 0.5}.
-        keep_checkpoints_num, checkpoint_score_attr, checkpoint_freq, checkpoint_at_end: deprecated; those of `CheckpointConfig`.
-            A score attribute that is best small begins with "min-".
-        resume: True or "AUTO" to go on with the search of that name, if there is one.
+        keep_checkpoints_num, checkpoint_score_attr, checkpoint_freq, checkpoint_at_end: deprecated; see
+            `CheckpointConfig`. A score attribute that is to be minimized begins with "min-".
+        resume: True or "AUTO" to resume the search of that name, if there is one.
         restore: a checkpoint that all trials start from.
-        raise_on_failed_trial: whether trials that have failed raise.
+        raise_on_failed_trial: True to raise if a trial has failed.
 
     Raises:
-        TuneError: trials have failed, or what `Tuner.fit` raises.
+        TuneError: trials have failed, or whatever `Tuner.fit` raises.
     """
     return _run(dict(locals()))
 
@@ -87,7 +87,7 @@ def run(
 def _run(given: dict[str, Any]) -> ExperimentAnalysis:
     if given["local_dir"] is not None:
         raise DeprecationWarning(
-            "The `local_dir` argument is deprecated and no longer there. You should set the `storage_path` instead"
+            "The `local_dir` argument is deprecated and has been removed. You should set the `storage_path` instead"
         )
     given["checkpoint_config"] = _checkpoint_config(given)
     of_tune = (
@@ -134,7 +134,7 @@ def _run(given: dict[str, Any]) -> ExperimentAnalysis:
 
 
 def _checkpoint_config(given: dict[str, Any]) -> Any:
-    """The checkpoint config, with what was said of it by arguments of old."""
+    """Return the checkpoint config, including values of deprecated arguments."""
     number, score = given["keep_checkpoints_num"], given["checkpoint_score_attr"]
     old: dict[str, Any] = {}
     if number is not None:
@@ -210,7 +210,7 @@ def _one(
 
 
 def _resume_of(resume: Any) -> ResumeConfig:
-    """What `resume=` stands for: True, "AUTO", "ERRORED_ONLY", or such with "+ERRORED" and "+RESTART_ERRORED"."""
+    """Parse `resume=`: True, "AUTO", "ERRORED_ONLY", or one of these with "+ERRORED" and "+RESTART_ERRORED"."""
     errored, unfinished = ResumeType.SKIP, ResumeType.RESUME
     words = str(resume).upper().replace("-", "_").split("+")
     known = {
@@ -227,7 +227,7 @@ def _resume_of(resume: Any) -> ResumeConfig:
     unknown = [word for word in words if word not in known]
     if unknown:
         raise ValueError(
-            f'resume is True, "AUTO", "AUTO+ERRORED", "AUTO+RESTART_ERRORED" or "ERRORED_ONLY", not {resume!r}'
+            f'resume must be True, "AUTO", "AUTO+ERRORED", "AUTO+RESTART_ERRORED" or "ERRORED_ONLY", got {resume!r}'
         )
     for word in words:
         if word.endswith("_ONLY"):
@@ -264,17 +264,17 @@ def run_experiments(
     callbacks: Any = None,
     _remote: Any = None,
 ) -> list[Trial]:
-    """Run experiments, one after the other, their trials at the same time.
+    """Run experiments one after the other, the trials of each concurrently.
 
     Args:
         experiments: an `Experiment`, a list of them, or a dict of names to {"run": ..., "config": {...}}.
-        concurrent: taken for compatibility.
+        concurrent: accepted for compatibility.
 
     Returns:
         All trials.
 
     Raises:
-        TuneError: trials have failed, or what `tune.run` raises.
+        TuneError: trials have failed, or whatever `tune.run` raises.
     """
     found: list[Trial] = []
     for each in experiments_of(experiments):

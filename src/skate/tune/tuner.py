@@ -26,17 +26,17 @@ _SAVED = "tuner.pkl"
 
 
 class Tuner:
-    """Searches for the configuration of a trainable that is best.
+    """Searches for the best configuration of a trainable.
 
     Args:
-        trainable: a function of the configuration, a class that inherits from `Trainable`, the name of a registered one, or a
-            trainer of ray.train.
-        param_space: the space, a nested dict; of a trainer, {"train_loop_config": {...}}.
-        tune_config: how many trials, in what order, which go on.
+        trainable: a function of the configuration, a class that inherits from `Trainable`, the name of a
+            registered one, or a trainer of ray.train.
+        param_space: the space, a nested dict; for a trainer, {"train_loop_config": {...}}.
+        tune_config: the number and order of trials, searcher and scheduler.
         run_config: name, storage, failures, checkpoints, callbacks.
 
     Raises:
-        TuneError, TypeError, ValueError: an argument is not what it should be; it says which and what is wanted.
+        TuneError, TypeError, ValueError: an argument is invalid; the message says which and what is expected.
     """
 
     def __init__(
@@ -86,11 +86,11 @@ class Tuner:
         """Run the search to its end. Trials that fail do not raise; see `ResultGrid.errors`.
 
         Returns:
-            The results, one a trial.
+            The results, one per trial.
 
         Raises:
-            TuneError: a trial asks for more than the cluster has, or a metric that nobody reports was gone by.
-            TypeError: the space cannot be serialized; what in it cannot is named.
+            TuneError: a trial asks for more than the cluster has, or a required metric is never reported.
+            TypeError: the space cannot be serialized; the error names the part.
             ValueError: options contradict each other.
         """
         experiment = self._experiment()
@@ -103,7 +103,7 @@ class Tuner:
         self._results = ResultGrid(analysis)
         if launch.interrupted:
             print(  # Ctrl-C was pressed at a terminal
-                f"The search was interrupted. It goes on with Tuner.restore({experiment.path!r}, trainable=...).fit()"
+                f"The search was interrupted. Resume it with Tuner.restore({experiment.path!r}, trainable=...).fit()"
             )
         return self._results
 
@@ -180,16 +180,16 @@ class Tuner:
         storage_filesystem: Any = None,
         _resume_config: ResumeConfig | None = None,
     ) -> Tuner:
-        """A search that was ended before its end, or that had trials that failed; `fit()` goes on with it.
+        """Restore a search that was interrupted or had failed trials; `fit()` resumes it.
 
         Args:
             path: its folder: its storage_path and its name.
-            trainable: the same as it had.
-            resume_unfinished: whether trials that had not ended go on, from their last checkpoints.
-            resume_errored: whether trials that failed go on from their last checkpoints.
-            restart_errored: whether trials that failed start anew; `resume_errored` goes before it.
-            param_space: the same as it had, in shape; objects in it take the place of those that the trials were given.
-            storage_filesystem: a pyarrow filesystem in which `path` is a path.
+            trainable: the same as before.
+            resume_unfinished: True to resume unfinished trials from their last checkpoints.
+            resume_errored: True to resume failed trials from their last checkpoints.
+            restart_errored: True to restart failed trials; `resume_errored` takes precedence.
+            param_space: of the same shape as before; its objects replace those of the trials.
+            storage_filesystem: a pyarrow filesystem for `path`.
 
         Raises:
             FileNotFoundError: there is no search at that path.
@@ -197,7 +197,9 @@ class Tuner:
         """
         folder, saved = _saved_at(path, storage_filesystem)
         if trainable is None:
-            raise TuneError(f"Tuner.restore needs the trainable that the search had, {saved['trainable']!r}")
+            raise TuneError(
+                f"Tuner.restore needs the original trainable of the search, {saved['trainable']!r}"
+            )
         found = cls(
             trainable,
             param_space=pickle.loads(saved["space"]) if param_space is None else param_space,
@@ -211,7 +213,7 @@ class Tuner:
         name = found._experiment().trainable_name
         if name != saved["trainable"]:
             raise ValueError(
-                f"the search at {folder.path!r} was of the trainable {saved['trainable']!r}, not of {name!r}; give the same one"
+                f"the search at {folder.path!r} used the trainable {saved['trainable']!r}, got {name!r}; pass the same one"
             )
         errored = (
             ResumeType.RESUME
@@ -226,7 +228,7 @@ class Tuner:
 
     @classmethod
     def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> bool:
-        """Whether there is a search at a path."""
+        """True if there is a search at a path."""
         folder = folder_of(path, storage_filesystem)
         return files.read_bytes(folder.filesystem, folder.at(_SAVED)) is not None
 
@@ -236,7 +238,7 @@ class Tuner:
 
 
 def _loaded(contents: bytes) -> Any:
-    """A space as it was saved; None if what is in it cannot be read here, which is why it is given anew."""
+    """Load a saved space; None if its contents cannot be read here, so that it must be given anew."""
     try:
         return pickle.loads(contents)
     except Exception:  # whatever reading the user's objects raises
@@ -254,7 +256,8 @@ def _saved_at(path: str, filesystem: Any) -> tuple[RunFolder, dict[str, Any]]:
     contents = files.read_bytes(folder.filesystem, folder.at(_SAVED))
     if contents is None:
         raise FileNotFoundError(
-            f"there is no search at {folder.path!r}: no {_SAVED} is there. The path of a search is its storage_path and its name"
+            f"there is no search at {folder.path!r}: no {_SAVED} is there. The path of a search is its "
+            "storage_path and its name"
         )
     saved = pickle.loads(contents)
     check_version(saved["version"], folder)
@@ -269,7 +272,7 @@ def folder_of(path: str | os.PathLike[str], filesystem: Any = None) -> RunFolder
 
 
 def _without_what_cannot_be_saved(config: Any) -> Any:
-    """A config without callbacks, filesystems and the like that cannot be pickled: they are given anew, or done without."""
+    """Copy a config without callbacks, filesystems and other unpicklable values: they are given anew, or omitted."""
     found = copy.copy(config)
     for name, value in list(vars(found).items()):
         try:

@@ -88,7 +88,7 @@ def test_dtypes() -> None:
     assert (one["a"].dtype, one["f"].dtype) == (torch.float32, torch.float64)
     with pytest.raises(UnknownColumn, match="did you mean 'aa'"):
         next(iter(dataset("a").add_column("aa", lambda df: 1).iter_torch_batches(dtypes={"aaa": torch.int8})))
-    with pytest.raises(TypeError, match="column 's' is to be torch.float32"):
+    with pytest.raises(TypeError, match="column 's' cannot be converted to torch.float32"):
         first("s", dtypes={"s": torch.float32})
 
 

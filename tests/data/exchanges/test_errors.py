@@ -42,7 +42,7 @@ def test_an_unknown_column_names_the_nearest(ds: Dataset, act: Callable[[Dataset
 REFUSED: list[tuple[type[Exception], str, Callable[[Dataset], Any]]] = [
     (ValueError, "Either `num_blocks` or", lambda ds: ds.repartition()),
     (ValueError, "but not both", lambda ds: ds.repartition(1, target_num_rows_per_block=1)),
-    (ValueError, "num_blocks is 0 or more, not -1", lambda ds: ds.repartition(-1)),
+    (ValueError, "num_blocks must be >= 0, got -1", lambda ds: ds.repartition(-1)),
     (ValueError, "`shuffle` must be", lambda ds: ds.repartition(target_num_rows_per_block=1, shuffle=True)),
     (ValueError, "must be positive, got 0", lambda ds: ds.repartition(target_num_rows_per_block=0)),
     (DeprecationWarning, r"repartition\(3, shuffle=True\)", lambda ds: ds.random_shuffle(num_blocks=3)),
@@ -54,7 +54,7 @@ REFUSED: list[tuple[type[Exception], str, Callable[[Dataset], Any]]] = [
     (ValueError, "boundaries go with a single key", lambda ds: ds.sort(["name", "value"], boundaries=[1])),
     (TypeError, "'many'.*cannot be sorted", lambda ds: ds.sort("many")),
     (TypeError, "'many'.*cannot be sorted, grouped", lambda ds: ds.groupby("many").count().take_all()),
-    (ValueError, "num_partitions is 1 or more", lambda ds: ds.groupby("name", num_partitions=0)),
+    (ValueError, "num_partitions must be >= 1", lambda ds: ds.groupby("name", num_partitions=0)),
     (ValueError, "at least one aggregation", lambda ds: ds.aggregate()),
     (TypeError, r"skate.data.aggregate, as Sum\('x'\)", lambda ds: ds.aggregate("value")),
     (TypeError, r"sum\(name\) cannot be computed: column 'name'.*string", lambda ds: ds.sum("name")),

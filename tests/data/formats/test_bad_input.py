@@ -49,7 +49,7 @@ def test_a_json_line_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"b\.json, element 1: Expecting value"):
         rd.read_json(tmp_path / "b.json").take_all()
     (tmp_path / "b.json").write_text('[{"a": 1}, 5]')
-    with pytest.raises(ValueError, match=r"b\.json, element 1: a row is a JSON object, not int"):
+    with pytest.raises(ValueError, match=r"b\.json, element 1: a row must be a JSON object, got int"):
         rd.read_json(tmp_path / "b.json").take_all()
     (tmp_path / "b.json").write_text('[{"a": 1}, {"a"')
     with pytest.raises(ValueError, match=r"b\.json, element 1"):

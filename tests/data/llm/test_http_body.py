@@ -49,5 +49,5 @@ def test_bytes_make_a_form() -> None:
 
 
 def test_what_json_has_not_is_named() -> None:
-    with pytest.raises(TypeError, match="no object"):
+    with pytest.raises(TypeError, match="does not support object"):
         body_of({"x": object()}, {})

@@ -76,7 +76,7 @@ def test_rows_that_fail_are_told_apart_if_asked_for() -> None:
     assert [row["__inference_error__"] for row in rows] == [
         "",
         "ValueError: a bad prompt",
-        "TimeoutError: say gave no answer in request_timeout_s=0.05 s",
+        "TimeoutError: say did not respond within request_timeout_s=0.05 s",
     ]
     assert rows[1]["request_kwargs"] == "{'prompt': 'bad'}"
 

@@ -20,12 +20,12 @@ from skate.data.llm import (
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"batch_size": "many"}, "batch_size of ProcessorConfig is a whole number, not 'many'"),
-        ({"batch_size": 1.5}, "a whole number, not 1.5"),
-        ({"batch_size": True}, "a whole number, not True"),
+        ({"batch_size": "many"}, "batch_size of ProcessorConfig must be a whole number, got 'many'"),
+        ({"batch_size": 1.5}, "a whole number, got 1.5"),
+        ({"batch_size": True}, "a whole number, got True"),
         ({"concurrency": (1, 2, 3)}, "a whole number or"),
         ({"concurrency": (3, 2)}, "each 1 or more, not"),
-        ({"accelerator_type": 4}, "a string or None, not 4"),
+        ({"accelerator_type": 4}, "a string or None, got 4"),
         ({"batchsize": 4}, "no field batchsize; did you mean batch_size?"),
     ],
 )

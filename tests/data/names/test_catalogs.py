@@ -41,7 +41,7 @@ def test_a_catalog_of_ones_own(tmp_path: Path) -> None:
 
 
 def test_what_is_no_catalog_or_several_tables(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match=r"catalog of read_parquet is a skate\.data\.Catalog, not a str"):
+    with pytest.raises(TypeError, match=r"catalog of read_parquet must be a skate\.data\.Catalog, got str"):
         skate.data.read_parquet("a", catalog="unity")
     with pytest.raises(ValueError, match="one table"):
         skate.data.read_parquet(["a", "b"], catalog=Folders(tmp_path))
@@ -99,7 +99,7 @@ def test_unity(unity: Any) -> None:
     assert skate.data.read_parquet("main.a.t", catalog=catalog).count() == 4
     assert unity.posted == [{"table_id": "17", "operation": "READ"}] * 2
     assert catalog.infer_format("main.a.view") is None
-    with pytest.raises(ValueError, match=r"main\.a\.view is no table of Delta"):
+    with pytest.raises(ValueError, match=r"main\.a\.view is not a Delta, Parquet or Iceberg table"):
         skate.data.read_unity_catalog("main.a.view", url, "secret")
     with pytest.raises(RuntimeError, match="404.*no such table"):
         skate.data.read_unity_catalog("main.a.x", url, "secret")

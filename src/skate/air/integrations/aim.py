@@ -15,15 +15,15 @@ from skate.air.trial_folder import trial_folder
 
 
 class AimLoggerCallback(LoggerCallback):
-    """Logs every trial of Tune, or a run of Train, as a run of Aim; it works in the process that called `fit`.
+    """Logs every trial of Tune, or a run of Train, as a run of Aim, in the process that called `fit`.
 
     Args:
         repo: a folder for Aim's repository, or an `aim.Repo`; by default the folder of the search, or of the run.
         experiment_name: by default the name of the search or run.
-        metrics: which of the reported metrics are logged; all by default. Nested ones by names such as "eval/loss".
-        aim_run_kwargs: for `aim.Run`.
+        metrics: the reported metrics to log; all by default. Nested ones by names such as "eval/loss".
+        aim_run_kwargs: arguments of `aim.Run`.
 
-    Metrics are tracked as "ray/tune/<metric>". Of what is reported, "context" and "epoch" say where a metric belongs.
+    Metrics are tracked as "ray/tune/<metric>". The reported "context" and "epoch" determine where a metric belongs.
 
     Raises:
         ImportError: aim is not installed.
@@ -80,7 +80,7 @@ class AimLoggerCallback(LoggerCallback):
                 )
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
-        """End the run."""
+        """End the trial's run."""
         self._end(trial)
 
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:

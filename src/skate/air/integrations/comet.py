@@ -73,7 +73,7 @@ class CometLoggerCallback(LoggerCallback):
         experiment.log_metrics(numbers(metrics), step=step)
 
     def log_trial_save(self, trial: Any) -> None:
-        """Log a checkpoint as an artifact, if that is wanted."""
+        """Log a checkpoint as an artifact, if enabled."""
         checkpoint = getattr(trial, "checkpoint", None)
         if not self.save_checkpoints or checkpoint is None or not checkpoint._local:
             return
@@ -85,7 +85,7 @@ class CometLoggerCallback(LoggerCallback):
         self._experiments[trial].log_artifact(artifact)
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
-        """End the experiment."""
+        """End the trial's experiment."""
         experiment = self._experiments.pop(trial, None)
         if experiment is not None:
             experiment.end()

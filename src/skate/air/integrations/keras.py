@@ -1,4 +1,4 @@
-"""The Keras callback that reports, by its older name."""
+"""The Keras callback for reports, under its older name."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from skate.air.trial_folder import trial_folder
 
 
 class _Nothing:
-    """Stands for mlflow in ranks that log nothing: every attribute is callable and does nothing."""
+    """Replaces mlflow in ranks that log nothing: every attribute is callable and does nothing."""
 
     def __getattr__(self, name: str) -> _Nothing:
         if name.startswith("__"):
@@ -45,15 +45,15 @@ def setup_mlflow(
     """Begin an MLflow run in this training function or trial, and return the module `mlflow` to log with.
 
     Args:
-        config: logged as parameters, nested ones as "optimizer/lr".
-        tracking_uri, registry_uri: where MLflow keeps things; its own settings if left out.
-        experiment_id, experiment_name: which experiment; the id comes first. MLFLOW_EXPERIMENT_ID and MLFLOW_EXPERIMENT_NAME are
-            looked at next, then the names of the trial or run.
+        config: logged as parameters, nested ones such as "optimizer/lr".
+        tracking_uri, registry_uri: MLflow's storage; its own settings if omitted.
+        experiment_id, experiment_name: the experiment; the id takes precedence. Next come MLFLOW_EXPERIMENT_ID
+            and MLFLOW_EXPERIMENT_NAME, then the names of the trial or run.
         tracking_token: set as MLFLOW_TRACKING_TOKEN.
-        artifact_location: of an experiment that is created.
+        artifact_location: the location of a new experiment.
         run_name: by default the experiment's name.
-        create_experiment_if_not_exists: whether an experiment that is not there is made.
-        tags: of the run.
+        create_experiment_if_not_exists: True to create a missing experiment.
+        tags: the tags of the run.
         rank_zero_only: in Train, other ranks get an object that does nothing.
 
     Raises:
@@ -90,7 +90,7 @@ def _experiment(
     artifacts: str | None,
     create: bool,
 ) -> str:
-    """The id of an experiment, after MLflow was told where to look for it."""
+    """Configure MLflow's server and return the id of the experiment."""
     tracking_uri, registry_uri, token = server
     if token:
         os.environ["MLFLOW_TRACKING_TOKEN"] = token
@@ -113,23 +113,23 @@ def _experiment(
             return str(mlflow.create_experiment(by_name, artifact_location=artifacts))
     asked = ", ".join(f"{kind} {value!r}" for kind, value in (("id", by_id), ("name", by_name)) if value)
     raise ValueError(
-        f"MLflow has no experiment with {asked or 'no name'}; give experiment_name= with "
-        "create_experiment_if_not_exists=True, or the name of one that is there"
+        f"MLflow has no experiment with {asked or 'no name'}; set experiment_name= with "
+        "create_experiment_if_not_exists=True, or the name of an existing one"
         if asked
         else "which MLflow experiment? Give experiment_name= or experiment_id=, or set MLFLOW_EXPERIMENT_NAME"
     )
 
 
 class MLflowLoggerCallback(LoggerCallback):
-    """Logs every trial of Tune, or a run of Train, as a run of MLflow; it works in the process that called `fit`.
+    """Logs every trial of Tune, or a run of Train, as a run of MLflow, in the process that called `fit`.
 
     Args:
-        tracking_uri, registry_uri: where MLflow keeps things.
-        experiment_name: made if it is not there; by default the run's or experiment's own name.
-        tags: of each run.
+        tracking_uri, registry_uri: MLflow's storage.
+        experiment_name: created if it does not exist; by default the run's or experiment's own name.
+        tags: the tags of each run.
         tracking_token: set as MLFLOW_TRACKING_TOKEN.
-        save_artifact: whether the folder of the trial or run is uploaded when it ends.
-        log_params_on_trial_end: whether the settings are logged at the end rather than at the start.
+        save_artifact: True to upload the folder of the trial or run when it ends.
+        log_params_on_trial_end: True to log the settings at the end rather than at the start.
 
     Raises:
         ImportError: mlflow is not installed.
@@ -191,7 +191,7 @@ class MLflowLoggerCallback(LoggerCallback):
             self._client.log_metric(self._runs[trial], key, value, step=step)
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
-        """End the run, with its files if they are wanted."""
+        """End the run, and upload its files if enabled."""
         run = self._runs.pop(trial, None)
         if run is None:
             return

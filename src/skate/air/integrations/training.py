@@ -1,4 +1,4 @@
-"""What code inside a training function or trial knows of itself."""
+"""The identity of code inside a training function or trial."""
 
 from __future__ import annotations
 

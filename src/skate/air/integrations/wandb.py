@@ -34,9 +34,10 @@ def setup_wandb(
 
     Args:
         config: the settings of the run.
-        api_key, api_key_file: how to log in; by default WANDB_API_KEY, or as `wandb login` has left it.
-        rank_zero_only: in Train, other ranks get a run that is disabled.
-        kwargs: for `wandb.init`; they come before what is found here: id and name of the trial, name of the run as the group.
+        api_key, api_key_file: the login; by default WANDB_API_KEY, or the login stored by `wandb login`.
+        rank_zero_only: in Train, other ranks get a disabled run.
+        kwargs: arguments of `wandb.init`; they override the defaults: id and name of the trial, name of the run
+            as the group.
 
     Raises:
         ImportError: wandb is not installed (a RuntimeError as well).
@@ -66,7 +67,7 @@ def _log_in(wandb: Any, key: str | None, file: str | None) -> None:
         return
     if file is not None:
         if key is not None:
-            raise ValueError("both api_key and api_key_file are given; one of them is enough")
+            raise ValueError("both api_key and api_key_file are given; set only one of them")
         with open(os.path.expanduser(file)) as opened:
             key = opened.readline().strip()
     if key:
@@ -74,13 +75,13 @@ def _log_in(wandb: Any, key: str | None, file: str | None) -> None:
     known = os.environ.get(WANDB_ENV_VAR) or getattr(getattr(wandb, "api", None), "api_key", None)
     if not known:
         raise ValueError(
-            f"Weights & Biases wants an API key: set {WANDB_ENV_VAR}, give api_key= or api_key_file=, run `wandb login`, "
+            f"Weights & Biases needs an API key: set {WANDB_ENV_VAR}, pass api_key= or api_key_file=, run `wandb login`, "
             f"or keep runs on this machine with {WANDB_MODE_ENV_VAR}=offline"
         )
 
 
 def _clean(value: Any) -> Any:
-    """What W&B can take: names, numbers and lists as they are, other things as text."""
+    """Convert a value for W&B: strings, numbers and lists unchanged, other values as text."""
     if isinstance(value, dict):
         return {str(name): _clean(each) for name, each in value.items() if name != "callbacks"}
     if isinstance(value, list | tuple | set):
@@ -173,7 +174,7 @@ class WandbLoggerCallback(LoggerCallback):
             raise ValueError(f"which W&B project? Give project=, or set {WANDB_PROJECT_ENV_VAR}")
 
     def log_trial_start(self, trial: Any) -> None:
-        """Begin a run in a process of its own; a trial that starts again goes on with its run."""
+        """Begin a run in a process of its own; a restarted trial continues its run."""
         if trial in self._recorders:
             return
         settings = {
@@ -233,19 +234,19 @@ class WandbLoggerCallback(LoggerCallback):
         return None
 
     def log_trial_save(self, trial: Any) -> None:
-        """Upload a checkpoint, if that is wanted."""
+        """Upload a checkpoint, if enabled."""
         checkpoint = getattr(trial, "checkpoint", None)
         if self.upload_checkpoints and checkpoint is not None and checkpoint._local:
             self._call(trial, self._recorders[trial].save.remote(checkpoint.path))
 
     def _call(self, trial: Any, ref: Any) -> None:
-        """Remember a call that nobody waits for; one that has failed before is raised now."""
+        """Remember a call without waiting for it; raise the error of one that failed before."""
         calls = self._calls[trial]
         ended, calls[:] = skate.wait([*calls, ref], num_returns=len(calls) + 1, timeout=0)
         skate.get(ended)
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
-        """The run has ended; what is still to be uploaded is waited for at the end of the experiment."""
+        """End the run; remaining uploads are awaited at the end of the experiment."""
         if trial in self._recorders:
             self._calls[trial].append(self._recorders[trial].finish.remote(1 if failed else 0))
 
@@ -265,7 +266,7 @@ class WandbLoggerCallback(LoggerCallback):
                 skate.kill(recorder)
         if late:
             raise TimeoutError(
-                f"W&B has taken in less than all of {len(recorders)} runs after upload_timeout={self.upload_timeout} s"
+                f"W&B has not received all of {len(recorders)} runs after upload_timeout={self.upload_timeout} s"
             )
 
 

@@ -34,7 +34,7 @@ _TABLE: list[int] = []
 
 
 def crc32c(contents: bytes) -> int:
-    """The Castagnoli checksum."""
+    """Compute the Castagnoli checksum."""
     if not _TABLE:
         _TABLE.extend(_table())
     table, value = _TABLE, 0xFFFFFFFF
@@ -80,11 +80,11 @@ def _single(value: float) -> float:
 
 
 def settings(values: Mapping[str, Any], tags: Iterable[str]) -> list[bytes]:
-    """The three summaries that TensorBoard's page of hyperparameters is made of.
+    """Return the three summaries for TensorBoard's page of hyperparameters.
 
     Args:
-        values: the settings; those that are None are left out, those it has no type for are text.
-        tags: of the metrics that the settings led to.
+        values: the settings; None values are dropped, unsupported types become text.
+        tags: the names of the metrics.
     """
     known = {name: value for name, value in values.items() if value is not None}
     infos = b"".join(
@@ -103,7 +103,7 @@ def settings(values: Mapping[str, Any], tags: Iterable[str]) -> list[bytes]:
 
 
 def _kind(value: Any) -> tuple[int, bytes]:
-    """What TensorBoard calls the type of a setting, and the setting itself."""
+    """Return TensorBoard's type of a setting, and its encoded value."""
     if isinstance(value, bool):
         return 2, b"\x20" + bytes((value,))
     if isinstance(value, int | float):

@@ -45,7 +45,7 @@ class JsonLoggerCallback(LoggerCallback):
             self.update_config(trial, trial.config)
 
     def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
-        """Add a line."""
+        """Append a line."""
         if trial not in self._files:
             self.log_trial_start(trial)
         file = self._files.get(trial)
@@ -67,7 +67,7 @@ class JsonLoggerCallback(LoggerCallback):
             self._end(trial)
 
     def update_config(self, trial: Any, config: dict[str, Any]) -> None:
-        """Write the settings anew."""
+        """Rewrite the files of settings."""
         folder = trial_folder(trial)
         if folder is None:
             return

@@ -24,8 +24,8 @@ class _Table:
 class CSVLoggerCallback(LoggerCallback):
     """Writes `progress.csv`; nested metrics become columns such as `eval/loss`.
 
-    The first result says which columns there are. One that comes later is left out: a table in a file has one heading, and
-    `JsonLoggerCallback` is for what changes its shape. A resumed run goes on below its rows, under their heading.
+    The first result determines the columns. Later ones are dropped: a table has one header; use
+    `JsonLoggerCallback` for results of changing shape. A resumed run appends rows under the existing header.
     """
 
     kept_files = (NAME,)
@@ -38,7 +38,7 @@ class CSVLoggerCallback(LoggerCallback):
         self._end(trial)
 
     def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
-        """Add a row."""
+        """Append a row."""
         row = flat({name: value for name, value in result.items() if name != "config"})
         table = self._tables.get(trial)
         if table is None:

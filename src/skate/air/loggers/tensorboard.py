@@ -16,11 +16,12 @@ from skate.air.trial_folder import trial_folder
 
 
 class TBXLoggerCallback(LoggerCallback):
-    """Writes events for TensorBoard: `tensorboard --logdir` the storage path.
+    """Writes events for TensorBoard: run `tensorboard --logdir` on the storage path.
 
-    Numbers become scalars; these and the settings, which go in when a trial ends, need no library. With tensorboardX, or with
-    torch and tensorboard, lists and arrays of numbers become histograms, arrays of three axes (C, H, W) images, of four several
-    of them, of five (N, T, C, H, W) videos. The step is `timesteps_total` if that is reported, else the number of the report.
+    Numbers become scalars; these and the settings, which are written when a trial ends, need no library. With
+    tensorboardX, or with torch and tensorboard, lists and arrays of numbers become histograms, arrays of three
+    axes (C, H, W) images, of four several images, of five (N, T, C, H, W) videos. The step is `timesteps_total`
+    if reported, else the number of the report.
     """
 
     def __init__(self) -> None:
@@ -32,7 +33,7 @@ class TBXLoggerCallback(LoggerCallback):
         self._end(trial)
 
     def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
-        """Add what can be drawn."""
+        """Write the values that TensorBoard can show."""
         file = self._files.get(trial)
         if file is None:
             folder = trial_folder(trial)
@@ -82,7 +83,7 @@ class TBXLoggerCallback(LoggerCallback):
 
 
 def _number(value: Any) -> float | None:
-    """A value as one number, those of numpy and of tensors without axes too; None if it is none."""
+    """Convert a value to one number, including scalars of numpy and tensors; None if impossible."""
     if isinstance(value, int | float):
         return value
     if value is None or isinstance(value, str | bytes | list | tuple) or getattr(value, "shape", None):
@@ -133,7 +134,7 @@ _asked_for = False
 
 
 def _library() -> Any:
-    """What makes pictures of arrays; None if neither is installed, which is said once."""
+    """The library that renders arrays; None if none is installed, which is logged once."""
     global _asked_for
     try:
         required("tensorboardX", "TBXLoggerCallback")
@@ -146,8 +147,8 @@ def _library() -> Any:
         if not _asked_for:
             _asked_for = True
             warnings.warn(
-                "lists and arrays are reported, which TensorBoard can draw, but neither tensorboardX nor torch with tensorboard "
-                "is installed to write them: pip install tensorboardX",
+                "reported lists and arrays are not logged: TensorBoard could show them, but neither "
+                "tensorboardX nor torch with tensorboard is installed; pip install tensorboardX",
                 stacklevel=2,
             )
         return None

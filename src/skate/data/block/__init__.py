@@ -1,4 +1,5 @@
-"""What a dataset is made of: a *block* is a `pyarrow.Table`, and this folder is all that knows how one is made and read.
+"""Blocks, the pieces of a dataset: a *block* is a `pyarrow.Table`, and only this folder knows how blocks are built
+and read.
 
 tensors     columns of arrays: the same shape in each row, or a shape of their own
 objects     columns of Python objects that Arrow has no type for

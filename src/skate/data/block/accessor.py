@@ -14,7 +14,7 @@ Block = Any
 
 
 class BlockAccessor:
-    """The rows of a block in the form that is wanted."""
+    """Converts the rows of a block into other formats."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
@@ -26,15 +26,15 @@ class BlockAccessor:
 
     @staticmethod
     def batch_to_block(batch: Any, block_type: Any = None) -> pa.Table:
-        """A block from a batch."""
+        """Convert a batch into a block."""
         return tables.from_batch(batch)
 
     def num_rows(self) -> int:
-        """The number of rows."""
+        """The number of rows in the block."""
         return int(self._table.num_rows)
 
     def size_bytes(self) -> int:
-        """Bytes that the rows take."""
+        """The size of the rows in bytes."""
         return tables.size_of(self._table)
 
     def schema(self) -> pa.Schema:
@@ -42,19 +42,19 @@ class BlockAccessor:
         return self._table.schema
 
     def to_block(self) -> pa.Table:
-        """The block."""
+        """The block itself, a `pyarrow.Table`."""
         return self._table
 
     def to_arrow(self) -> pa.Table:
-        """The rows as a table."""
+        """The rows as a `pyarrow.Table`."""
         return self._table
 
     def to_default(self) -> Any:
-        """The rows as a DataFrame."""
+        """The rows as a pandas DataFrame."""
         return self.to_pandas()
 
     def to_pandas(self) -> Any:
-        """The rows as a DataFrame."""
+        """The rows as a pandas DataFrame."""
         return tables.to_pandas(self._table)
 
     def to_numpy(self, columns: str | Sequence[str] | None = None) -> Any:
@@ -71,7 +71,7 @@ class BlockAccessor:
         )
 
     def iter_rows(self, public_row_format: bool = True) -> Iterator[dict[str, Any]]:
-        """The rows as dicts."""
+        """Iterate over the rows as dicts."""
         return tables.rows_of(self._table)
 
     def slice(self, start: int, end: int, copy: bool = False) -> pa.Table:
@@ -80,13 +80,13 @@ class BlockAccessor:
         return tables.compact(found) if copy else found
 
     def take(self, indices: Sequence[int]) -> pa.Table:
-        """The rows at some places."""
+        """The rows at the given positions."""
         return self._table.take(pa.array(indices, pa.int64()))
 
     def select(self, columns: Sequence[str]) -> pa.Table:
-        """Some columns."""
+        """The block with only the given columns."""
         return self._table.select(list(columns))
 
     def rename_columns(self, names: dict[str, str]) -> pa.Table:
-        """Columns with other names."""
+        """The block with columns renamed by a dict of old to new names."""
         return self._table.rename_columns([names.get(name, name) for name in self._table.column_names])

@@ -1,4 +1,4 @@
-"""Batches of a wanted size out of blocks of any size, in order, without a copy where a batch lies within one block."""
+"""Batches of a given size out of blocks of any size, in order, without a copy where a batch lies within one block."""
 
 from __future__ import annotations
 

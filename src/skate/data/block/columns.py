@@ -57,7 +57,9 @@ def _fine_type(values: Sequence[Any], kinds: set[type]) -> pa.DataType | None:
 
 
 def _would_change(values: Sequence[Any], kinds: set[type]) -> bool:
-    """Whether Arrow takes the values, but gives back others: lists for sets, dates for points in time, times without zone."""
+    """True if Arrow accepts the values but returns different ones: lists for sets, timestamps for dates, mixed
+    time zones.
+    """
     if set in kinds or frozenset in kinds:
         return True
     if datetime.datetime in kinds:
@@ -156,7 +158,7 @@ def _items(values: np.ndarray) -> list[Any]:
 
 
 def from_series(series: Any) -> pa.Array:
-    """A column from a pandas Series or Index; NaN and the other ways to say that a value is missing are null."""
+    """Build a column from a pandas Series or Index; NaN and pandas' other markers of missing values become null."""
     if series.dtype == object:
         return from_values([None if _is_missing(value) else value for value in series.tolist()])
     try:
@@ -209,7 +211,7 @@ def to_numpy(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def _from_lists(column: pa.ChunkedArray) -> np.ndarray:
-    """One array a row: parts of one array where the elements are numbers, none of them null."""
+    """Return one array per row: slices of one array if the elements are numbers without nulls."""
     rows: list[np.ndarray | None] = []
     inner = column.type.value_type
     plain = pa.types.is_primitive(inner) and not pa.types.is_temporal(inner)

@@ -1,7 +1,7 @@
 """Blocks as pandas DataFrames.
 
-Columns have numpy's types where nothing is lost by it. Whole numbers and truth values with nulls among them, lists, structs,
-bytes and the like stay Arrow's (`pandas.ArrowDtype`); arrays and Python objects are objects.
+Columns get numpy types where that loses nothing. Integers and booleans with nulls, lists, structs, bytes and
+similar types stay Arrow's (`pandas.ArrowDtype`); arrays and Python objects become objects.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BatchFrame.__name__ = "DataFrame"  # functions that look at the name of a batch'
 
 
 def to_frame(table: pa.Table) -> BatchFrame:
-    """A block as a DataFrame."""
+    """Convert a block into a DataFrame."""
     special = {
         name: kind
         for name, kind in zip(table.column_names, table.schema.types, strict=True)
@@ -57,7 +57,7 @@ def to_frame(table: pa.Table) -> BatchFrame:
 
 
 def _loses(column: pa.ChunkedArray) -> bool:
-    """Whether numpy's type for a column would change what is in it."""
+    """True if the column's numpy type would change its values."""
     kind = column.type
     return bool(column.null_count) and (pa.types.is_integer(kind) or pa.types.is_boolean(kind))
 
@@ -78,7 +78,9 @@ def _mapped(kind: pa.DataType) -> Any:
 
 
 def from_frame(frame: pd.DataFrame) -> pa.Table:
-    """A block from a DataFrame, without its index. Raises ValueError for names that are no strings or stand for two columns."""
+    """Convert a DataFrame into a block, without its index. Raises ValueError for column names that are not strings
+    or occur twice.
+    """
     wrong = [name for name in frame.columns if not isinstance(name, str)]
     if wrong:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Names of columns: looked up, and the nearest ones told when there is no such column."""
+"""Lookup of column names; an unknown name is reported with the closest matches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class UnknownColumn(KeyError, ValueError):
 
     @classmethod
     def of(cls, name: str, known: Iterable[str]) -> UnknownColumn:
-        """Naming the columns that there are, and the nearest of them."""
+        """Build the error for `name`, with the known columns and the closest matches."""
         import difflib  # only errors need it
 
         names = list(known)

@@ -37,7 +37,7 @@ class PythonObjectScalar(pa.ExtensionScalar):  # type: ignore[misc]
     """One value of such a column."""
 
     def as_py(self, **options: Any) -> Any:
-        """The object."""
+        """The unpickled object, or None."""
         return None if self.value is None else pickle.loads(self.value.as_py())
 
 
@@ -56,7 +56,7 @@ def to_objects(column: pa.ChunkedArray | pa.Array) -> list[Any]:
 
 
 def is_object(kind: pa.DataType) -> bool:
-    """Whether a column's values are pickled."""
+    """True if the column's values are pickled Python objects."""
     return isinstance(kind, PythonObjectType)
 
 

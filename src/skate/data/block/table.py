@@ -55,7 +55,7 @@ def from_batch(batch: Batch) -> pa.Table:
     if hasattr(batch, "iloc") and hasattr(batch, "columns"):
         return from_pandas(batch)
     raise ValueError(
-        f"a batch is a dict of column name to array, a pandas DataFrame or a pyarrow Table, not {type(batch).__name__}: "
+        f"a batch must be a dict of column name to array, a pandas DataFrame or a pyarrow Table, got {type(batch).__name__}: "
         f"{batch!r:.200}; wrap the values in a dict, as {{'data': values}}"
     )
 
@@ -83,7 +83,7 @@ def from_columns(batch: Mapping[str, Any]) -> pa.Table:
         lengths[name] = len(made[name])
     if len(set(lengths.values())) > 1:
         raise ValueError(
-            f"the columns of a batch have unequal lengths: {lengths}; return as many values for each column"
+            f"the columns of a batch have unequal lengths: {lengths}; return the same number of values for each column"
         )
     return _table(made, 0)
 
@@ -130,9 +130,10 @@ def size_of(table: pa.Table) -> int:
 
 
 def compact(table: pa.Table) -> pa.Table:
-    """The same block, copied if it is a small part of what it keeps alive, and put together if it is in shreds.
+    """Return the same rows, copied if they are a small part of the buffers they keep alive, and merged if they are
+    in many chunks.
 
-    Chunks are counted one by one: two that are slices of one buffer take it along twice.
+    Chunks are counted one by one: two slices of one buffer count it twice.
     """
     if any(
         column.num_chunks > _CHUNKS and len(column) < _CHUNK_ROWS * column.num_chunks
@@ -205,7 +206,7 @@ class UnlikeTypes(ValueError):
 
     def __str__(self) -> str:
         said = ", ".join(map(str, self.kinds))
-        return f"column {self.column!r} has types that cannot be one: {said}; cast it in one of the blocks"
+        return f"column {self.column!r} has incompatible types: {said}; cast it in one of the blocks"
 
 
 def common_type(name: str, kinds: list[pa.DataType]) -> pa.DataType:

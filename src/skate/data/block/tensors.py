@@ -45,19 +45,19 @@ class RaggedTensorScalar(pa.ExtensionScalar):  # type: ignore[misc]
     """One array of such a column."""
 
     def as_py(self, **options: Any) -> Any:
-        """The array, or None."""
+        """The array of the row, or None."""
         if self.value is None:
             return None
         return _one(self.value["data"].values, self.value["shape"].as_py(), self.type.value_type)
 
 
 def is_tensor(kind: pa.DataType) -> bool:
-    """Whether a column's values are arrays."""
+    """True if the column's values are arrays."""
     return isinstance(kind, (pa.FixedShapeTensorType, RaggedTensorType))
 
 
 def shape_of(kind: pa.DataType) -> tuple[int, ...] | None:
-    """The shape of each row's array, or None if the rows differ or it is no column of arrays."""
+    """The shape of each row's array, or None if shapes differ or the column does not hold arrays."""
     return tuple(kind.shape) if isinstance(kind, pa.FixedShapeTensorType) else None
 
 
@@ -66,7 +66,7 @@ def from_ndarray(values: np.ndarray) -> pa.Array:
     kind = _arrow_type(values.dtype)
     shape = values.shape[1:]
     if kind is None:
-        raise TypeError(f"arrays of {values.dtype} cannot be a column")
+        raise TypeError(f"arrays of {values.dtype} cannot be stored in a column")
     if values.dtype.kind not in _NUMBERS:
         return ragged(list(values), kind)
     if 0 in shape or not len(values):  # Arrow's own type cannot say how many rows of nothing there are
@@ -85,11 +85,11 @@ def from_arrays(values: Sequence[Any]) -> pa.Array:
     present = [each for each in arrays if each is not None]
     dtypes = {each.dtype for each in present}
     if len({each.kind in _NUMBERS for each in dtypes}) > 1:
-        raise TypeError(f"arrays of {', '.join(map(str, dtypes))} cannot be one column")
+        raise TypeError(f"arrays of {', '.join(map(str, dtypes))} cannot be stored in one column")
     dtype = np.result_type(*dtypes) if present else np.dtype("float64")
     kind = _arrow_type(dtype)
     if kind is None:
-        raise TypeError(f"arrays of {dtype} cannot be a column")
+        raise TypeError(f"arrays of {dtype} cannot be stored in a column")
     shapes = {each.shape for each in present}
     plain = dtype.kind in _NUMBERS and len(shapes) == 1 and len(present) == len(arrays)
     if plain and 0 not in next(iter(shapes)):
@@ -131,7 +131,7 @@ def to_ndarray(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
 
 
 def to_arrays(column: pa.ChunkedArray | pa.Array) -> list[Any]:
-    """One array (or None) a row."""
+    """Return one array (or None) per row."""
     kind = column.type
     found: list[Any] = []
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
@@ -153,7 +153,7 @@ def to_arrays(column: pa.ChunkedArray | pa.Array) -> list[Any]:
 
 
 def _dense(chunk: pa.Array, kind: pa.FixedShapeTensorType) -> np.ndarray:
-    """The numbers of a chunk in their shape; rows that are null hold whatever is there."""
+    """The numbers of a chunk in their shape; the content of null rows is undefined."""
     width = int(np.prod(kind.shape))
     storage = chunk.storage
     flat = storage.values.slice(storage.offset * width, len(chunk) * width)

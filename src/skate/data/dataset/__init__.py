@@ -24,7 +24,7 @@ class MaterializedDataset(Dataset):
     """A dataset whose blocks are there and held."""
 
     def num_blocks(self) -> int:
-        """The number of blocks."""
+        """The number of blocks in the dataset."""
         plan: object = self._plan
         return len(plan.bundles)  # type: ignore[attr-defined]
 

@@ -1,4 +1,4 @@
-"""What every part of a dataset builds on: its plan, its settings, and running the plan."""
+"""Base of all parts of a dataset: its plan, its settings, and execution."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DatasetBase:
-    """A plan with the settings it runs under. Nothing runs before something is asked for."""
+    """A plan with its settings. Nothing runs until a result is requested."""
 
     #: The classes of what operations give; set where they are made of their parts.
     _lazy: ClassVar[Any]

@@ -28,7 +28,7 @@ _FORMATS = ("pandas", "pyarrow", "numpy")
 class Columns(DatasetBase):
     """Columns by name and by expression.
 
-    Where the plan tells the names of the columns, an unknown one is refused at once; elsewhere it is when the plan runs.
+    If the plan knows its column names, an unknown one raises at once; otherwise when the plan runs.
     """
 
     def add_column(
@@ -50,7 +50,7 @@ class Columns(DatasetBase):
         if not isinstance(col, str):
             raise ValueError(f"the name of a column is a string, not {col!r}")
         if not callable(fn):
-            raise ValueError(f"`fn` must be callable, got {fn!r:.80}; it is a function of a batch")
+            raise ValueError(f"`fn` must be callable, got {fn!r:.80}; pass a function of a batch")
         if batch_format not in _FORMATS:
             raise ValueError(f"batch_format argument must be on of {list(_FORMATS)}, got: {batch_format}")
         udf = Udf(AddColumn(col, fn, batch_format))
@@ -110,15 +110,15 @@ class Columns(DatasetBase):
         if not pairs:
             if isinstance(names, Mapping):
                 raise ValueError(
-                    "rename_columns received 'names' with no entries: a dict of old to new names"
+                    "rename_columns received 'names' with no entries; pass a dict of old to new names"
                 )
             raise ValueError(
-                "rename_columns requires 'names' with at least one column name: one for each column"
+                "rename_columns requires 'names' with at least one column name; pass one for each column"
             )
         for each in (name for pair in pairs for name in pair):
             if not isinstance(each, str):
                 raise ValueError(
-                    f"rename_columns requires both keys and values in the 'names' to be strings, not {each!r}"
+                    f"rename_columns requires both keys and values in the 'names' to be strings, got {each!r}"
                 )
         new_names = [new for _, new in pairs]
         if len(set(new_names)) < len(new_names):
@@ -142,8 +142,8 @@ class Columns(DatasetBase):
             present = everything.columns() or []
         if len(present) != len(new):
             raise ValueError(
-                f"rename_columns requires 'names': {list(new)} length match current schema names: {list(present)}; a dict "
-                f"renames some of them"
+                f"rename_columns requires 'names': {list(new)} length match current schema names: "
+                f"{list(present)}; use a dict to rename only some columns"
             )
         return list(zip(present, new, strict=True))
 
@@ -173,7 +173,7 @@ class Columns(DatasetBase):
                 continue
             if not isinstance(given, Mapping):
                 raise TypeError(
-                    f"with_columns takes dicts of name to expression, and unnest(...), not {given!r:.80}"
+                    f"with_columns takes dicts of name to expression, or unnest(...), got {given!r:.80}"
                 )
             for name, expression in given.items():
                 made[_checked(name, expression)] = expression
@@ -215,7 +215,8 @@ class AddColumn:
         column = self._column(made, table.num_rows)
         if len(column) != table.num_rows:
             raise ValueError(
-                f"the function of add_column({self.name!r}) returned {len(column)} values for {table.num_rows} rows"
+                f"the function of add_column({self.name!r}) returned {len(column)} values for {table.num_rows} rows; "
+                f"it must return one per row"
             )
         if self.name in table.column_names:
             return table.set_column(table.column_names.index(self.name), self.name, column)
@@ -234,7 +235,7 @@ class AddColumn:
 
 
 def _class_of(expression: Expr) -> type | None:
-    """The class of the user's that an expression calls, if there is one: it can be had in actors."""
+    """The user's class that an expression calls, if any; such an expression runs in actors."""
     for each in expression.walk():
         if isinstance(each, UDFExpr) and each.udf.is_class:
             kind: type = each.udf.kind
@@ -247,13 +248,13 @@ def _unique(word: str, given: str | Sequence[str]) -> tuple[str, ...]:
         given = [given]
     if isinstance(given, (bytes, Mapping)) or not hasattr(given, "__iter__"):
         raise TypeError(
-            f"{word.split()[0]} requires 'cols' to be a string or a list of strings, not {given!r}"
+            f"{word.split()[0]} requires 'cols' to be a string or a list of strings, got {given!r}"
         )
     found = tuple(given)
     for name in found:
         if not isinstance(name, str):
             raise ValueError(
-                f"{word.split()[0]} requires all elements of 'cols' to be strings, not {name!r}; see with_column()"
+                f"{word.split()[0]} requires all elements of 'cols' to be strings, got {name!r}; see with_column()"
             )
     if len(set(found)) < len(found):
         raise ValueError(f"{word}: {list(found)}")
@@ -269,5 +270,5 @@ def _checked(name: Any, expression: Any) -> str:
             f"add_column() for a function"
         )
     if isinstance(expression, (StarExpr, UnnestExpr)):
-        raise TypeError(f"{expression!r} stands for several columns, and {name!r} is one")
+        raise TypeError(f"{expression!r} yields several columns, but {name!r} is a single one")
     return name

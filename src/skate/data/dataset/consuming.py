@@ -1,4 +1,4 @@
-"""What a program takes out of a dataset: rows, batches, counts, whole tables."""
+"""Methods that return data: rows, batches, counts, whole tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Consuming(FrameworkBatches, DatasetBase):
-    """What a program takes out of a dataset: rows, batches, counts, whole tables."""
+    """Methods that return data: rows, batches, counts, whole tables."""
 
     # -- rows
 
@@ -41,10 +41,10 @@ class Consuming(FrameworkBatches, DatasetBase):
         return rows
 
     def take_batch(self, batch_size: int = 20, *, batch_format: str | None = "default") -> Any:
-        """The first `batch_size` rows as one batch. Raises ValueError if there are none."""
+        """Return the first `batch_size` rows as one batch. Raises ValueError if the dataset is empty."""
         table = blocks.concat(self._first(batch_size))
         if not table.num_rows:
-            raise ValueError("The dataset is empty, so no batch can be taken.")
+            raise ValueError("The dataset is empty, so there is no batch to take.")
         native = knowledge.native_format(self._plan) if batch_format is None else batch_format
         return blocks.to_batch(table, native)
 
@@ -57,7 +57,7 @@ class Consuming(FrameworkBatches, DatasetBase):
         return list(self._with(logical.Limit((self._plan,), max(0, rows)))._tables())
 
     def iterator(self) -> DataIterator:
-        """Something to iterate over batches with, as often as wanted; it can be passed to tasks and actors."""
+        """Return an iterator over batches that can be used repeatedly and passed to tasks and actors."""
         made: Any = self
         return DatasetIterator(made)
 
@@ -112,9 +112,10 @@ class Consuming(FrameworkBatches, DatasetBase):
         return rows
 
     def schema(self, fetch_if_missing: bool = True) -> Schema | None:
-        """Names and types of the columns; runs a part of the dataset if need be, or returns None if it must not.
+        """Return the names and types of the columns; runs part of the dataset if necessary, or returns None if
+        that is not allowed.
 
-        None too if there are no columns at all.
+        Also returns None if there are no columns at all.
         """
         found = knowledge.schema_of(self._plan)
         if found is None and fetch_if_missing:
@@ -140,7 +141,7 @@ class Consuming(FrameworkBatches, DatasetBase):
     def num_blocks(self) -> int:
         """The number of blocks; NotImplementedError, as only a materialized dataset has its blocks."""
         raise NotImplementedError(
-            "how many blocks a dataset has shows when it runs; call num_blocks() on ds.materialize()"
+            "the number of blocks is unknown until the dataset runs; call ds.materialize().num_blocks()"
         )
 
     def size_bytes(self) -> int:
@@ -163,11 +164,11 @@ class Consuming(FrameworkBatches, DatasetBase):
         return self._held(list(self._run()), kept)
 
     def iter_internal_ref_bundles(self) -> Iterator[RefBundle]:
-        """Refs to the blocks with what is known of them, as they come."""
+        """Iterate over refs to the blocks with their metadata, as they are produced."""
         return (RefBundle.of(bundle) for bundle in self._run())
 
     def get_internal_block_refs(self) -> list[ObjectRef[Any]]:
-        """Refs to all blocks."""
+        """Return refs to all blocks."""
         return [bundle.ref() for bundle in self._run()]
 
     def to_arrow_refs(self) -> list[ObjectRef[Any]]:
@@ -196,8 +197,8 @@ class Consuming(FrameworkBatches, DatasetBase):
             tables = self._first(limit + 1)
             if sum(table.num_rows for table in tables) > limit:
                 raise ValueError(
-                    f"the dataset has more than the {limit} rows that to_pandas was allowed; call to_pandas(limit=None) to have "
-                    f"them all in this process, or ds.limit({limit}).to_pandas()"
+                    f"the dataset has more than the {limit} rows that to_pandas was allowed; call "
+                    f"to_pandas(limit=None) to load all rows into this process, or ds.limit({limit}).to_pandas()"
                 )
         return blocks.to_batch(blocks.concat(tables), "pandas")
 
@@ -218,7 +219,7 @@ class Consuming(FrameworkBatches, DatasetBase):
 
     def __getitem__(self, key: Any) -> Any:
         hint = f"ds.select_columns([{key!r}])" if isinstance(key, str) else "ds.take(n) or ds.iter_rows()"
-        raise TypeError(f"'Dataset' object is not subscriptable, so ds[{key!r}] cannot be had; use {hint}")
+        raise TypeError(f"'Dataset' object is not subscriptable: ds[{key!r}] is not supported; use {hint}")
 
 
 def _as_batch(table: Any, batch_format: str, column: str | None) -> Any:
@@ -231,5 +232,5 @@ def _as_batch(table: Any, batch_format: str, column: str | None) -> Any:
 
 
 def _selects_nothing(plan: logical.Operator) -> bool:
-    """Whether a reader was asked for no columns: then there are none, where else nothing would be known."""
+    """True if a reader was asked for zero columns, so that the schema is known to be empty."""
     return isinstance(plan, logical.Read) and getattr(plan.datasource, "_columns", None) in ([], ())

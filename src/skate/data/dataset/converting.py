@@ -38,7 +38,7 @@ class Converting(DatasetBase):
         return spark.createDataFrame(self._frame())
 
     def to_mars(self) -> Any:
-        """A `mars.dataframe.DataFrame`; needs mars, which is no longer kept up."""
+        """Convert to a `mars.dataframe.DataFrame`; needs mars, which is no longer maintained."""
         return library("mars.dataframe", "to_mars", "pymars").DataFrame(self._frame())
 
     def _frame(self) -> Any:

@@ -1,4 +1,4 @@
-"""What a dataset says of itself: its plan, its name, what its last run took."""
+"""A dataset's description: its plan, its name, the statistics of its last run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Describing(DatasetBase):
-    """What a dataset says of itself: its plan, its name, what its last run took."""
+    """A dataset's description: its plan, its name, the statistics of its last run."""
 
     @property
     def context(self) -> DataContext:
@@ -60,25 +60,27 @@ class Describing(DatasetBase):
         print(Physical(self._context).build(better).text())
 
     def stats(self) -> str:
-        """What the last run took, by operator, as text; empty if it has not run."""
+        """Return the statistics of the last run by operator, as text; empty if the dataset has not run."""
         return "" if self._last_run is None else self._last_run.report()
 
     def get_stats_summary(self, detail: bool = False) -> DatasetStatsSummary:
-        """What the last run took, as numbers; without operators if it has not run. `detail` is taken for compatibility."""
+        """Return the statistics of the last run as numbers; without operators if it has not run. `detail` is
+        accepted for compatibility.
+        """
         return summary_of(self._last_run, self._name, self._id)
 
     # -- plans as bytes
 
     def has_serializable_lineage(self) -> bool:
-        """True if the plan can be sent elsewhere: nothing in it is a block or a value of this session."""
+        """True if the plan can be sent to another session: it holds no block or value of this session."""
         return not any(_is_here(each) for each in self._plan.walk())
 
     def serialize_lineage(self) -> bytes:
         """The plan as bytes, for `deserialize_lineage` in any session. Raises ValueError if it holds blocks of this session."""
         if not self.has_serializable_lineage():
             raise ValueError(
-                "Lineage-based serialization is not supported for a dataset that begins with values or blocks of this session: "
-                "write it with one of the write_*() methods, and read that in the other session"
+                "Lineage-based serialization is not supported for a dataset that starts from values or blocks "
+                "of this session; write it with a write_*() method, and read the files in the other session"
             )
         blob: bytes = cloudpickle.dumps(copy.copy(self), protocol=5)
         return blob

@@ -17,7 +17,7 @@ class Schema:
 
     def __init__(self, base_schema: pa.Schema, *, data_context: Any = None) -> None:
         if not isinstance(base_schema, pa.Schema):
-            raise TypeError(f"base_schema is a pyarrow.Schema, not {type(base_schema).__name__}")
+            raise TypeError(f"base_schema must be a pyarrow.Schema, got {type(base_schema).__name__}")
         self.base_schema = base_schema
 
     @property

@@ -1,4 +1,4 @@
-"""What needs rows of several blocks together: sort, shuffle, group, join, repartition."""
+"""Operations that combine rows of several blocks: sort, shuffle, group, join, repartition."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Shuffling(DatasetBase):
-    """What needs rows of several blocks together: sort, shuffle, group, join, repartition."""
+    """Operations that combine rows of several blocks: sort, shuffle, group, join, repartition."""
 
     def repartition(
         self,
@@ -72,7 +72,7 @@ class Shuffling(DatasetBase):
             return self._with(logical.Rebatch((self._plan,), target_num_rows_per_block, strict))
         assert num_blocks is not None
         if num_blocks < 0:
-            raise ValueError(f"num_blocks is 0 or more, not {num_blocks}")
+            raise ValueError(f"num_blocks must be >= 0, got {num_blocks}")
         if not num_blocks:
             return self._with(logical.Limit((self._plan,), 0))
         return self._exchanged(self._repartitioning(shuffle, keys, sort), num_blocks)
@@ -102,7 +102,7 @@ class Shuffling(DatasetBase):
         """
         if num_blocks is not None:
             raise DeprecationWarning(
-                f"random_shuffle has no num_blocks (here {num_blocks}); say repartition({num_blocks}, shuffle=True)"
+                f"random_shuffle does not take num_blocks (got {num_blocks}); use repartition({num_blocks}, shuffle=True)"
             )
         return self._exchanged(ShuffleKernel(Seeds(seed)), remote_args=ray_remote_args)
 
@@ -112,14 +112,14 @@ class Shuffling(DatasetBase):
         descending: bool | list[bool] = False,
         boundaries: list[Any] | None = None,
     ) -> Dataset:
-        """The rows in order of one or several columns; rows with equal keys stay in the order they had.
+        """Sort rows by one or several columns; the sort is stable.
 
-        NaN comes after all numbers and null at the very end, whichever way the order goes.
+        NaN comes after all numbers and null at the very end, in either direction.
 
         Args:
-            key: a column or a list of them, the first one deciding first.
-            descending: whether the order goes down; a list says so by column.
-            boundaries: for a single key, values at which blocks begin: one block more than there are values.
+            key: a column or a list of columns, the most significant first.
+            descending: True for descending order; a list sets it per column.
+            boundaries: for a single key, the values at which blocks begin: one more block than values.
 
         Raises ValueError for unknown columns, TypeError for columns whose values have no order.
         """
@@ -143,16 +143,16 @@ class Shuffling(DatasetBase):
         return self._exchanged(SortKernel(Order(keys, downs), boundaries), len(boundaries) + 1)
 
     def groupby(self, key: str | list[str] | None, num_partitions: int | None = None) -> GroupedData:
-        """The rows in groups with equal values in one or several columns; None makes one group of all.
+        """Group rows that have equal values in one or several columns; None makes one group of all rows.
 
         Args:
-            key: a column, a list of them, or None.
-            num_partitions: accepted; how many partitions there are follows from how much data there is.
+            key: a column, a list of columns, or None.
+            num_partitions: accepted for compatibility; the number of partitions follows from the amount of data.
 
         Raises ValueError for unknown columns and for `num_partitions` below 1.
         """
         if num_partitions is not None and num_partitions < 1:
-            raise ValueError(f"num_partitions is 1 or more, not {num_partitions}")
+            raise ValueError(f"num_partitions must be >= 1, got {num_partitions}")
         dataset: Any = self
         return GroupedData(dataset, self._known_keys(key, "key"), num_partitions)
 
@@ -170,22 +170,23 @@ class Shuffling(DatasetBase):
         aggregator_ray_remote_args: dict[str, Any] | None = None,
         validate_schemas: bool = False,
     ) -> Dataset:
-        """Rows of this dataset beside the rows of another that have the same key. A null key equals nothing.
+        """Join rows of this dataset with the rows of another that have the same key. A null key equals nothing.
 
         Args:
             ds: the other dataset, on the right.
-            join_type: "inner", "left_outer", "right_outer", "full_outer", "left_semi", "right_semi", "left_anti" or "right_anti".
-            num_partitions: accepted; how many partitions there are follows from how much data there is.
+            join_type: "inner", "left_outer", "right_outer", "full_outer", "left_semi", "right_semi",
+                "left_anti" or "right_anti".
+            num_partitions: accepted for compatibility; the number of partitions follows from the amount of data.
             on: the key columns, a tuple or list.
-            right_on: those of the other dataset if they are called otherwise; keys come out under the names of the left side,
-                in a right join under those of the right.
-            left_suffix, right_suffix: put behind names that both sides have, other than keys.
-            partition_size_hint: accepted.
+            right_on: the key columns of the other dataset, if named differently; the result uses the names of
+                the left side, in a right join those of the right side.
+            left_suffix, right_suffix: appended to names other than keys that both sides have.
+            partition_size_hint: accepted for compatibility.
             aggregator_ray_remote_args: options of the tasks that join, as in `remote`.
-            validate_schemas: look at the schemas now, even if a part of the datasets must run for that.
+            validate_schemas: check the schemas now, even if part of the datasets must run for that.
 
-        Raises ValueError for an unknown type of join, unknown columns and names that both sides have, TypeError for keys of types
-        that cannot be equal: now if the schemas are known, else when it runs.
+        Raises ValueError for an unknown join type, unknown columns and names that both sides have, TypeError
+        for keys of types that cannot be equal: now if the schemas are known, else when the dataset runs.
         """
         if join_type not in TYPES:
             raise ValueError(
@@ -195,7 +196,7 @@ class Shuffling(DatasetBase):
         for what, given in (("on", on), ("right_on", on if right_on is None else right_on)):
             if not isinstance(given, (tuple, list)) or not given:
                 raise ValueError(
-                    f"Expected tuple or list as `{what}` (got {type(given).__name__}): names of columns, not {given!r}"
+                    f"Expected tuple or list as `{what}` (got {type(given).__name__}); pass column names, got {given!r}"
                 )
             names.append(as_names(given, what))
         if len(names[0]) != len(names[1]):
@@ -203,7 +204,7 @@ class Shuffling(DatasetBase):
                 f"on and right_on name as many columns each, but are {list(names[0])} and {list(names[1])}"
             )
         if num_partitions is not None and num_partitions < 1:
-            raise ValueError(f"num_partitions is 1 or more, not {num_partitions}")
+            raise ValueError(f"num_partitions must be >= 1, got {num_partitions}")
         kernel = JoinKernel(join_type, Side(names[0], left_suffix or ""), Side(names[1], right_suffix or ""))
         schemas = [knowledge.schema_of(each._plan) for each in (self, ds)]
         if validate_schemas:
@@ -216,9 +217,11 @@ class Shuffling(DatasetBase):
     # -- what runs at once
 
     def aggregate(self, *aggs: AggregateFn) -> dict[str, Any]:
-        """What aggregations make of all rows: a dict of their names to their results. Runs the dataset."""
+        """Aggregate all rows and return a dict of aggregation names to results. Runs the dataset."""
         if not aggs:
-            raise ValueError("aggregate wants at least one aggregation, as Sum('x') of skate.data.aggregate")
+            raise ValueError(
+                "aggregate() needs at least one aggregation, such as Sum('x') from skate.data.aggregate"
+            )
         kernel = AggregateKernel((), named_apart(aggs))
         rows = [row for table in self._exchanged(kernel)._tables() for row in rows_of(table)]
         return rows[0]

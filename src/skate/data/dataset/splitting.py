@@ -31,7 +31,8 @@ class Splitting(DatasetBase):
             raise ValueError(f"The number of splits {n} is not positive.")
         if locality_hints is not None and len(locality_hints) != n:
             raise ValueError(
-                f"The length of locality_hints {len(locality_hints)} doesn't equal the number of splits {n}; give one for each"
+                f"The length of locality_hints {len(locality_hints)} doesn't equal the number of splits {n}; "
+                "pass one for each split"
             )
         bundles = list(self._run())
         rows = sum(bundle.rows for bundle in bundles)
@@ -45,11 +46,13 @@ class Splitting(DatasetBase):
         Raises ValueError unless the numbers ascend and none is below 0.
         """
         if not indices:
-            raise ValueError("indices must be at least of length 1: the number of a row to cut before")
+            raise ValueError(
+                "indices must be at least of length 1; each is the number of the first row of a split"
+            )
         if any(low > high for low, high in pairwise(indices)):
-            raise ValueError(f"indices must be sorted, and these are not: {list(indices)}")
+            raise ValueError(f"indices must be sorted, got {list(indices)}")
         if indices[0] < 0:
-            raise ValueError(f"indices must be positive, not {indices[0]}")
+            raise ValueError(f"indices must be positive, got {indices[0]}")
         bundles = list(self._run())
         rows = sum(bundle.rows for bundle in bundles)
         return self._cut(bundles, [*(min(rows, index) for index in indices), rows])
@@ -62,10 +65,10 @@ class Splitting(DatasetBase):
         if not proportions:
             raise ValueError("proportions must be at least of length 1")
         if any(share <= 0 for share in proportions):
-            raise ValueError(f"proportions must be bigger than 0, not {list(proportions)}")
+            raise ValueError(f"proportions must be bigger than 0, got {list(proportions)}")
         if sum(proportions) >= 1:
             raise ValueError(
-                f"proportions must sum to less than 1, as the last part is the rest, but {list(proportions)} make "
+                f"proportions must sum to less than 1, because the last part is the rest, but {list(proportions)} sum to "
                 f"{sum(proportions):g}"
             )
         held = self.materialize()  # type: ignore[attr-defined]
@@ -104,7 +107,7 @@ class Splitting(DatasetBase):
         whole: Any = self
         if shuffle and stratify is not None:
             raise ValueError(
-                "Cannot specify both 'shuffle=True' and 'stratify': a stratified split keeps the order"
+                "Cannot specify both 'shuffle=True' and 'stratify'; a stratified split keeps the order"
             )
         if shuffle:
             whole = whole.random_shuffle(seed=seed)
@@ -131,13 +134,13 @@ class Splitting(DatasetBase):
         from skate.data.iterating.dealing import DealStep, fresh_seed  # few split in this way
 
         if not 0 < test_size < 1:
-            raise ValueError(f"test_size must be between 0 and 1, not {test_size}")
+            raise ValueError(f"test_size must be between 0 and 1, got {test_size}")
         if split_type not in ("random", "hash"):
-            raise ValueError(f"Invalid split type: {split_type!r}; there are 'random' and 'hash'")
+            raise ValueError(f"Invalid split type: {split_type!r}; use 'random' or 'hash'")
         if split_type == "hash" and seed is not None:
-            raise ValueError("seed is not supported for hash split, which is the same each time")
+            raise ValueError("seed is not supported for hash split, which is deterministic")
         if split_type == "random" and hash_column is not None:
-            raise ValueError("hash_column is not supported for random split; say split_type='hash'")
+            raise ValueError("hash_column is not supported for random split; use split_type='hash'")
         if split_type == "hash" and hash_column is None:
             raise ValueError("hash_column is required for hash split")
         chosen = fresh_seed() if seed is None else seed
@@ -150,13 +153,13 @@ class Splitting(DatasetBase):
     def streaming_split(
         self, n: int, *, equal: bool = False, locality_hints: Sequence[Any] | None = None
     ) -> list[DataIterator]:
-        """`n` iterators that share the rows of one run; they are to be consumed together, as often as wanted.
+        """Return `n` iterators that share the rows of one run; consume them together, as often as you like.
 
         Args:
-            equal: give all of them as many rows, and leave up to n - 1 rows out.
-            locality_hints: the node of each consumer; taken for compatibility.
+            equal: give every iterator the same number of rows, and drop up to n - 1 rows.
+            locality_hints: the node of each consumer; accepted for compatibility.
 
-        Each time all have begun to iterate again the dataset is run again. The iterators can be passed to actors.
+        The dataset runs again whenever all iterators have started a new iteration. Iterators can be passed to actors.
         """
         if n < 1:
             raise ValueError(f"The number of splits {n} is not positive.")
@@ -211,6 +214,6 @@ def _stratified(whole: Any, test_size: float, column: str) -> tuple[Any, Any]:
     rows = sum(table.num_rows for table in tables)
     share = _test_rows(test_size, rows) / rows if isinstance(test_size, int) else test_size
     if not 0 < share < 1:
-        raise ValueError(f"test_size as a share must lie between 0 and 1, got {test_size}")
+        raise ValueError(f"test_size as a fraction must be between 0 and 1, got {test_size}")
     train, test = stratified_rows(tables, share, column)
     return whole._held([Bundle.of(train)], "Split"), whole._held([Bundle.of(test)], "Split")

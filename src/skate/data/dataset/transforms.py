@@ -50,17 +50,17 @@ class Transforms(DatasetBase):
         ray_remote_args_fn: Callable[[], dict[str, Any]] | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """Each row replaced by what a function makes of it.
+        """Apply a function to each row.
 
         Args:
-            fn: takes a row, a dict of column name to value, and returns one; a class is constructed once in each actor of a
-                pool and called for each row. Coroutine functions are awaited.
+            fn: takes a row, a dict of column name to value, and returns one; a class is constructed once in
+                each actor of a pool and called for each row. Coroutine functions are awaited.
             compute: a TaskPoolStrategy for functions, an ActorPoolStrategy for classes.
-            fn_args, fn_kwargs: passed to each call behind the row.
+            fn_args, fn_kwargs: passed to each call after the row.
             fn_constructor_args, fn_constructor_kwargs: passed to the constructor of a class.
-            num_cpus, num_gpus, memory, resources, ...: what each task or actor asks for, as in `remote`.
-            concurrency: the older way to say compute.
-            ray_remote_args_fn: gives options of `remote` anew for each task or actor.
+            num_cpus, num_gpus, memory, resources, ...: requirements of each task or actor, as in `remote`.
+            concurrency: older alternative to `compute`.
+            ray_remote_args_fn: returns options of `remote`, called for each task or actor.
         """
         given = locals()
         return self._mapped("map", given)
@@ -160,15 +160,17 @@ class Transforms(DatasetBase):
         ray_remote_args_fn: Callable[[], dict[str, Any]] | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """Each batch replaced by what a function makes of it, or by the batches that it yields.
+        """Apply a function to each batch; it returns a batch or yields several.
 
         Args:
-            fn: takes a batch and returns one (dict of arrays, DataFrame or Table), or is a generator or coroutine function.
-                A class is constructed once in each actor of a pool.
-            batch_size: rows of a batch, the last one maybe fewer; None or "auto" for whole blocks, of any number of rows.
+            fn: takes a batch and returns one (dict of arrays, DataFrame or Table), or is a generator or
+                coroutine function. A class is constructed once in each actor of a pool.
+            batch_size: rows per batch, the last one may have fewer; None or "auto" for whole blocks, of any
+                number of rows.
             batch_format: "default" or "numpy" for a dict of arrays, "pandas", "pyarrow", None for the block as it is.
-            zero_copy_batch: arrays may be read-only views of the block; False for copies that can be written to.
-            udf_modifying_row_count: False if as many rows come out as go in, so that limits and counts can use it.
+            zero_copy_batch: True if arrays may be read-only views of the block; False for writable copies.
+            udf_modifying_row_count: False if the function keeps the number of rows, so that limits and counts
+                can rely on it.
 
         Other arguments as for `map`. Raises ValueError for an unknown format and for GPUs without a batch size.
         """
@@ -195,15 +197,15 @@ class Transforms(DatasetBase):
     # -- fewer rows, other orders
 
     def limit(self, limit: int) -> Dataset:
-        """The first `limit` rows."""
+        """Keep the first `limit` rows."""
         if isinstance(limit, bool) or not hasattr(limit, "__index__"):
-            raise TypeError(f"limit is a number of rows, not {limit!r}")
+            raise TypeError(f"limit must be a number of rows, got {limit!r}")
         return self._with(logical.Limit((self._plan,), max(0, limit.__index__())))
 
     def random_sample(self, fraction: float, *, seed: int | RandomSeedConfig | None = None) -> Dataset:
         """Each row with probability `fraction`, so about that part of the rows. Raises ValueError unless 0 <= fraction <= 1."""
         if not 0 <= fraction <= 1:
-            raise ValueError(f"Fraction must be between 0 and 1, not {fraction}")
+            raise ValueError(f"Fraction must be between 0 and 1, got {fraction}")
         if _is_bare(self._plan):
             raise ValueError("Cannot sample from an empty Dataset.")
         return self._with(logical.Sample((self._plan,), fraction, Seeds(seed)))
@@ -233,17 +235,18 @@ class Transforms(DatasetBase):
         weights: Sequence[float] | None = None,
         stopping_condition: Any = None,
     ) -> Dataset:
-        """Blocks of this and the other datasets in turn, so that rows come in proportion to `weights`.
+        """Alternate between blocks of this and the other datasets, so that rows come in proportion to `weights`.
 
         Args:
-            weights: one number above 0 for each dataset, this one first; equal ones if None.
-            stopping_condition: a MixStoppingCondition: end with the shortest dataset, or go on with those that have rows left.
+            weights: one number above 0 for each dataset, this one first; None for equal weights.
+            stopping_condition: a MixStoppingCondition: stop with the shortest dataset, or continue with those
+                that have rows left.
         """
         plans = (self._plan, *_plans("mix", other))
         numbers = tuple(weights) if weights is not None else (1.0,) * len(plans)
         if len(numbers) != len(plans) or any(number <= 0 for number in numbers):
             raise ValueError(
-                f"weights are {len(plans)} numbers above 0, one for each dataset, not {list(numbers)}"
+                f"weights must be {len(plans)} numbers above 0, one for each dataset, got {list(numbers)}"
             )
         shortest = getattr(stopping_condition, "value", stopping_condition) == "stop_on_shortest"
         return self._with(logical.Mix(plans, numbers, shortest))
@@ -266,9 +269,9 @@ def checked_batch_size(size: Any) -> int | None:
     if size is None:
         return None
     if isinstance(size, bool) or not hasattr(size, "__index__"):
-        raise TypeError(f"batch_size is a number of rows or None, not {size!r}")
+        raise TypeError(f"batch_size must be a number of rows or None, got {size!r}")
     if size.__index__() < 1:
-        raise ValueError(f"Batch size can't be negative or 0, but is {size}; None is for whole blocks")
+        raise ValueError(f"Batch size can't be negative or 0, got {size}; use None for whole blocks")
     number: int = size.__index__()
     return number
 
@@ -280,12 +283,12 @@ def _checked_batches(size: Any, batch_format: Any, num_gpus: float | None) -> in
             f"The given batch format {batch_format} isn't allowed: batch_format must be one of {', '.join(map(repr, _FORMATS))}"
         )
     if batch_format == "cudf":
-        raise ValueError("batch_format='cudf' wants GPU data frames, which are not supported; use 'pyarrow'")
+        raise ValueError("batch_format='cudf' needs GPU data frames, which are not supported; use 'pyarrow'")
     rows = checked_batch_size(None if size in ("auto", "default") else size)
     if rows is None and num_gpus:
         raise ValueError(
-            f"You must provide `batch_size` to `map_batches` when requesting GPUs (num_gpus={num_gpus:g}): as many rows as the "
-            f"GPU's memory has room for"
+            f"You must provide `batch_size` to `map_batches` when requesting GPUs (num_gpus={num_gpus:g}); "
+            "choose as many rows as fit in the GPU's memory"
         )
     return rows
 
@@ -293,7 +296,7 @@ def _checked_batches(size: Any, batch_format: Any, num_gpus: float | None) -> in
 def _plans(word: str, others: Sequence[Any]) -> list[logical.Operator]:
     for each in others:
         if not isinstance(each, DatasetBase):
-            raise TypeError(f"{word} wants datasets, not a {type(each).__name__}: {each!r:.80}")
+            raise TypeError(f"{word} takes datasets, got a {type(each).__name__}: {each!r:.80}")
     return [each._plan for each in others]
 
 
@@ -317,7 +320,8 @@ def _asked(given: dict[str, Any]) -> tuple[Udf, Any]:
             raise ValueError(f"{fn.__name__} has no __call__; define one that takes a row or a batch")
     elif constructor_args or constructor_kwargs:
         raise ValueError(
-            f"``fn_constructor_{'args' if constructor_args else 'kwargs'}`` can only be specified if providing a callable class, "
+            f"``fn_constructor_{'args' if constructor_args else 'kwargs'}`` can only be specified if providing "
+            "a callable class, "
             f"but fn is the function {fn}; use fn_args and fn_kwargs"
         )
     udf = Udf(fn, tuple(given["fn_args"] or ()), given["fn_kwargs"], constructor_args, constructor_kwargs)

@@ -45,19 +45,19 @@ class Writing(SystemWriting):
 
         Args:
             path: the directory, as path or URL.
-            partition_cols: columns whose values become directories, as `name=value`.
-            filesystem: a `pyarrow.fs` or fsspec filesystem, if the path does not say.
-            try_create_dir: make the directory if it is not there.
-            arrow_open_stream_args: for `open_output_stream`.
+            partition_cols: columns whose values become subdirectories, such as `name=value`.
+            filesystem: a `pyarrow.fs` or fsspec filesystem; by default derived from the path.
+            try_create_dir: create the directory if it does not exist.
+            arrow_open_stream_args: keyword arguments for `open_output_stream`.
             filename_provider: names the files.
-            arrow_parquet_args_fn: makes arguments where the file is written, for those that cannot be sent there.
-            min_rows_per_file, min_bytes_per_file: what a file should have at least, if there is as much.
-            max_rows_per_file: what a file may have at most.
-            concurrency: tasks at once.
-            mode: what to do if the directory is there: "append", "overwrite", "ignore", "error" or "create".
-            arrow_parquet_args: compression, row_group_size and what else `pyarrow.parquet.ParquetWriter` takes.
+            arrow_parquet_args_fn: returns writer arguments on the worker, for arguments that cannot be pickled.
+            min_rows_per_file, min_bytes_per_file: the least per file, if there is enough data.
+            max_rows_per_file: the most rows per file.
+            concurrency: the number of concurrent tasks.
+            mode: what to do if the directory exists: "append", "overwrite", "ignore", "error" or "create".
+            arrow_parquet_args: compression, row_group_size and other arguments of `pyarrow.parquet.ParquetWriter`.
 
-        Raises ValueError if `mode` forbids to write there, and for partition columns that are not there.
+        Raises ValueError if `mode` forbids writing there, and for partition columns that do not exist.
         """
         given = dict(locals())
         self._into_files(
@@ -119,10 +119,10 @@ class Writing(SystemWriting):
         mode: SaveMode = SaveMode.APPEND,
         **pandas_json_args: Any,
     ) -> None:
-        """Write files of a JSON object a line into a directory; see `write_parquet`.
+        """Write JSON Lines files into a directory; see `write_parquet`.
 
-        Times are written as ISO 8601, bytes as text or else base64, numbers that are none as null. With `pandas_json_args` files
-        are as `DataFrame.to_json` makes them.
+        Times are written as ISO 8601, bytes as text or else base64, NaN and infinities as null. With
+        `pandas_json_args`, files are written by `DataFrame.to_json`.
         """
         given = dict(locals())
         self._into_files(
@@ -287,7 +287,7 @@ class Writing(SystemWriting):
             given["filesystem"] = given["filesystem"] or found.filesystem
         if given.get("num_rows_per_file") is not None and options.get("min_rows_per_file") is not None:
             raise ValueError(
-                "Cannot specify both `num_rows_per_file` and `min_rows_per_file`; num_rows_per_file is the older name"
+                "Cannot specify both `num_rows_per_file` and `min_rows_per_file`; num_rows_per_file is the deprecated name"
             )
         if given.get("num_rows_per_file") is not None:
             options["min_rows_per_file"] = given["num_rows_per_file"]

@@ -21,7 +21,7 @@ Options = dict[str, Any] | None
 
 
 def _sink(home: str, name: str) -> Any:
-    """What writes to a system, loaded by those who write to it."""
+    """Import a datasink of an external system when it is first used."""
     return getattr(importlib.import_module(f"skate.data.source.systems.{home}"), name)
 
 
@@ -29,9 +29,9 @@ class SystemWriting(DatasetBase):
     """Datasets into databases, table formats and queues; and the writing that all datasinks have in common."""
 
     def _write(self, datasink: Any, remote_args: Options, concurrency: int | None) -> None:
-        """Run the plan into a datasink. The datasink is told of the start, and of the end or the failure."""
+        """Run the plan into a datasink and report the start and the end, or the failure, to it."""
         if concurrency is not None and concurrency < 1:
-            raise ValueError(f"concurrency is 1 or more, not {concurrency}")
+            raise ValueError(f"concurrency must be >= 1, got {concurrency}")
         plan = self._plan
         checkpoint = None
         if self._context.checkpoint_config is not None:
@@ -141,7 +141,7 @@ class SystemWriting(DatasetBase):
             catalog_kwargs = {**(found.catalog_kwargs or {}), **(catalog_kwargs or {})}
         if upsert_kwargs or overwrite_kwargs:
             raise NotImplementedError(
-                "upsert_kwargs and overwrite_kwargs are not carried; use pyiceberg's Table itself"
+                "upsert_kwargs and overwrite_kwargs are not supported; use pyiceberg's Table itself"
             )
         make = _sink("iceberg", "IcebergDatasink")
         sink = make(table_identifier, catalog_kwargs, mode, overwrite_filter, snapshot_properties)
@@ -165,7 +165,7 @@ class SystemWriting(DatasetBase):
     ) -> None:
         """Write to a Lance dataset: "create" a new one, "append" or "overwrite"; all rows appear at once. Needs pylance."""
         if table_id or namespace_impl or namespace_properties:
-            raise NotImplementedError("namespaces of Lance are not carried; write to the dataset's path")
+            raise NotImplementedError("namespaces of Lance are not supported; write to the dataset's path")
         options = {
             "min_rows_per_file": min_rows_per_file,
             "max_rows_per_file": max_rows_per_file,
@@ -204,11 +204,11 @@ class SystemWriting(DatasetBase):
         """Insert rows into a ClickHouse table; needs clickhouse-connect.
 
         Args:
-            mode: a `SinkMode`: CREATE makes the table and refuses one that is there, OVERWRITE makes it anew, APPEND makes it if
-                need be.
-            schema: the columns of a table that is made, if they are not known before the dataset runs.
-            table_settings: a `ClickHouseTableSettings` for it.
-            max_insert_block_rows: rows of an insert at most.
+            mode: a `SinkMode`: CREATE makes the table and fails if it exists, OVERWRITE replaces it, APPEND
+                creates it if needed.
+            schema: the columns of a new table, if they are not known before the dataset runs.
+            table_settings: a `ClickHouseTableSettings` for a new table.
+            max_insert_block_rows: the most rows per insert.
         """
         client = {"settings": client_settings or {}, **(client_kwargs or {})}
         mode = _sink("clickhouse", "SinkMode").CREATE if mode is None else mode
@@ -248,11 +248,11 @@ class SystemWriting(DatasetBase):
     def write_turbopuffer(self, **options: Any) -> None:
         """Not carried: raises NotImplementedError saying what to do instead."""
         raise NotImplementedError(
-            "write_turbopuffer is not carried; write with turbopuffer's client in a function of map_batches"
+            "write_turbopuffer is not supported; write with turbopuffer's client in a function of map_batches"
         )
 
     def _schema_beforehand(self) -> pa.Schema | None:
-        """The schema of what is written, if it can be told without running anything."""
+        """The schema of the rows to write, if it is known without running anything."""
         plan = self._plan
         known = getattr(plan.datasource, "known_schema", None) if isinstance(plan, Read) else None
         found: pa.Schema | None = known() if known is not None else None
@@ -260,7 +260,7 @@ class SystemWriting(DatasetBase):
 
 
 def _start(datasink: Any, schema: pa.Schema | None) -> None:
-    """Tell a datasink of the start, also one of the older kind that is not told the schema."""
+    """Report the start to a datasink; older datasinks take no schema."""
     start = datasink.on_write_start
     if inspect.signature(start).parameters:
         start(schema)

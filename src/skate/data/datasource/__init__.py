@@ -1,4 +1,4 @@
-"""What one needs to write datasources and datasinks: their base classes, and how files are found, partitioned and named."""
+"""Interfaces for custom datasources and datasinks: base classes, and how files are found, partitioned and named."""
 
 from __future__ import annotations
 

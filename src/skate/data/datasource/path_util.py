@@ -17,7 +17,7 @@ def _resolve_paths_and_filesystem(paths: Any, filesystem: Any = None) -> tuple[l
 
 
 def _has_file_extension(path: str, extensions: Sequence[str] | None) -> bool:
-    """Whether a path ends with one of some extensions, in capitals or not; True if None are asked for."""
+    """True if the path ends with one of the extensions, regardless of case; also if `extensions` is None."""
     if extensions is None:
         return True
     return any(path.lower().endswith("." + each.lower().lstrip(".")) for each in extensions)

@@ -158,7 +158,7 @@ def column_of(aggregation: Any, table: pa.Table) -> Any:
 
 @contextlib.contextmanager
 def explained(aggregation: Any, table: pa.Table) -> Iterator[None]:
-    """Have Arrow's refusal of a column's type say which aggregation and which column it is about."""
+    """Add the aggregation and the column to Arrow's error about an unsupported type."""
     try:
         yield
     except _REFUSED as error:

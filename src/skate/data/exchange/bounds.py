@@ -13,9 +13,9 @@ from skate.data.exchange.hashing import place_type
 def places_of(
     keys: pa.Table, rows: np.ndarray, boundaries: pa.Table, descending: Sequence[bool]
 ) -> np.ndarray | None:
-    """The partition of each row, or None if this is no case for bisection.
+    """The partition of each row, or None if bisection does not apply.
 
-    A row is behind a boundary if its key is, or if the keys are equal and its number is not less than the boundary's.
+    A row is after a boundary if its key is, or if the keys are equal and its number is not less than the boundary's.
     """
     if keys.num_columns != 1 or not _is_simple(keys.schema.types[0]):
         return None

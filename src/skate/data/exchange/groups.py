@@ -15,9 +15,9 @@ from skate.data.exchange.sort import Order
 
 
 class Groups:
-    """Rows with equal keys, the groups numbered in the order of their keys; null is a key like any other, and comes last.
+    """Rows with equal keys, the groups numbered in key order; null is an ordinary key and comes last.
 
-    Without keys all rows are one group, which is there even if there are no rows.
+    Without keys, all rows form one group, which exists even without rows.
     """
 
     def __init__(self, table: pa.Table, keys: Sequence[str]) -> None:
@@ -45,7 +45,7 @@ class Groups:
         return order, np.concatenate([[0], ends])
 
     def each(self, table: pa.Table) -> Iterator[tuple[Any, pa.Table]]:
-        """The key of each group (a value, or a tuple of any other number of them) and its rows."""
+        """Yield the key of each group (a value, or a tuple unless there is one key column) and its rows."""
         order, starts = self.order()
         sorted_rows = table if self.count == 1 else solid(table).take(pa.array(order))
         values = [column.to_pylist() for column in self.keys.columns]

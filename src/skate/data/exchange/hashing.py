@@ -1,7 +1,7 @@
-"""Which partition a key belongs to: the same one in every process, and for values that are equal whatever their types.
+"""The partition of a key: the same in every process, and for equal values of different types.
 
-Whole columns are hashed at once. An int, a float and a decimal of one value have one hash, and so have strings of any layout,
-so that two datasets whose key columns differ in such types meet in the same partitions.
+Whole columns are hashed at once. An int, a float and a decimal of one value have the same hash, as have strings
+of any layout, so that two datasets whose key columns differ in such types meet in the same partitions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": -1_000}
 
 
 def partition_of(table: pa.Table, keys: Sequence[str], partitions: int) -> np.ndarray:
-    """The number of the partition of each row, by its keys; as small a type of integer as will do."""
+    """The partition number of each row, by its keys, in the smallest integer type that fits."""
     hashes = hash_rows(key_columns(table, keys))
     # The upper half of the hash times the number of partitions: no division, and no bias to speak of.
     places = ((hashes >> _HALF) * np.uint64(partitions)) >> _HALF
@@ -94,7 +94,7 @@ def _valid(array: pa.Array) -> np.ndarray:
 
 
 def _numbers(array: pa.Array) -> np.ndarray:
-    """Values as words of 64 bits, the same for equal values of different types."""
+    """Convert values to 64-bit words, identical for equal values of different types."""
     kind = array.type
     if pa.types.is_decimal(kind):
         array = pc.cast(array, pa.float64(), safe=False)
@@ -174,7 +174,7 @@ def _hash_text(array: pa.Array) -> np.ndarray:
 
 
 def _mixed(words: np.ndarray) -> np.ndarray:
-    """Words whose every bit depends on every bit of the given ones."""
+    """Mix words so that every output bit depends on every input bit."""
     mixed = words ^ (words >> _HALF)
     mixed *= _ODD
     mixed ^= mixed >> _SHIFT

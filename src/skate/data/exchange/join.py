@@ -1,7 +1,8 @@
-"""Rows of two datasets whose keys are equal. A null key equals nothing, also no other null.
+"""Joins of rows with equal keys from two datasets. A null key equals nothing, not even another null.
 
-The rows of one partition are matched by Arrow's hash join, a part of the side whose rows are all wanted at a time. Columns that
-it cannot carry (lists, tensors, objects) stay behind: numbers of rows are joined in their place, and the rows taken afterwards.
+The rows of one partition are matched by Arrow's hash join, in chunks of the side whose rows are all kept.
+Columns that it does not support (lists, tensors, objects) stay behind: row numbers are joined in their place,
+and the rows taken afterwards.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _UNMATCHED: dict[str, tuple[int, ...]] = {
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two inputs: its key columns, and what is put behind names that both have."""
+    """One of the two inputs: its key columns, and the suffix for names that both sides have."""
 
     keys: tuple[str, ...]
     suffix: str
@@ -81,7 +82,7 @@ class JoinKernel(Kernel):
         return found
 
     def names(self, left: pa.Schema, right: pa.Schema) -> tuple[dict[str, str], dict[str, str]]:
-        """The columns of each side that come out, and what they are called. Raises ValueError for names that clash."""
+        """Map each side's columns to their names in the result. Raises ValueError for names that clash."""
         if self.only is not None:
             mine = {name: name for name in (left, right)[self.only].names}
             return (mine, {}) if self.only == 0 else ({}, mine)
@@ -92,8 +93,8 @@ class JoinKernel(Kernel):
         both = set(sides[0]) & set(sides[1])
         if both and not self.sides[0].suffix and not self.sides[1].suffix:
             raise ValueError(
-                f"both sides of the join have columns called {', '.join(map(repr, sorted(both)))}; "
-                f"give left_suffix or right_suffix"
+                f"both sides of the join have columns called {', '.join(map(repr, sorted(both)))}; set "
+                "left_suffix or right_suffix"
             )
         named = [
             {name: name + side.suffix if name in both else name for name in names}
@@ -103,7 +104,7 @@ class JoinKernel(Kernel):
         if len(set(made)) < len(made):
             twice = sorted({name for name in made if made.count(name) > 1})
             raise ValueError(
-                f"the join would give several columns called {', '.join(map(repr, twice))}; give other suffixes"
+                f"the join would create several columns called {', '.join(map(repr, twice))}; use other suffixes"
             )
         return named[0], named[1]
 
@@ -112,7 +113,7 @@ class JoinKernel(Kernel):
     def split(
         self, block: pa.Table, source: int, start: int, plan: object, partitions: int
     ) -> list[pa.Table]:
-        """Rows by the hash of their keys; those with null keys, which meet nobody, wherever there is room."""
+        """Split rows by the hash of their keys; rows with null keys match nothing and go to any partition."""
         keys = self.sides[source].keys
         places = partition_of(block, keys, partitions)
         absent = _absent(block, keys)
@@ -141,7 +142,7 @@ class JoinKernel(Kernel):
             yield self._assembled(found, sides)
 
     def _matched(self, left: Carried, right: Carried) -> Iterator[pa.Table]:
-        """What Arrow's join gives, for some rows at a time of the side whose rows are each answered for by themselves."""
+        """Run Arrow's join, chunk by chunk over the side whose rows can be joined independently."""
         divided = (left, right)[self.divides] if self.divides is not None else None
         rows = max(1, rows_in_block(divided.table) if divided else left.table.num_rows)
         how = self.kind.replace("_", " ")
@@ -223,14 +224,14 @@ class Carried:
 
 
 def _is_plain(kind: pa.DataType) -> bool:
-    """Whether Arrow's join can carry values of a type."""
+    """True if Arrow's join supports values of the type."""
     if isinstance(kind, pa.BaseExtensionType) or pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
         return False
     return not pa.types.is_null(kind) and "view" not in str(kind)
 
 
 class DropNullsStep:
-    """Rows with a null among their keys do not come along: they would meet nobody."""
+    """Drops rows with a null among their keys: they match nothing."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         self.keys = keys
@@ -242,7 +243,7 @@ class DropNullsStep:
 
 
 def _absent(table: pa.Table, keys: Sequence[str]) -> np.ndarray | None:
-    """Which rows have a null among their keys; None if there are none."""
+    """A mask of the rows with a null among their keys; None if there are none."""
     found: np.ndarray | None = None
     for column in key_columns(table, keys):
         if column.null_count:
@@ -256,7 +257,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _alike(left: pa.DataType, right: pa.DataType) -> bool:
-    """Whether a value of one type can equal one of the other."""
+    """True if a value of one type can equal a value of the other."""
     types = pa.types
     if left.equals(right) or types.is_null(left) or types.is_null(right):
         return True

@@ -1,13 +1,14 @@
-"""The contract between an operation that needs all rows and the engine.
+"""The contract between an operation over all rows and the engine.
 
-Blocks come in, each through the kernel's `steps`, which run in the task that makes the block. When there is little data, or only
-one partition is wanted, `merge` gets the blocks as they are. Otherwise neighbouring blocks are put together until they are worth
-a task, `split` takes each lot apart into partitions, and `merge` is called for each partition with its parts, in the order of
-the blocks. A kernel that must see the data first (a sort, for its boundaries) has `sample`, called for each block before any is
-split, and `prepare`, called once with all samples. A kernel that only cuts what is there anew (`cuts`) is never asked to split.
+Blocks pass through the kernel's `steps`, which run in the task that makes the block. If there is little data,
+or only one partition is wanted, `merge` receives the blocks unchanged. Otherwise neighbouring blocks are
+combined until they are worth a task, `split` divides each lot into partitions, and `merge` is called for each
+partition with its parts, in block order. A kernel that must inspect the data first (a sort, for its boundaries)
+has `sample`, called for each block before any is split, and `prepare`, called once with all samples. A kernel
+that only recuts existing blocks (`cuts`) is never asked to split.
 
-All methods but `prepare` and `check` run in workers, so a kernel is pickled; all but `prepare` are pure functions of their
-arguments.
+All methods but `prepare` and `check` run in workers, so a kernel is pickled; all but `prepare` are pure
+functions of their arguments.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 
 class Kernel:
-    """What an operation over all rows does with blocks. Subclasses say how."""
+    """Base of operations over all rows; subclasses define how blocks are split and merged."""
 
     #: How the operation is called in plans and statistics.
     name = "Exchange"
@@ -44,18 +45,20 @@ class Kernel:
         return None
 
     def steps(self, source: int) -> Sequence[Any]:
-        """Steps that the blocks of an input go through where they are made: what need not be moved is left behind there."""
+        """The steps to run on an input's blocks where they are made; data that need not move is dropped there."""
         return ()
 
     def check(self, schemas: Sequence[pa.Schema]) -> None:
         """Raise ValueError or TypeError if inputs of such schemas cannot be worked on; called once they are known."""
 
     def sample(self, block: pa.Table) -> Any:
-        """What `prepare` must know of a block."""
+        """Extract the facts about a block that `prepare` needs."""
         raise NotImplementedError
 
     def prepare(self, samples: Sequence[Any], partitions: int, rows: Sequence[Sequence[int]]) -> Any:
-        """What `split` and `merge` must know: boundaries, offsets, seeds. `rows` counts those of each block, by input."""
+        """Compute the plan for `split` and `merge`: boundaries, offsets, seeds. `rows` lists the rows of each
+        block, by input.
+        """
         return None
 
     def split(self, block: pa.Table, source: int, start: int, plan: Any, partitions: int) -> list[pa.Table]:

@@ -22,7 +22,7 @@ _PIECES = 4
 
 
 class KeyedKernel(Kernel):
-    """Each partition is one block, sorted by its keys if that is wanted; or, `grouped`, several blocks of whole groups."""
+    """Partitions rows by key: one sorted block each, if requested; or, if `grouped`, several blocks of whole groups."""
 
     keeps_columns = keeps_count = True
 
@@ -97,7 +97,7 @@ class GroupStep:
                 yield table.slice(low, high - low)
 
     def _joined(self, made: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """What groups give, together until it is worth a block: thousands of groups give thousands of little tables."""
+        """Combine the results of groups into blocks: thousands of groups give thousands of small tables."""
         waiting: list[pa.Table] = []
         size = 0
         for table in made:

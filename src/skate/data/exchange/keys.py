@@ -38,7 +38,7 @@ def check_type(kind: pa.DataType, name: str) -> None:
 
 
 def as_names(keys: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
-    """One name or several as a tuple. Raises ValueError for what are no names, and for a name given twice."""
+    """Return one name or several as a tuple. Raises ValueError for values that are not names, and for duplicates."""
     if keys is None:
         return ()
     if what != "key" and not keys:

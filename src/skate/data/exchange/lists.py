@@ -49,7 +49,9 @@ class Distinct(Collected):
 
 
 class ListValues(Measure):
-    """Another measure of what is in lists ("FLATTEN"), of hashes of the lists ("HASH"), or of the values as they are (None)."""
+    """Applies another measure to the elements of lists ("FLATTEN"), to hashes of lists ("HASH"), or to the values
+    unchanged (None).
+    """
 
     def __init__(self, mode: str | None, then: Measure) -> None:
         super().__init__(then.ignore_nulls)

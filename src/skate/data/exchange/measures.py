@@ -1,7 +1,7 @@
-"""What Arrow's kernels can aggregate without a Python call a group: the state of each group in columns.
+"""Aggregations by Arrow's kernels, without a Python call per group: the state of each group lies in columns.
 
-A measure turns rows into states (`start`), states of several blocks into one (`merge`), and a state into the result
-(`finish`). States are columns with one row a group, so that they travel as any block does.
+A measure turns rows into states (`start`), states of several blocks into one (`merge`), and a state into the
+result (`finish`). States are columns with one row per group, so that they travel like any block.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ States = list[Any]
 
 
 def reduced(columns: Sequence[Any], asks: Sequence[Ask], groups: Groups) -> States:
-    """What Arrow's functions make of some columns, by group; null where a group has no rows."""
+    """Apply Arrow's aggregations to columns, by group; null where a group has no rows."""
     alone = groups.count == 1 and not groups.keys.num_columns
     keys = [] if alone else [pa.array(groups.ids)]
     made, ids = grouped(keys, columns, asks)
@@ -32,7 +32,7 @@ def reduced(columns: Sequence[Any], asks: Sequence[Ask], groups: Groups) -> Stat
 
 
 def grouped(keys: Sequence[Any], columns: Sequence[Any], asks: Sequence[Ask]) -> tuple[States, list[Any]]:
-    """What Arrow's functions make of some columns, by the groups of others, and the keys of the groups."""
+    """Apply Arrow's aggregations to columns grouped by others; return the results and the group keys."""
     named = {f"k{at}": key for at, key in enumerate(keys)}
     by = list(named)
     named |= {f"c{at}": column for at, column in enumerate(columns)}
@@ -47,7 +47,7 @@ def _skip(ignore_nulls: bool) -> pc.ScalarAggregateOptions:
 
 
 class Measure:
-    """One aggregation of one column. Subclasses say what is asked of Arrow, or have a `start` of their own."""
+    """One aggregation of one column. Subclasses define `asks` for Arrow, or a `start` of their own."""
 
     #: The result for no rows at all.
     nothing: Any = None
@@ -56,7 +56,7 @@ class Measure:
         self.ignore_nulls = ignore_nulls
 
     def asks(self) -> list[Ask] | None:
-        """What is to be asked of Arrow for the column, or None if it takes more than that."""
+        """The Arrow aggregations for the column, or None if Arrow alone cannot compute the measure."""
         return None
 
     def asked_of(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -79,7 +79,7 @@ class Measure:
         raise NotImplementedError
 
     def finish(self, states: States) -> pa.Array:
-        """The results."""
+        """Turn states into results."""
         return states[0]
 
 
@@ -99,7 +99,7 @@ class Plain(Measure):
 
 
 class Counted(Measure):
-    """Rows, or values of a column: "all" of them, "only_valid" or "only_null"."""
+    """The number of rows, or of values of a column: "all", "only_valid" or "only_null"."""
 
     nothing = 0
 
@@ -130,7 +130,8 @@ class AbsoluteMax(Measure):
 
 
 class Moments(Measure):
-    """Mean, and spread about it: count, mean and sum of squared distances by block, put together as Chan, Golub and LeVeque do.
+    """Mean and variance: count, mean and sum of squared distances by block, combined with the method of Chan,
+    Golub and LeVeque.
 
     Squares of large values are never summed, so nothing cancels.
     """
@@ -217,7 +218,7 @@ class Share(Measure):
 
 
 def _floats(column: Any) -> np.ndarray:
-    """Numbers of a state; 0 where there is none."""
+    """The numbers of a state as floats; 0 where one is null."""
     filled = column.cast(pa.float64(), safe=False).fill_null(0.0)
     numbers: np.ndarray = (
         filled.to_numpy(zero_copy_only=False) if isinstance(filled, pa.Array) else filled.to_numpy()

@@ -28,7 +28,7 @@ class RangesKernel(Kernel):
         return sum(rows[0]), partitions
 
     def reach(self, partition: int, plan: tuple[int, int]) -> tuple[int, int]:
-        """The rows of a partition."""
+        """The first and last row of a partition, as (start, end)."""
         total, partitions = plan
         if total < partitions:  # the last ones are empty
             return min(partition, total), min(partition + 1, total)

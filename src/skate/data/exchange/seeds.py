@@ -1,4 +1,4 @@
-"""Where random numbers begin: the same in each run, other ones in each run, or nobody's choice."""
+"""Seeds of random numbers: fixed, new in each run, or unspecified."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Seeds:
         self.runs = 0
 
     def draw(self) -> tuple[int, ...]:
-        """What the random numbers of the next run begin with."""
+        """The seed for the random numbers of the next run."""
         run, self.runs = self.runs, self.runs + 1
         if self.seed is None:
             return (secrets.randbits(64),)
@@ -28,7 +28,7 @@ class Seeds:
         return (abs(self.seed), sign, run) if self.reseeds else (abs(self.seed), sign)
 
     def of_tasks(self) -> tuple[int, ...] | None:
-        """What the random numbers of each task of the next run begin with, behind the task's number; None for any."""
+        """The seed for the tasks of the next run, combined with each task's number; None for arbitrary numbers."""
         run, self.runs = self.runs, self.runs + 1
         if self.seed is None:
             return None

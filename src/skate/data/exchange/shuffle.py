@@ -36,7 +36,7 @@ class ShuffleKernel(Kernel):
     def prepare(
         self, samples: Sequence[object], partitions: int, rows: Sequence[Sequence[int]]
     ) -> tuple[int, ...]:
-        """The seed of this run; one number and no more if all is one partition."""
+        """Return the seed of this run; a single number if there is only one partition."""
         if partitions == 1 and not self.even and self.seeds.seed is not None:
             found = self.seeds.single()
             assert found is not None

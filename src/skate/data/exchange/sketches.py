@@ -1,4 +1,4 @@
-"""What is kept of many values when not all can be: how often the frequent ones come, and how they are spread."""
+"""Sketches of columns too large to keep: the frequent values with their counts, and the distribution of numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Frequencies:
 
     @classmethod
     def of(cls, column: pa.ChunkedArray) -> Frequencies:
-        """Those of a column."""
+        """Count the values of one column."""
         try:
             found = column.value_counts()
             values, numbers = found.field("values").to_pylist(), found.field("counts").to_pylist()
@@ -34,14 +34,14 @@ class Frequencies:
             return cls(counts, True)
 
     def with_others(self, other: Frequencies) -> Frequencies:
-        """Both together."""
+        """Add the counts of two columns."""
         counts = dict(self.counts)
         for value, count in other.counts.items():
             counts[value] = counts.get(value, 0) + count
         return Frequencies(counts, self.pickled or other.pickled)
 
     def cut(self, most: int) -> Frequencies:
-        """At most so many values: what the first one that is left out has is taken from all, so that errors have a bound."""
+        """Keep at most `most` values: subtract the first dropped count from all, so that the error is bounded."""
         if len(self.counts) <= most:
             return self
         numbers = np.fromiter(self.counts.values(), np.int64, len(self.counts))
@@ -49,14 +49,14 @@ class Frequencies:
         return Frequencies({v: n - less for v, n in self.counts.items() if n > less}, self.pickled)
 
     def pairs(self) -> list[tuple[Any, int]]:
-        """Values with their numbers."""
+        """Return pairs of value and count."""
         if self.pickled:
             return [(cloudpickle.loads(value), count) for value, count in self.counts.items()]
         return list(self.counts.items())
 
 
 class Ranks:
-    """Values in order, each with how many it stands for."""
+    """Sorted values with weights: the number of values each represents."""
 
     def __init__(self, values: np.ndarray, weights: np.ndarray) -> None:
         self.values = values
@@ -64,11 +64,11 @@ class Ranks:
 
     @classmethod
     def of(cls, numbers: np.ndarray) -> Ranks:
-        """Those of some numbers."""
+        """Build ranks from numbers, each of weight 1."""
         return cls(np.sort(numbers), np.ones(len(numbers)))
 
     def with_others(self, other: Ranks) -> Ranks:
-        """Both together."""
+        """Merge two sets of ranks."""
         values = np.concatenate([self.values, other.values])
         order = np.argsort(values, kind="stable")
         return Ranks(values[order], np.concatenate([self.weights, other.weights])[order])

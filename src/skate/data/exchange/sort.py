@@ -41,7 +41,7 @@ class Order:
         return pa.table({str(at): column for at, column in enumerate(made)})
 
     def sort_keys(self) -> list[tuple[str, str]]:
-        """The same in Arrow's words."""
+        """The order as Arrow's sort keys."""
         return [(str(at), "descending" if down else "ascending") for at, down in enumerate(self.descending)]
 
     def indices(self, table: pa.Table) -> pa.Array:
@@ -58,7 +58,7 @@ class Order:
 
 
 class SortKernel(Kernel):
-    """Sorts by one or several columns; `boundaries` are keys at which partitions begin, if the program says them."""
+    """Sorts by one or several columns; `boundaries` are keys at which partitions begin, if the user gave them."""
 
     keeps_columns = keeps_count = True
     name = "Sort"
@@ -73,7 +73,9 @@ class SortKernel(Kernel):
         check_keys(schemas[0], self.order.keys)
 
     def sample(self, block: pa.Table) -> pa.Table:
-        """Keys of some rows, the numbers of the rows in their block, and how many rows each stands for."""
+        """Return the keys of sampled rows, their row numbers within the block, and the number of rows each
+        represents.
+        """
         fewest, most = _SAMPLE_ROWS
         rows = block.num_rows
         count = min(rows, max(fewest, min(most, block.nbytes // _SAMPLE_BYTES)))
@@ -105,7 +107,7 @@ class SortKernel(Kernel):
         return together.take(pa.array(places)).drop_columns(["weight"])
 
     def _given(self, partitions: int) -> pa.Table:
-        """The boundaries that the program said: a row that equals one is on the side of the larger keys."""
+        """The boundaries given by the user: a row equal to one belongs to the side of the larger keys."""
         values = pa.array(self.boundaries)
         values = values.take(pc.array_sort_indices(values, order=self.order.sort_keys()[0][1]))
         row = np.iinfo(np.int64).max if self.order.descending[0] else -1
@@ -133,7 +135,7 @@ class SortKernel(Kernel):
 
 
 def check_keys(schema: pa.Schema, keys: Sequence[str]) -> None:
-    """Raise for keys that a schema does not have or whose values cannot be compared. A schema without columns says nothing."""
+    """Raise for keys that the schema lacks or whose values cannot be compared. A schema without columns passes."""
     if len(schema):
         key_columns(schema.empty_table(), keys)
 

@@ -16,7 +16,7 @@ RETRIES = 3
 
 
 def options_of(compute: Compute) -> dict[str, Any]:
-    """What was said of the tasks or actors of an operation, as options of `remote`."""
+    """The options of `remote` that the user set for an operation's tasks or actors."""
     options = {name: value for name, value in compute.remote_args.items() if value is not None}
     if compute.remote_args_fn is not None:
         options.update(compute.remote_args_fn())
@@ -24,7 +24,9 @@ def options_of(compute: Compute) -> dict[str, Any]:
 
 
 def task_options(operator: Running, crowded: bool) -> dict[str, Any]:
-    """Options for a task of an operator; where pools have all CPUs, tasks for which nothing was asked need none."""
+    """The options for a task of an operator; if pools hold all CPUs, a task without explicit resources asks for
+    none.
+    """
     options = options_of(operator.compute)
     options.setdefault("max_retries", RETRIES)
     if crowded and "num_cpus" not in options and not options.get("num_gpus"):
@@ -51,10 +53,10 @@ def asks_of(operator: Running, lean: bool) -> dict[str, float]:
 
 
 class ActorPool:
-    """The actors of one operator, and what each has to do.
+    """The actors of one operator, and the work of each.
 
-    Work goes only to actors that are up, so that one for which there is no room holds nothing back. `allotted` is how many
-    there is room for beside the other operators of the plan.
+    Only running actors receive work, so that an actor without room to start blocks nothing. `allotted` is the
+    number of actors that fit beside the other operators of the plan.
     """
 
     def __init__(
@@ -99,24 +101,24 @@ class ActorPool:
                 self._add()
 
     def room(self) -> bool:
-        """Whether an actor can take one more piece of work."""
+        """True if an actor can take one more piece of work."""
         return any(load < self._depth for load in self._load.values())
 
     def submit(self, work: Work, **options: Any) -> Any:
-        """What calls the actor with the least to do, which takes a piece of work on."""
+        """Return the remote method of the least loaded actor, and count the piece of work for it."""
         actor = min(self._load, key=self._load.__getitem__)
         self._load[actor] += 1
         self._of[id(work)] = actor
         return actor.chain.options(**options).remote
 
     def ended(self, work: Work) -> None:
-        """A piece of work has ended."""
+        """Record that a piece of work has ended."""
         actor = self._of.pop(id(work), None)
         if actor in self._load:
             self._load[actor] -= 1
 
     def kill(self) -> None:
-        """End the actors."""
+        """Kill all actors of the pool."""
         for actor in [*self._load, *self.starting.values()]:
             try:
                 skate.kill(actor)

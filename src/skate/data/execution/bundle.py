@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Bundle:
-    """A block, in this process or as a ref to one, or a run of its rows; with what is known of it.
+    """A block, in this process or as a ref, or a range of its rows, with its metadata.
 
-    Attributes: block, rows, bytes, schema, files (that it was read from), at (the row of the block at which a run of its rows
-    begins, None for all of them).
+    Attributes: block, rows, bytes, schema, files (that it was read from), at (the row of the block at which the
+    range begins, None for the whole block).
     """
 
     __slots__ = ("block", "rows", "bytes", "schema", "files", "at")
@@ -45,7 +45,7 @@ class Bundle:
 
     @classmethod
     def of(cls, table: pa.Table) -> Bundle:
-        """A block that is here."""
+        """Wrap a block that is in this process."""
         return cls(table, table.num_rows, blocks.size_of(table), table.schema)
 
     @property
@@ -54,7 +54,7 @@ class Bundle:
         return isinstance(self.block, pa.Table)
 
     def slice(self, at: int, rows: int) -> Bundle:
-        """A run of its rows, from row `at` on; nothing is copied."""
+        """Return a range of the rows, starting at row `at`, without copying."""
         if isinstance(self.block, pa.Table):
             return Bundle.of(self.block.slice(at, rows))
         size = self.bytes * rows // max(1, self.rows)
@@ -70,11 +70,13 @@ class Bundle:
         return table if self.at is None else table.slice(self.at, self.rows)
 
     def parts(self) -> tuple[Any, int | None, int]:
-        """What another process needs: a block or a ref, the row at which it begins (None for all), and how many rows."""
+        """Return the arguments for another process: a block or a ref, its first row (None for all), and the number
+        of rows.
+        """
         return self.block, self.at, self.rows
 
     def stored(self) -> ObjectRef[pa.Table]:
-        """A ref to the block that its rows are in, made if there is none; see `at`."""
+        """A ref to the block that holds the rows, created if necessary; see `at`."""
         if isinstance(self.block, pa.Table):
             import skate  # as above
 
@@ -93,7 +95,7 @@ class Bundle:
 
 
 class RefBundle:
-    """Refs to blocks with what is known of each, as `iter_internal_ref_bundles` gives them.
+    """Refs to blocks with the metadata of each, as `iter_internal_ref_bundles` yields them.
 
     Attributes: blocks (pairs of a ref and a BlockMetadata), schema, owns_blocks.
     """
@@ -107,18 +109,18 @@ class RefBundle:
 
     @classmethod
     def of(cls, bundle: Bundle) -> RefBundle:
-        """One block."""
+        """Build a bundle of one block."""
         known = BlockMetadata(bundle.rows, bundle.bytes, list(bundle.files))
         return cls([(bundle.ref(), known)], bundle.schema)
 
     @property
     def block_refs(self) -> list[ObjectRef[pa.Table]]:
-        """The refs."""
+        """The refs to the blocks."""
         return [ref for ref, _ in self.blocks]
 
     @property
     def metadata(self) -> list[BlockMetadata]:
-        """What is known of each block."""
+        """The metadata of each block."""
         return [known for _, known in self.blocks]
 
     def num_rows(self) -> int | None:
@@ -126,7 +128,7 @@ class RefBundle:
         return sum(known.num_rows or 0 for known in self.metadata)
 
     def size_bytes(self) -> int:
-        """Bytes of all blocks."""
+        """The total size of all blocks in bytes."""
         return sum(known.size_bytes or 0 for known in self.metadata)
 
     def __repr__(self) -> str:

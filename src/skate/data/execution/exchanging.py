@@ -1,8 +1,8 @@
-"""The running operator of an operation that needs all rows: see `skate.data.exchange.kernel` for what a kernel does.
+"""The running operator of an operation over all rows; see `skate.data.exchange.kernel` for the contract of a kernel.
 
-Blocks are taken in until there are no more, so that it is known how many partitions they make. While they come, they lie in the
-object store, which puts on disk what it has no room for; so do the parts they are split into. A worker holds one lot of blocks,
-or one partition, at a time.
+Blocks are collected until there are no more, which determines the number of partitions. Meanwhile they lie in
+the object store, which spills to disk when full; so do the parts they are split into. A worker holds one lot of
+blocks, or one partition, at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _PARTITION_BYTES_MIN = 1 << 20
 
 
 class ExchangeRunning(Running):
-    """All blocks are taken in, sampled if the kernel wants that, split into partitions, and the partitions merged."""
+    """Collects all blocks, samples them if the kernel requires it, splits them into partitions, and merges the
+    partitions.
+    """
 
     def __init__(
         self,
@@ -73,17 +75,19 @@ class ExchangeRunning(Running):
             self._ask_for_samples()
 
     def _is_several(self) -> bool:
-        """Whether what has come in is more than one partition."""
+        """True if the collected blocks make more than one partition."""
         if self.wanted is not None:
             return self.wanted > 1
         return self._count() > 1
 
     def _count(self) -> int:
-        """How many partitions what has come in makes; each may be half as large again as is wanted."""
+        """The number of partitions for the collected blocks; each may exceed the target size by half."""
         return max(1, round(self._bytes / self._partition_bytes()))
 
     def _partition_bytes(self) -> int:
-        """Bytes of a partition: small enough that those being merged, and what comes of them, fit into the budget together."""
+        """The size of a partition in bytes: small enough that the partitions being merged, and their results, fit
+        into the budget.
+        """
         if not self._most:
             import skate  # a plan that runs in this process alone needs no session
 
@@ -108,7 +112,7 @@ class ExchangeRunning(Running):
     # -- from one phase to the next
 
     def _advance(self) -> None:
-        """Go on to the next phase if this one is done."""
+        """Enter the next phase if the current one is done."""
         if self.open_inputs or self._left:
             return
         if self._phase == "taking":

@@ -1,7 +1,7 @@
-"""The loop of a running plan: blocks move along, work is started and waited for.
+"""The loop of a running plan: moves blocks along, starts work and waits for it.
 
-It waits only for things that are under way: results of work, actors that start. When it has nothing to wait for and nothing to
-start, and the plan has not ended, that is an error that names the operators, never a silent wait.
+It waits only for things in progress: results of work, actors that start. If there is nothing to wait for and
+nothing to start, and the plan has not ended, it raises an error that names the operators instead of hanging.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ class Executor:
                 collect(self, self._name)
 
     def cancel(self) -> None:
-        """End the run from another thread: what is under way is ended, and the loop with it."""
+        """Cancel the run from another thread: ends running work and the loop."""
         self.cancelled = True
         if self.remote is not None:
             self.remote.interrupt()
 
     def close(self) -> None:
-        """End what is under way."""
+        """Stop all work in progress."""
         if self._progress is not None:
             self._progress.close()
         self.local.close()
@@ -85,14 +85,14 @@ class Executor:
             self.remote.close()
 
     def report(self) -> str:
-        """What the run took so far, by operator."""
+        """Return statistics of the run so far, by operator."""
         seconds = self.seconds or time.perf_counter() - self.started
         return report(self.topology.operators, seconds, self.errors)
 
     # -- blocks
 
     def _move(self) -> None:
-        """Give every result that is ready to the operator that wants it."""
+        """Give every ready result to the operator that consumes it."""
         for operator in self.topology.operators:
             target = self.topology.target_of(operator)
             if target is None:
@@ -156,7 +156,9 @@ class Executor:
         return self.remote
 
     def _is_for_here(self, work: Work) -> bool:
-        """Whether a piece of work runs in this process: small, asking for nothing, and all before it was quick."""
+        """True if a piece of work runs in this process: small, without resource requests, and earlier work here
+        was quick.
+        """
         if not self.context.run_small_work_in_driver or (self.remote is not None and self.remote.busy):
             return False
         return self.local.takes(work)
@@ -172,13 +174,13 @@ class Executor:
                     return
                 stuck = [operator for operator in self.topology.operators if not operator.finished]
                 raise RuntimeError(
-                    f"the plan has come to a halt with nothing to wait for: {stuck}; this is a bug in Skate"
+                    f"the plan is stuck with nothing to wait for: {stuck}; this is a bug in Skate"
                 )
         for event in events:
             self._take(event)
 
     def _events_of_workers(self) -> list[Event] | None:
-        """What happens next in workers. Raises ExecutionTimeoutError if that is nothing for too long."""
+        """Wait for the next events of workers. Raises ExecutionTimeoutError if none occurs for too long."""
         patience = self._patience
         found: list[Event] | None = self.remote.events(
             self._readable, min(patience, _LOOK_SECONDS) if self._progress is not None else patience
@@ -189,8 +191,8 @@ class Executor:
         elif found is not None and not self.cancelled and now - self._moved_at >= patience:
             waiting = [operator.name for operator in self.topology.operators if operator.running]
             raise ExecutionTimeoutError(
-                f"nothing came of {', '.join(waiting)} for {patience:g} s; DataContext.execution_no_progress_timeout_s says how "
-                f"long that may be, -1 for any time"
+                f"no results from {', '.join(waiting)} for {patience:g} s; the limit is "
+                "DataContext.execution_no_progress_timeout_s (-1 for no limit)"
             )
         return found
 

@@ -1,4 +1,4 @@
-"""What a run may use."""
+"""The bytes and tasks that a run may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pieces of work need: imported once where workers are forked from, so that each has it at once and shares its memory."""
+"""Imports for pieces of work, made once in the process that workers are forked from, so that they share its memory."""
 
 from __future__ import annotations
 

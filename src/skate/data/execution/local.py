@@ -35,7 +35,7 @@ class LocalRunner:
         return self._active is not None
 
     def takes(self, work: Work) -> bool:
-        """Whether a piece of work is small enough, and what ran here before was quick."""
+        """True if a piece of work is small enough, and earlier work here was quick."""
         if (
             work.operator.apart
             or self.seconds >= LOCAL_SECONDS
@@ -50,7 +50,7 @@ class LocalRunner:
         return sum(getattr(each, "bytes", 0) or 0 for each in sources) <= LOCAL_BYTES
 
     def start(self, work: Work) -> None:
-        """Begin a piece of work; it goes on in `events`."""
+        """Begin a piece of work; `events` continues it."""
         work.operator.tally.here += 1
         self._watch = place.Watch()
         self._active = (work, self._run(work))
@@ -107,5 +107,5 @@ class LocalRunner:
                 yield Bundle.of(table)
 
     def close(self) -> None:
-        """Drop what is under way."""
+        """Drop the work in progress."""
         self._active = None

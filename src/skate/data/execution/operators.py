@@ -1,7 +1,7 @@
-"""The operators of a running plan: what each does with the blocks that come in, and which work it has to be run.
+"""The operators of a running plan: how each handles incoming blocks, and which work it has to run.
 
-Nothing here waits or runs anything: blocks are taken in, work is handed out, results are taken back, in any order; what comes
-out is in the order of what went in.
+Nothing here waits or runs anything: blocks are taken in, work is handed out, and results are taken back in any
+order; output is in input order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from skate.data.execution.bundle import Bundle
 
 
 class Work:
-    """One piece of work of an operator: what a task would do."""
+    """One piece of work of an operator, the content of one task."""
 
     __slots__ = ("operator", "kind", "sequence", "bundles", "extra", "bytes", "seconds")
 
@@ -61,7 +61,7 @@ class Outputs:
             self.waiting_bytes += bundle.bytes
 
     def end(self, sequence: int) -> None:
-        """Nothing more comes of this piece."""
+        """Record that a piece of work gives no more results."""
         self.ended.add(sequence)
         while self.head in self.ended:
             self.ended.discard(self.head)
@@ -72,20 +72,20 @@ class Outputs:
                 self.ready_bytes += bundle.bytes
 
     def pop(self) -> Bundle:
-        """The next result."""
+        """Remove and return the next result."""
         bundle: Bundle = self.ready.popleft()
         self.ready_bytes -= bundle.bytes
         return bundle
 
     def clear(self) -> None:
-        """Drop all results."""
+        """Discard all results."""
         self.ready.clear()
         self.waiting.clear()
         self.ready_bytes = self.waiting_bytes = 0
 
 
 class Tally:
-    """What statistics are made of."""
+    """Counters for statistics."""
 
     __slots__ = (
         "rows_in",
@@ -107,7 +107,7 @@ class Tally:
         self.actors = 0
 
     def give(self, bundle: Bundle) -> None:
-        """A block went out."""
+        """Count an output block."""
         self.rows_out += bundle.rows
         self.bytes_out += bundle.bytes
         self.rows_of_blocks.append(bundle.rows)
@@ -115,7 +115,7 @@ class Tally:
 
 
 class Running:
-    """What operators have in common."""
+    """Base of running operators."""
 
     #: Whether blocks go through it as they are, so that who makes them is held back by who uses them.
     passes = False
@@ -141,11 +141,11 @@ class Running:
         return self.queued_bytes
 
     def take(self, bundle: Bundle, source: int) -> None:
-        """A block comes in."""
+        """Accept a block from an input."""
         raise NotImplementedError
 
     def end(self, source: int) -> None:
-        """Nothing more comes from an input."""
+        """Record that an input gives no more blocks."""
         self.open_inputs -= 1
 
     def has_work(self) -> bool:
@@ -153,7 +153,7 @@ class Running:
         return False
 
     def next_work(self) -> Work:
-        """The next piece to be run."""
+        """Return the next piece of work to run."""
         raise NotImplementedError
 
     def give(self, work: Work, bundle: Bundle) -> None:
@@ -167,20 +167,20 @@ class Running:
         self.tally.give(bundle)
 
     def done(self, work: Work, result: Any = None) -> None:
-        """A piece of work has ended."""
+        """Record that a piece of work has ended."""
         self.running -= 1
         self.tally.seconds.append(work.seconds)
         self.outputs.end(work.sequence)
 
     def stop(self) -> None:
-        """Nobody wants more: what is queued is dropped."""
+        """Stop early because no consumer needs more: discard queued blocks."""
         self.stopped = True
         self.outputs.clear()
         self.queued_bytes = 0
 
     @property
     def finished(self) -> bool:
-        """True once nothing more comes out."""
+        """True once no more output will come."""
         if self.stopped:
             return True
         return not (self.open_inputs or self.running or self.outputs.ready or self.has_work())
@@ -200,7 +200,7 @@ class Rest:
 
 
 class ChainRunning(Running):
-    """Steps over one block after the other, or over what is read."""
+    """Runs a chain of steps over blocks one by one, or over read tasks."""
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ class Physical:
         self._read_tasks: dict[int, Sequence[Any]] = {}
 
     def build(self, plan: logical.Operator) -> Topology:
-        """The operators for a plan."""
+        """Build the operators for a plan."""
         for operator in plan.walk():
             for each in operator.inputs:
                 self._users[id(each)] = self._users.get(id(each), 0) + 1
@@ -110,7 +110,7 @@ class Physical:
         return self._chained(nodes, compute)
 
     def _fills(self, nodes: Sequence[Any]) -> bool:
-        """Whether each read task gives rows enough for the batches that the steps behind it want."""
+        """True if each read task yields enough rows for the batches of the following steps."""
         rows = _batch_rows(nodes)
         if not rows:
             return True
@@ -146,7 +146,7 @@ class Physical:
         return made
 
     def _spread(self, made: ChainRunning, unit: int) -> None:
-        """Say into how many pieces little work is cut: for a pool, or to leave it to workers where a function is slow."""
+        """Choose the number of pieces for small inputs: to feed a pool, or to use workers where a function is slow."""
         if any(isinstance(step, GroupStep) for step in made.steps):
             return  # a block has whole groups, which must not be cut
         made.unit = unit
@@ -172,7 +172,7 @@ class Physical:
         return found
 
     def _block_bytes(self) -> int:
-        """Bytes of a block at most: as the settings say, or less where the object store is small."""
+        """The most bytes per block: from the settings, or less if the object store is small."""
         import skate  # what is here is only looked up if there is a session
 
         most = self.context.most_bytes
@@ -224,7 +224,7 @@ def _least(node: Any) -> tuple[int, int]:
 
 
 def _batch_rows(nodes: Sequence[Any]) -> int:
-    """Rows of the largest batch that one of the steps wants; 0 if none wants any number."""
+    """The rows of the largest batch that a step asks for; 0 if none has a batch size."""
     return max((each.batch_size or 0 for each in nodes if isinstance(each, logical.MapBatches)), default=0)
 
 
@@ -242,7 +242,7 @@ def _pieces_of(compute: Compute) -> int:
 
 
 def _gives(task: Any, rows: int) -> bool:
-    """Whether a read task gives so many rows, or much data where nobody knows."""
+    """True if a read task yields at least `rows` rows, or much data if the number is unknown."""
     known = getattr(getattr(task, "metadata", None), "num_rows", None)
     return bool(known >= rows) if known is not None else (getattr(task, "bytes", 0) or 0) >= _BLOCK_BYTES_MIN
 

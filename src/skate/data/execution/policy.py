@@ -1,13 +1,14 @@
-"""What may start, what may be read, how many actors there are: decisions of a run, pure.
+"""Decisions of a run: which work may start, which results to read, how many actors there are. Pure.
 
-An operator holds blocks that nobody has used up: results of its own, results that wait at the operator they go to, and what it
-is expected to give by the pieces of work that are under way. It may start another piece while that is within its share of
-the budget. The one nearest to the end comes first, so that blocks are used up before more are made.
+An operator holds blocks that are not yet consumed: results of its own, results queued at the next operator, and
+the expected results of its running pieces of work. It may start another piece while that is within its share of
+the budget. The operator nearest to the end comes first, so that blocks are consumed before more are made.
 
-Why every plan comes to an end, with any budget: an operator that runs nothing and whose results are all used up may always
-start a piece. Take the last operator that has anything left to do: what it holds waits for nobody, so it may start a piece, or
-it runs one whose results are read, as the oldest piece's always are; see `readable`. The pieces of others cannot keep it from a
-CPU for ever: where all are taken, no piece is held back, so one of them ends.
+Why every plan ends, with any budget: an operator that runs nothing and whose results are all consumed may
+always start a piece. Take the last operator that has anything left to do: nothing waits behind it, so it may
+start a piece, or it runs one whose results are read, as the oldest piece's always are; see `readable`. Pieces
+of other operators cannot keep it from a CPU forever: when all CPUs are taken, no piece is held back, so one of
+them ends.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def choose(topology: Topology, limits: Limits) -> Iterator[Running]:
 
 
 def may_start(operator: Running, topology: Topology, share: int) -> bool:
-    """Whether one more piece of work fits into what an operator may use."""
+    """True if one more piece of work fits into the operator's share."""
     most = operator.compute.tasks
     if most is not None and operator.running >= most:
         return False
@@ -60,7 +61,7 @@ def may_start(operator: Running, topology: Topology, share: int) -> bool:
 
 
 def held_bytes(operator: Running, topology: Topology) -> int:
-    """Bytes of results that nobody has used up: here, and on the way to the next operator that works."""
+    """The bytes of results not yet consumed: here, and on the way to the next working operator."""
     held = operator.outputs.bytes
     target = topology.target_of(operator)
     while target is not None:
@@ -74,15 +75,16 @@ def held_bytes(operator: Running, topology: Topology) -> int:
 
 
 def expected_bytes(operator: Running) -> int:
-    """What a piece of work gives, by those that have ended."""
+    """The expected output of a piece of work, from those that have ended."""
     ended = operator.tasks - operator.running
     return operator.bytes_out // ended if ended > 0 else FIRST_BYTES
 
 
 def readable(operator: Running, sequence: int, topology: Topology, limits: Limits) -> bool:
-    """Whether the next result of a piece of work is taken now, or the piece is made to wait with it.
+    """True if the next result of a piece of work is read now; False to make the piece wait.
 
-    The oldest piece's always are, unless results of its own wait to be used; those of others while there is room.
+    The oldest piece's results are always read, unless earlier results of its own are unused; those of others
+    while there is room.
     """
     share = share_of(limits, topology)
     held = held_bytes(operator, topology)
@@ -92,7 +94,7 @@ def readable(operator: Running, sequence: int, topology: Topology, limits: Limit
 
 
 def _crowded(operator: Running, topology: Topology, limits: Limits) -> bool:
-    """Whether pieces that are made to wait could keep a later operator from a CPU."""
+    """True if waiting pieces could keep a later operator from a CPU."""
     wanted = any(
         (each.running or each.has_work()) and each.compute.actors is None for each in topology.after(operator)
     )
@@ -105,7 +107,7 @@ def _crowded(operator: Running, topology: Topology, limits: Limits) -> bool:
 def allot(
     totals: Mapping[str, float], asked: Sequence[Mapping[str, float]], wanted: Sequence[int]
 ) -> list[int]:
-    """How many actors each of several pools may have out of what there is: one each, then more in turn.
+    """Divide the resources among pools: the number of actors of each, first one each, then more in turn.
 
     Pool number i wants `wanted[i]` actors that ask for `asked[i]` each. A pool that gets none has 0.
     """

@@ -1,4 +1,4 @@
-"""Lines on the terminal while a plan runs: rows, rows a second, bytes that wait. Nothing where there is no terminal."""
+"""Progress lines on the terminal while a plan runs: rows, rows per second, queued bytes. Silent without a terminal."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _GAP = 2
 
 
 def progress_of(topology: Topology, context: DataContext, name: str | None) -> Progress | None:
-    """What shows the run on the terminal, None if nothing is to be shown."""
+    """Return the progress display, or None if none is to be shown."""
     if not context.enable_progress_bars or not _is_terminal(sys.stderr):
         return None
     return Progress(topology, name)
 
 
 def _is_terminal(stream: Any) -> bool:
-    """Whether lines can be painted anew there; programs and notebooks put all sorts of things in place of stderr."""
+    """True if the stream is a terminal; programs and notebooks replace stderr with all sorts of objects."""
     ask = getattr(stream, "isatty", None)
     return ask is not None and bool(ask())
 
 
 class Progress:
-    """Lines that are painted anew now and then; `look` is called as often as the run likes."""
+    """Progress lines, repainted at intervals; the run calls `look` as often as it likes."""
 
     def __init__(self, topology: Topology, name: str | None) -> None:
         self._topology = topology
@@ -44,7 +44,7 @@ class Progress:
         self._seconds_of: dict[int, float] = {}
 
     def look(self) -> None:
-        """Paint if it is time to."""
+        """Repaint if it is time to."""
         now = time.monotonic()
         if now - self._started < QUIET_SECONDS or now - self._painted < _EVERY_SECONDS:
             return
@@ -61,7 +61,7 @@ class Progress:
         self._live.update(self.table(now - self._started, self._live.console.width), refresh=True)
 
     def table(self, seconds: float, width: int = 80) -> Any:
-        """The lines as they are now."""
+        """Build the progress lines."""
         from rich.progress_bar import ProgressBar  # only terminals need it
         from rich.table import Table
 
@@ -106,7 +106,7 @@ class Progress:
 
 
 def cells(operator: Running, seconds: float) -> tuple[str, str, str, str, str]:
-    """What one line says of an operator."""
+    """The text cells of one operator's line."""
     rows = operator.tally.rows_out
     waiting = operator.outputs.bytes + operator.queued_bytes
     rate = f"{rows / seconds:,.0f}" if seconds > 0 else ""

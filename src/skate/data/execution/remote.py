@@ -1,4 +1,4 @@
-"""Runs pieces of work in tasks of the session, and in actors for operators that want a pool."""
+"""Runs pieces of work in tasks of the session, and in actors for operators with a pool."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _numbers = itertools.count()
 
 
 class _Stream:
-    """The results of one piece of work, as far as they came: a block, then what is known of it."""
+    """The results of one piece of work so far: each block, followed by its metadata."""
 
     __slots__ = ("work", "refs", "block")
 
@@ -37,7 +37,7 @@ class _Stream:
 
 
 class RemoteRunner:
-    """Pieces of work as tasks, and in actors for operators that want a pool."""
+    """Runs pieces of work as tasks, and in actors for operators with a pool."""
 
     def __init__(self, operators: list[Running], totals: Mapping[str, float]) -> None:
         self._streams: dict[Any, _Stream] = {}
@@ -51,10 +51,10 @@ class RemoteRunner:
         self._plan_pools(operators, totals)
 
     def _plan_pools(self, operators: list[Running], totals: Mapping[str, float]) -> None:
-        """Say how many actors each pool gets, so that all pools and the tasks beside them find room.
+        """Divide the cluster among pools, so that all pools and the tasks beside them have room.
 
-        Where that is not so for all of them, actors and tasks for which no CPUs were asked do without. Raises ValueError if not
-        even one actor of each can be had at the same time.
+        Where that is impossible, actors and tasks without an explicit CPU request use no CPU. Raises ValueError
+        if not even one actor of each pool fits at the same time.
         """
         pooled: list[Any] = [op for op in operators if op.compute.actors is not None]
         if not pooled:
@@ -69,8 +69,8 @@ class RemoteRunner:
         else:
             each = "; ".join(f"{op.name} asks for {asks_of(op, True)}" for op in pooled)
             raise ValueError(
-                f"there is no room for one actor of each pool at the same time: {each}; the session has {dict(totals)}; ask for "
-                f"less with num_cpus= or num_gpus=, or start the session with more"
+                f"there is no room for one actor of each pool at the same time: {each}; the session has "
+                f"{dict(totals)}; request less with num_cpus= or num_gpus=, or start the session with more"
             )
         self._crowded = self._crowded or (tasks and not spare)
         most = [
@@ -87,7 +87,7 @@ class RemoteRunner:
         return bool(self._streams or self._single)
 
     def room(self, operator: Running) -> bool:
-        """Whether a piece of work can be started: a pool has an actor free for it."""
+        """True if a piece of work can start: a pool has an actor free for it."""
         pool = self._pools.get(id(operator))
         return pool is None or pool.room()
 
@@ -104,7 +104,7 @@ class RemoteRunner:
         return self._tasks[name].options(**options)
 
     def start(self, work: Work) -> None:
-        """Submit a piece of work."""
+        """Submit a piece of work as a task or to a pool."""
         operator: Any = work.operator
         if work.kind == "chain":
             self._start_chain(work)
@@ -143,10 +143,10 @@ class RemoteRunner:
     # -- what happens
 
     def events(self, readable: Callable[[Work], bool], timeout: float | None = None) -> list[Event] | None:
-        """Wait until something has happened: ("block", work, bundle), ("done", work, result) or ("failed", work, error).
+        """Wait for events: ("block", work, bundle), ("done", work, result) or ("failed", work, error).
 
-        Only streams of work for which `readable` is true are looked at; None if there is nothing to wait for. Raises the error
-        of an actor that could not be made.
+        Only streams of work for which `readable` is true are watched; None if there is nothing to wait for.
+        Raises the error of an actor that could not be created.
         """
         waiting: list[Any] = [each for each, stream in self._streams.items() if readable(stream.work)]
         waiting += self._single
@@ -177,7 +177,7 @@ class RemoteRunner:
         return ("done", work, result)
 
     def _moved(self, key: Any) -> list[Event]:
-        """What has come of a stream: a block, its end, or half a block and no event yet."""
+        """Read a stream: return a block, its end, or no event yet if only half a block has arrived."""
         stream = self._streams[key]
         event = self._one(key, stream)
         while event is None and stream.refs.next_ready():
@@ -214,14 +214,14 @@ class RemoteRunner:
     # -- the end
 
     def interrupt(self) -> None:
-        """End all that is under way, from any thread: whoever waits for it sees it end."""
+        """End all work in progress, from any thread; its waiters are released."""
         for stream in list(self._streams.values()):
             _cancel(stream.refs)
         for pool in list(self._pools.values()):
             pool.kill()
 
     def finish(self, operator: Running) -> None:
-        """Nothing more is asked of an operator: its pieces of work are cancelled, its actors let go."""
+        """Finish an operator that needs no more work: cancel its pieces of work and release its actors."""
         for key, stream in list(self._streams.items()):
             if stream.work.operator is operator:
                 del self._streams[key]
@@ -235,7 +235,7 @@ class RemoteRunner:
             pool.kill()
 
     def close(self) -> None:
-        """End what is under way, and the pools."""
+        """End the work in progress and the pools."""
         for stream in self._streams.values():
             _cancel(stream.refs)
         self._streams.clear()
@@ -276,7 +276,7 @@ def _error_of(ref: Any, work: Work) -> Exception:
         skate.get(ref)
     except Exception as error:  # whatever the task ended with
         return error
-    return RuntimeError(f"{work} gave a block and ended without saying how large it is")
+    return RuntimeError(f"{work} yielded a block and ended without its metadata")
 
 
 def _cancel(stream: Any) -> None:

@@ -25,7 +25,7 @@ class FromBlocksRunning(Running):
 
 
 class LimitRunning(Running):
-    """The first rows, and then no more."""
+    """Passes on the first rows, then stops its input."""
 
     passes = True
 
@@ -113,7 +113,7 @@ class OrderRunning(Running):
 
 
 class MixRunning(Running):
-    """Blocks of all inputs in turn, so that the rows taken of each are in proportion to its weight."""
+    """Alternates between the blocks of all inputs, so that rows are taken in proportion to their weights."""
 
     passes = True
 
@@ -192,7 +192,9 @@ class ZipRunning(Running):
         self._ends[source] = True
         self._pair()
         if not self.open_inputs and len(set(self._seen)) > 1:
-            raise ValueError(f"zip wants datasets with as many rows each, but these have {self._seen}")
+            raise ValueError(
+                f"zip() needs datasets with the same number of rows, but these have {self._seen}"
+            )
         if not self.open_inputs and not self._next and all(self._queues):
             self._make([[queue[0]] for queue in self._queues])
 

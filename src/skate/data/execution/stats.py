@@ -1,4 +1,4 @@
-"""What a run took, by operator, as text."""
+"""Statistics of a run by operator, as text."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def report(operators: Sequence[Running], seconds: float, errors: int) -> str:
     if not operators:
         return ""
     last = operators[-1].tally
-    lines.append(f"In all: {rows_text(last.rows_out)} in {seconds:.2f} s{_rate(last.rows_out, seconds)}")
+    lines.append(f"Total: {rows_text(last.rows_out)} in {seconds:.2f} s{_rate(last.rows_out, seconds)}")
     if errors:
-        lines.append(f"{errors} pieces of work failed and were left out (max_errored_blocks)")
+        lines.append(f"{errors} pieces of work failed and were skipped (max_errored_blocks)")
     return "\n".join(lines)
 
 
@@ -72,7 +72,7 @@ def _rate(rows: int, seconds: float) -> str:
 
 
 def rows_text(rows: int) -> str:
-    """A number of rows."""
+    """Format a number of rows."""
     return f"{rows:,} row{'' if rows == 1 else 's'}"
 
 
@@ -82,7 +82,7 @@ def size_text(size: float) -> str:
         if size < 1024 or unit == _UNITS[-1]:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
-    raise AssertionError("the last unit takes all")
+    raise AssertionError("unreachable: the last unit has no upper limit")
 
 
 def summary(operators: Sequence[Any], seconds: float) -> dict[str, Any]:

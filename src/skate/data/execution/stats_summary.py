@@ -1,4 +1,4 @@
-"""What runs took, as numbers: one record a run, kept for `list_stats_summaries` if that is asked for."""
+"""Statistics of runs as numbers: one record per run, kept for `list_stats_summaries` if enabled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _collected: collections.deque[DatasetStatsSummary] = collections.deque(maxlen=_K
 
 @dataclass(frozen=True)
 class OperatorStatsSummary:
-    """What one operator did: rows and bytes that came out, seconds of work, pieces of work."""
+    """Statistics of one operator: rows and bytes produced, seconds of work, pieces of work."""
 
     operator_name: str
     rows_in: int
@@ -29,14 +29,14 @@ class OperatorStatsSummary:
 
 @dataclass(frozen=True)
 class DatasetStatsSummary:
-    """What one run did.
+    """Statistics of one run.
 
     Attributes:
         operators_stats: by operator, sources first.
         time_total_s: seconds from its start to its end.
         base_name: the dataset's name.
-        text: what `Dataset.stats()` says.
-        parents: empty; what came before is part of the same run.
+        text: the output of `Dataset.stats()`.
+        parents: empty; earlier operators are part of the same run.
     """
 
     operators_stats: list[OperatorStatsSummary]
@@ -55,7 +55,7 @@ class DatasetStatsSummary:
         return rows / self.time_total_s if self.time_total_s else 0.0
 
     def get_total_wall_time(self) -> float:
-        """Seconds from start to end."""
+        """The seconds from the start to the end of the run."""
         return self.time_total_s
 
     def get_total_time_all_blocks(self) -> float:
@@ -81,7 +81,7 @@ class DatasetStatsSummary:
         include_parent: bool = True,
         add_global_stats: bool = True,
     ) -> str:
-        """What `Dataset.stats()` says."""
+        """Return the output of `Dataset.stats()`."""
         return self.text
 
     def __repr__(self) -> str:
@@ -89,7 +89,7 @@ class DatasetStatsSummary:
 
 
 def summary_of(run: Executor | None, name: str | None, uuid: str = "") -> DatasetStatsSummary:
-    """What a run did; of none, a summary without operators."""
+    """Summarize a run; without a run, return a summary without operators."""
     if run is None:
         return DatasetStatsSummary([], 0.0, name or "Dataset", "", uuid)
     operators = [
@@ -108,7 +108,7 @@ def summary_of(run: Executor | None, name: str | None, uuid: str = "") -> Datase
 
 
 def collect(run: Executor, name: str | None) -> None:
-    """Keep what a run did, and log it, as its settings ask for."""
+    """Keep and log the statistics of a run, as its settings require."""
     if run.context.enable_stats_summary_collection:
         _collected.append(summary_of(run, name))
     if run.context.enable_auto_log_stats:
@@ -118,5 +118,7 @@ def collect(run: Executor, name: str | None) -> None:
 
 
 def list_stats_summaries() -> list[DatasetStatsSummary]:
-    """What the runs of this process did, the latest last, since `DataContext.enable_stats_summary_collection` is set."""
+    """Return the statistics of this process's runs, latest last, recorded while
+    `DataContext.enable_stats_summary_collection` is set.
+    """
     return list(_collected)

@@ -8,7 +8,7 @@ from skate.data.execution.operators import Running
 
 
 class Topology:
-    """A tree of operators; the last one gives what the plan gives."""
+    """A tree of operators; the output of the last one is the output of the plan."""
 
     def __init__(self) -> None:
         self.operators: list[Running] = []

@@ -1,4 +1,4 @@
-"""What runs in a worker: a chain of steps over blocks, and the parts of an exchange."""
+"""Code that runs in workers: a chain of steps over blocks, and the parts of an exchange."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RECEIVED_MAX = 64
 
 
 class Meta:
-    """What goes beside a block that stays where it was made."""
+    """The metadata of a block that stays where it was made."""
 
     __slots__ = ("rows", "bytes", "schema", "seconds")
 
@@ -58,9 +58,9 @@ def inputs(sources: Iterable[Any]) -> Iterator[pa.Table]:
 def chain(
     key: str, steps: list[Any], number: int, sources: list[Any], cuts: Sequence[Cut], *given: pa.Table
 ) -> Iterator[Any]:
-    """A task: each block that comes out, then what is known of it.
+    """Run a chain of steps as a task: yield each output block, then its metadata.
 
-    `steps` is a ref in a list, fetched once a process; `number` that of the piece of work.
+    `steps` is a ref in a list, fetched once per process; `number` is that of the piece of work.
     """
     found = received(key, steps)
     started = time.perf_counter()
@@ -78,7 +78,7 @@ def _part(table: pa.Table, cut: Cut) -> pa.Table:
 
 
 def received(key: str, holder: list[Any]) -> Any:
-    """What a ref in a list stands for, kept in this process."""
+    """Return the value of a ref in a list, cached in this process."""
     if key not in _received:
         import skate  # workers have it
 
@@ -118,7 +118,7 @@ def runs_of(partitions: int, runs: int) -> list[tuple[int, int]]:
 def merge(
     key: str, holder: list[Any], extra: Any, plan: Any, cuts: Sequence[Cut], *parts: pa.Table
 ) -> Iterator[Any]:
-    """A task: the blocks of one partition, each with what is known of it."""
+    """Merge one partition as a task: yield its blocks, each followed by its metadata."""
     kernel = received(key, holder)
     started = time.perf_counter()
     for table in merged(kernel, list(map(_part, parts, cuts)), extra, plan):
@@ -138,7 +138,7 @@ def parts_of(
 
 
 def merged(kernel: Any, parts: Sequence[pa.Table], extra: Any, plan: Any) -> Iterable[pa.Table]:
-    """What a kernel makes of a partition: `extra` is its number, and how many parts each input has."""
+    """Merge a partition with a kernel; `extra` is its number, and how many parts each input has."""
     partition, counts = extra
     grouped: list[Sequence[pa.Table]] = []
     at = 0
@@ -178,5 +178,5 @@ class MapActor:
         cuts: Sequence[Cut],
         *given: pa.Table,
     ) -> Iterator[Any]:
-        """As the task of that name."""
+        """Run `chain` in this actor."""
         yield from chain(key, steps, number, sources, cuts, *given)

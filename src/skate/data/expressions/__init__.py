@@ -1,14 +1,14 @@
 """Expressions over columns: `ray.data.expressions`.
 
 tree         an expression as a tree, its operators
-operations   what the operators do with Arrow arrays
-namespaces/  what can be done with text, lists, structs, maps, dates, numbers
-functions    functions of the user's own
-generated    columns made from nothing
+operations   the operators applied to Arrow arrays
+namespaces/  functions of text, lists, structs, maps, dates, numbers
+functions    user-defined functions
+generated    columns generated without input
 downloads    the bytes behind URIs
-projection   what stands for several columns; which columns an expression needs
+projection   expressions for several columns; which columns an expression needs
 parsing      expressions from text such as "id > 3 and name == 'x'"
-pushdown     what a reader of Parquet can do itself
+pushdown     conditions that a Parquet reader can apply itself
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ from skate.data.expressions.tree import (
 
 
 def col(name: str) -> ColumnExpr:
-    """The column of that name."""
+    """Refer to a column by name."""
     return ColumnExpr(name)
 
 
 def lit(value: Any) -> LiteralExpr:
-    """One value for all rows."""
+    """A constant with the same value in all rows."""
     return LiteralExpr(value)
 
 
 def star() -> StarExpr:
-    """All columns there are."""
+    """Refer to all columns."""
     return StarExpr()
 
 
 def unnest(expr: Expr) -> UnnestExpr:
     """The fields of a column of structs as columns; for `with_columns`."""
     if not isinstance(expr, Expr):
-        raise TypeError(f"unnest() takes an expression such as col('s'), not {expr!r}")
+        raise TypeError(f"unnest() takes an expression such as col('s'), got {expr!r}")
     return UnnestExpr(expr)
 
 

@@ -17,7 +17,7 @@ _THREADS = 16
 
 
 class DownloadExpr(Expr):
-    """The contents of the files that a column names; null where there is none to be had."""
+    """The contents of the files that a column names; null where a file cannot be read."""
 
     data_type = DataType(pa.binary())
     _own = ("uri_column_name", "filesystem")

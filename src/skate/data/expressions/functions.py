@@ -40,7 +40,7 @@ class UDFExpr(Expr):
         found = self._column(made)
         if not isinstance(found, pa.Scalar) and len(found) != table.num_rows:
             raise ValueError(
-                f"{self!r} returned {len(found)} values for a block of {table.num_rows} rows; it must return one a row"
+                f"{self!r} returned {len(found)} values for a block of {table.num_rows} rows; it must return one per row"
             )
         return found
 
@@ -71,7 +71,7 @@ class UDFExpr(Expr):
 
 
 def _awaited(made: Any) -> Any:
-    """What a coroutine gives, on an event loop of its own."""
+    """Run a coroutine on a new event loop and return its result."""
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(made)
@@ -80,7 +80,7 @@ def _awaited(made: Any) -> Any:
 
 
 def _given(child: Expr, table: pa.Table, place: Place | None) -> Any:
-    """What the function gets: literals as they are, columns as Arrow arrays."""
+    """The function's argument for a child: a literal unchanged, a column as an Arrow array."""
     if isinstance(child, LiteralExpr):
         return child.value
     found = child.evaluate(table, place)
@@ -96,10 +96,10 @@ def udf(return_dtype: DataType) -> Callable[[Any], Callable[..., Any]]:
     A class is constructed once in each process, and its instances are called.
     """
     if callable(return_dtype) and not isinstance(return_dtype, (DataType, type)):
-        raise TypeError("udf takes the type that is returned: @udf(return_dtype=DataType.int64())")
+        raise TypeError("udf() needs the return type: @udf(return_dtype=DataType.int64())")
     kind = DataType.from_dtype(return_dtype)
     if kind is None:
-        raise TypeError(f"return_dtype is a DataType such as DataType.int64(), not {return_dtype!r}")
+        raise TypeError(f"return_dtype must be a DataType such as DataType.int64(), got {return_dtype!r}")
 
     def decorate(fn: Any) -> Callable[..., Any]:
         if isinstance(fn, type):

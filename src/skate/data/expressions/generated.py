@@ -1,4 +1,4 @@
-"""Columns made from nothing: numbers of rows, random numbers, identifiers."""
+"""Generated columns: row numbers, random numbers, identifiers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class MonotonicallyIncreasingIdExpr(Generated):
 def random(*, seed: int | None = None, reseed_after_execution: bool = True) -> RandomExpr:
     """Random numbers from 0 up to 1; with a `seed` the same in each run."""
     if seed is not None and (not isinstance(seed, int) or seed < 0):
-        raise ValueError(f"seed of random() is a whole number from 0, not {seed!r}")
+        raise ValueError(f"seed of random() must be an integer >= 0, got {seed!r}")
     return RandomExpr(seed, reseed_after_execution)
 
 

@@ -67,14 +67,16 @@ def binary(operation: Operation, left: Any, right: Any) -> Any:
 
 
 def unary(operation: Operation, operand: Any) -> Any:
-    """One operand."""
+    """Apply an operator to one operand."""
     if operation is Operation.NOT:
         return pc.invert(operand)
     return pc.is_null(operand) if operation is Operation.IS_NULL else pc.is_valid(operand)
 
 
 def contained(operand: Any, values: Any) -> Any:
-    """Whether each value is among `values` (an array, or a list as one scalar); null is among them if they hold a null."""
+    """True where a value is among `values` (an array, or a list as one scalar); null is among them if they hold a
+    null.
+    """
     operand = _decoded(operand)
     if isinstance(values, pa.ListScalar):
         values = values.values if values.is_valid else pa.nulls(0)

@@ -1,7 +1,8 @@
-"""Conditions written as text: "id > 3 and name == 'x'".
+"""Conditions written as text, such as "id > 3 and name == 'x'".
 
-Python's grammar is read and turned into an expression; nothing is ever evaluated. There are names of columns, values, lists,
-comparisons (also chained), `and`, `or`, `not`, `in`, arithmetic, fields of structs (a.b), and a few functions.
+Python's grammar is parsed and turned into an expression; nothing is ever evaluated. Supported are names of
+columns, values, lists, comparisons (also chained), `and`, `or`, `not`, `in`, arithmetic, fields of structs
+(a.b), and a few functions.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ _FUNCTIONS: dict[str, Callable[..., Expr]] = {
 
 
 def parse(text: str) -> Expr:
-    """The expression that a text stands for. Raises ValueError saying which part of the text is not understood, and where."""
+    """Parse text into an expression. Raises ValueError with the part of the text that is not understood, and its
+    position.
+    """
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except SyntaxError as error:
@@ -67,7 +70,7 @@ class _Reader:
     def _unknown(self, node: ast.AST, hint: str = "") -> ValueError:
         part = ast.get_source_segment(self.text.strip(), node) or ast.dump(node)
         return ValueError(
-            f"{part!r} is not understood in the expression {self.text!r}{hint}; there are columns by name, values, lists, "
+            f"{part!r} is not understood in the expression {self.text!r}{hint}; supported are column names, values, lists, "
             f"comparisons, and, or, not, in, arithmetic, and the functions {', '.join(sorted(_FUNCTIONS))}"
         )
 
@@ -154,12 +157,12 @@ class _Reader:
 
 def _value(expr: Expr) -> Any:
     if not isinstance(expr, LiteralExpr):
-        raise TypeError(f"{expr!r} should be a value")
+        raise TypeError(f"{expr!r} must be a value")
     return expr.value
 
 
 def _values(expr: Expr) -> Any:
     found = _value(expr)
     if not isinstance(found, list):
-        raise TypeError(f"{expr!r} should be a list of values")
+        raise TypeError(f"{expr!r} must be a list of values")
     return found

@@ -1,4 +1,4 @@
-"""Expressions that stand for several columns, and what a sequence of expressions gives and needs."""
+"""Expressions for several columns, and the columns that a sequence of expressions yields and needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StarExpr(Expr):
     """All columns of a block."""
 
     def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
-        raise TypeError("star() stands for several columns; it cannot be the value of one")
+        raise TypeError("star() yields several columns; it cannot be the value of one")
 
     def __repr__(self) -> str:
         return "star()"
@@ -32,20 +32,20 @@ class UnnestExpr(Expr):
 
     @property
     def expr(self) -> Expr:
-        """The struct."""
+        """The struct to unnest."""
         return self.children[0]
 
     def alias(self, name: str) -> Expr:
         raise TypeError(f"{self!r} stands for several columns and can have no single name")
 
     def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
-        raise TypeError(f"{self!r} stands for several columns; give it to with_columns() as it is")
+        raise TypeError(f"{self!r} yields several columns; pass it to with_columns() directly")
 
     def fields(self, table: pa.Table, place: Place | None = None) -> dict[Any, Any]:
-        """The columns by name, null where the struct is. Raises TypeError if it is no struct."""
+        """The columns by name, null where the struct is null. Raises TypeError if the value is not a struct."""
         found = self.expr.evaluate(table, place)
         if not pa.types.is_struct(found.type):
-            raise TypeError(f"{self!r} needs a column of structs, and this one is {found.type}")
+            raise TypeError(f"{self!r} needs a column of structs, got {found.type}")
         return {field.name: pc.struct_field(found, [at]) for at, field in enumerate(found.type)}
 
     def __repr__(self) -> str:
@@ -63,7 +63,7 @@ def column_of(expr: Expr, table: pa.Table, place: Place | None = None) -> Any:
 
 
 def evaluated(expr: Expr, table: pa.Table, place: Place | None = None) -> Any:
-    """As `Expr.evaluate`; errors of Arrow's say in which expression they arose."""
+    """Evaluate like `Expr.evaluate`; errors of Arrow name the expression in which they arose."""
     try:
         return expr.evaluate(table, place)
     except pa.ArrowException as error:
@@ -71,19 +71,19 @@ def evaluated(expr: Expr, table: pa.Table, place: Place | None = None) -> Any:
 
 
 def mask_of(expr: Expr, table: pa.Table, place: Place | None = None) -> Any:
-    """Whether each row of a block is to be kept. Raises TypeError if the expression gives something else."""
+    """Return a mask of the rows to keep. Raises TypeError if the expression is not boolean."""
     found = column_of(expr, table, place)
     if pa.types.is_null(found.type):
         found = found.cast(pa.bool_())
     if not pa.types.is_boolean(found.type):
         raise TypeError(
-            f"rows are kept by an expression that is true or false, and {expr!r} gives {found.type}; compare it with something"
+            f"a filter needs a boolean expression, but {expr!r} has type {found.type}; use a comparison"
         )
     return found
 
 
 def columns_needed(*expressions: Expr) -> tuple[str, ...] | None:
-    """The names of the columns that expressions read, in the order they are met; None if they read all of them."""
+    """The columns that expressions read, in order of appearance; None if they read all of them."""
     names: dict[str, None] = {}
     for expression in expressions:
         for each in expression.walk():
@@ -97,7 +97,7 @@ def columns_needed(*expressions: Expr) -> tuple[str, ...] | None:
 
 
 def substituted(expr: Expr, given: dict[str, Expr]) -> Expr:
-    """The expression with columns replaced by what they are computed from."""
+    """Replace columns in the expression with the expressions they are computed from."""
     if isinstance(expr, ColumnExpr):
         return given.get(expr.name, expr)
     if not expr.children:

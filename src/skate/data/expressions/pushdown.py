@@ -1,7 +1,8 @@
-"""What a reader can do itself: conditions as expressions of `pyarrow.dataset`.
+"""Conditions that a reader applies itself, as expressions of `pyarrow.dataset`.
 
-Arrow's readers compute with the same kernels, but find out types only when they read. So a condition is handed on only if each
-part of it means the same there whatever the types: comparisons, and/or/not, tests for null, membership, plain arithmetic.
+Arrow's readers compute with the same kernels, but learn the types only while reading. So a condition is pushed
+down only if each part of it means the same for all types: comparisons, and/or/not, tests for null, membership,
+plain arithmetic.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _SCALARS = (int, float, str, bytes, bool, list, tuple)
 
 
 def pushable(expr: Expr) -> bool:
-    """Whether a reader would give exactly the rows that the expression gives."""
+    """True if a reader would return exactly the rows that the expression selects."""
     for each in expr.walk():
         if isinstance(each, BinaryExpr):
             if each.op not in _EXACT:
@@ -47,7 +48,7 @@ def _text(expr: Expr) -> bool:
 
 
 def split(predicate: Expr) -> tuple[pc.Expression | None, Expr | None]:
-    """What a reader can do of a condition, and what is left to do afterwards; None where there is nothing."""
+    """Split a condition into the part for the reader and the part to apply afterwards; None for an empty part."""
     taken: pc.Expression | None = None
     left: Expr | None = None
     for part in conjuncts(predicate):

@@ -1,4 +1,4 @@
-"""Expressions as trees: what is to be computed from the columns of a block."""
+"""Expressions as trees: computations on the columns of a block."""
 
 from __future__ import annotations
 
@@ -35,10 +35,11 @@ def _operator(operation: Operation, swapped: bool = False) -> Any:
 
 
 class Expr(Mathematics):
-    """Something computed from the columns of a block; operators and methods make larger ones of it.
+    """A computation on the columns of a block; operators and methods build larger expressions from it.
 
-    Comparisons give expressions, so `structurally_equals` tells whether two are the same. An expression has no truth value:
-    join conditions by `&`, `|` and `~`, each in parentheses.
+    Comparisons return expressions, so use `structurally_equals` to compare two expressions. An expression has
+    no truth value:
+    combine conditions with `&`, `|` and `~`, each in parentheses.
     """
 
     children: tuple[Expr, ...] = ()
@@ -49,11 +50,11 @@ class Expr(Mathematics):
     # -- what subclasses say
 
     def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
-        """The values for a block: an Arrow array with one value a row, or a scalar that stands for all rows."""
+        """Evaluate for a block: an Arrow array with one value per row, or a scalar for all rows."""
         raise NotImplementedError
 
     def to_pyarrow(self) -> pc.Expression:
-        """The same as an expression of `pyarrow.dataset`. Raises TypeError where there is none."""
+        """Convert to an expression of `pyarrow.dataset`. Raises TypeError if there is no equivalent."""
         raise TypeError(f"{self!r} is nothing that pyarrow can compute while it reads")
 
     @property
@@ -96,8 +97,8 @@ class Expr(Mathematics):
 
     def __bool__(self) -> bool:
         raise TypeError(
-            f"the expression {self!r} has a value for each row, not one truth value; join conditions by &, | and ~ with each in "
-            f"parentheses (not by `and`, `or`, `not`, `in` or a chained comparison)"
+            f"the expression {self!r} has a value for each row, not one truth value; combine conditions with &, "
+            "| and ~, each in parentheses (not by `and`, `or`, `not`, `in` or a chained comparison)"
         )
 
     def is_null(self) -> Expr:
@@ -113,7 +114,7 @@ class Expr(Mathematics):
         return BinaryExpr(Operation.IN, self, _sequence(values))
 
     def not_in(self, values: Any) -> Expr:
-        """True where the value is none of `values`."""
+        """True where the value is not in `values`."""
         return BinaryExpr(Operation.NOT_IN, self, _sequence(values))
 
     def alias(self, name: builtins.str) -> Expr:
@@ -124,32 +125,32 @@ class Expr(Mathematics):
 
     @property
     def str(self) -> StringNamespace:
-        """What can be done with text."""
+        """Functions of text."""
         return StringNamespace(self)
 
     @property
     def list(self) -> ListNamespace:
-        """What can be done with lists."""
+        """Functions of lists."""
         return ListNamespace(self)
 
     @property
     def arr(self) -> ArrayNamespace:
-        """What can be done with arrays."""
+        """Functions of arrays."""
         return ArrayNamespace(self)
 
     @property
     def struct(self) -> StructNamespace:
-        """What can be done with structs."""
+        """Functions of structs."""
         return StructNamespace(self)
 
     @property
     def map(self) -> MapNamespace:
-        """What can be done with maps."""
+        """Functions of maps."""
         return MapNamespace(self)
 
     @property
     def dt(self) -> DatetimeNamespace:
-        """What can be done with dates and points in time."""
+        """Functions of dates and timestamps."""
         return DatetimeNamespace(self)
 
     # -- about the expression itself
@@ -167,7 +168,7 @@ class Expr(Mathematics):
         return made
 
     def structurally_equals(self, other: Any) -> bool:
-        """Whether another expression is built in the same way of the same things."""
+        """True if another expression has the same structure and values."""
         if type(self) is not type(other) or len(self.children) != len(other.children):
             return False
         if not all(_alike(getattr(self, each), getattr(other, each)) for each in self._own):
@@ -175,18 +176,18 @@ class Expr(Mathematics):
         return all(a.structurally_equals(b) for a, b in zip(self.children, other.children, strict=True))
 
     def is_idempotent(self) -> bool:
-        """Whether it gives the same each time it is computed; False with random values in it."""
+        """True if repeated evaluation gives the same result; False with random values in it."""
         return all(child.is_idempotent() for child in self.children)
 
     def get_type(self, input_schema: pa.Schema) -> pa.DataType | None:
-        """The Arrow type over blocks of that schema, None if it cannot be told."""
+        """The Arrow type for blocks of that schema, None if it is unknown."""
         try:
             return self.evaluate(input_schema.empty_table()).type
         except Exception:  # a function of the user's may not bear an empty block, and then nothing is known
             return None
 
     def nullable(self, input_schema: pa.Schema) -> bool:
-        """Whether there may be nulls."""
+        """True if the result may contain nulls."""
         return True
 
     def to_field(self, input_schema: pa.Schema) -> pa.Field | None:
@@ -206,7 +207,7 @@ def _sequence(values: Any) -> Expr:
     elif isinstance(values, np.ndarray):
         values = values.tolist()
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
-        raise TypeError(f"is_in() and not_in() take a sequence of values or an expression, not {values!r}")
+        raise TypeError(f"is_in() and not_in() take a sequence of values or an expression, got {values!r}")
     return LiteralExpr(list(values))
 
 
@@ -221,7 +222,7 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 class ColumnExpr(Expr):
-    """A column by its name."""
+    """A reference to a column by name."""
 
     _own = ("_name",)
 
@@ -273,7 +274,7 @@ class LiteralExpr(Expr):
 
     def __init__(self, value: Any) -> None:
         if isinstance(value, Expr):
-            raise TypeError(f"lit() takes a value, not the expression {value!r}")
+            raise TypeError(f"lit() takes a value, got the expression {value!r}")
         self.value = value
 
     @property
@@ -358,7 +359,7 @@ class UnaryExpr(Expr):
 
     @property
     def operand(self) -> Expr:
-        """What the operator is applied to."""
+        """The operand of the operator."""
         return self.children[0]
 
     def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
@@ -374,7 +375,7 @@ class UnaryExpr(Expr):
 
 
 def _inside(part: Expr, strength: int) -> str:
-    """A part as it stands inside another: in parentheses if it binds less than what is around it."""
+    """Format a part inside another expression: in parentheses if it binds more weakly than its surroundings."""
     text = repr(part.value) if isinstance(part, LiteralExpr) and strength < 9 else repr(part)
     own = SYMBOLS[part.op][1] if isinstance(part, BinaryExpr) and part.op in SYMBOLS else 9
     if isinstance(part, UnaryExpr) and part.op is Operation.NOT:
@@ -389,13 +390,13 @@ class AliasExpr(Expr):
 
     def __init__(self, expr: Expr, name: str) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"alias() takes a name, not {name!r}")
+            raise TypeError(f"alias() takes a name, got {name!r}")
         self.children = (expr,)
         self._name = name
 
     @property
     def expr(self) -> Expr:
-        """What has the name."""
+        """The expression that the alias names."""
         return self.children[0]
 
     @property
@@ -462,7 +463,7 @@ class FunctionExpr(Expr):
 
 
 class _Slot:
-    """Stands among options for a child."""
+    """Marks the place of a child among the options."""
 
     def __reduce__(self) -> str:
         return "_SLOT"

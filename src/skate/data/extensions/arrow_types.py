@@ -34,7 +34,7 @@ class FixedShapeTensorFormat(enum.Enum):
     ARROW_NATIVE = "native"
 
     def to_type(self) -> Any:
-        """The Arrow type of this way."""
+        """The Arrow type for this format."""
         return {"v1": ArrowTensorType, "v2": ArrowTensorTypeV2, "native": FixedShapeTensorType}[self.value]
 
 
@@ -42,7 +42,7 @@ class ArrowTensorScalar(pa.ExtensionScalar):  # type: ignore[misc]
     """One array of a column."""
 
     def as_py(self, **options: Any) -> Any:
-        """The array, or None."""
+        """The array of the row, or None."""
         if self.value is None:
             return None
         kind = self.type
@@ -83,7 +83,7 @@ class FixedTensorType(pa.ExtensionType):  # type: ignore[misc]
         return self.storage_type.value_type
 
     def to_pandas_dtype(self) -> Any:
-        """The dtype in pandas."""
+        """The dtype of the column in pandas."""
         return _pandas_dtype()(self._shape, self.value_type.to_pandas_dtype())
 
     def __reduce__(self) -> Any:
@@ -159,7 +159,7 @@ class ArrowVariableShapedTensorType(pa.ExtensionType):  # type: ignore[misc]
 
     @property
     def shape(self) -> tuple[None, ...]:
-        """None for each dimension."""
+        """A tuple with None for each dimension."""
         return (None,) * self._ndim
 
     @property
@@ -168,7 +168,7 @@ class ArrowVariableShapedTensorType(pa.ExtensionType):  # type: ignore[misc]
         return self.storage_type.field("data").type.value_type
 
     def to_pandas_dtype(self) -> Any:
-        """The dtype in pandas."""
+        """The dtype of the column in pandas."""
         return _pandas_dtype()(self.shape, self.value_type.to_pandas_dtype())
 
     def __reduce__(self) -> Any:
@@ -207,9 +207,9 @@ class ArrowTensorArray(pa.ExtensionArray):  # type: ignore[misc]
 
     @classmethod
     def from_numpy(cls, arr: Any, *, column_name: str | None = None) -> Any:
-        """A column from an array with rows first, or from one array a row (of different shapes, too).
+        """Build a column from an array with rows first, or from one array per row (also of different shapes).
 
-        Raises ValueError for what are no arrays, ArrowConversionError for elements that Arrow has no type for.
+        Raises ValueError for values that are not arrays, ArrowConversionError for elements without an Arrow type.
         """
         arr = _rows(arr)
         if arr.dtype == object:
@@ -223,7 +223,7 @@ class ArrowTensorArray(pa.ExtensionArray):  # type: ignore[misc]
         return pa.ExtensionArray.from_storage(ArrowTensorTypeV2(arr.shape[1:], flat.type), storage)
 
     def to_numpy(self, zero_copy_only: bool = True) -> np.ndarray:
-        """All rows as one array."""
+        """Return all rows as one array."""
         return np.stack(self.to_pylist()) if len(self) else np.empty((0, *self.type.shape))
 
     to_numpy_ndarray = to_numpy
@@ -241,7 +241,9 @@ class ArrowVariableShapedTensorArray(pa.ExtensionArray):  # type: ignore[misc]
 
     @classmethod
     def from_numpy(cls, arr: Any) -> Any:
-        """A column from one array a row. Raises ValueError if their dimensions differ in number, or they are no arrays."""
+        """Build a column from one array per row. Raises ValueError if their numbers of dimensions differ, or they
+        are not arrays.
+        """
         if not isinstance(arr, (list, tuple, np.ndarray)):
             raise ValueError(
                 "ArrowVariableShapedTensorArray can only be constructed from an ndarray or a list/tuple of ndarrays, got "

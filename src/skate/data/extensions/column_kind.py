@@ -9,5 +9,5 @@ import pandas as pd
 
 
 def column_needs_tensor_extension(s: pd.Series[Any]) -> bool:
-    """Return True if a column of objects holds arrays, by its first value."""
+    """Return True if a column of objects holds arrays, judged by its first value."""
     return bool(s.dtype.type is np.object_ and not s.empty and isinstance(s.iloc[0], np.ndarray))

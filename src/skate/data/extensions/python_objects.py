@@ -16,7 +16,7 @@ class ArrowPythonObjectScalar(pa.ExtensionScalar):  # type: ignore[misc]
     """One object."""
 
     def as_py(self, **options: Any) -> Any:
-        """The object, or None."""
+        """The unpickled object, or None."""
         if not isinstance(self.value, pa.LargeBinaryScalar) or not self.value.is_valid:
             return None
         return pickle.loads(self.value.as_buffer().to_pybytes())
@@ -42,7 +42,7 @@ class ArrowPythonObjectType(pa.ExtensionType):  # type: ignore[misc]
         return ArrowPythonObjectScalar
 
     def to_pandas_dtype(self) -> Any:
-        """The dtype in pandas."""
+        """The dtype of the column in pandas."""
         return PythonObjectDtype()
 
     def __reduce__(self) -> Any:
@@ -61,7 +61,7 @@ class ArrowPythonObjectArray(pa.ExtensionArray):  # type: ignore[misc]
         return pa.ExtensionArray.from_storage(ArrowPythonObjectType(), pa.array(data, pa.large_binary()))
 
     def to_numpy(self, zero_copy_only: bool = False, writable: bool = False) -> np.ndarray:
-        """An array of the objects."""
+        """Return an array of the objects."""
         return _objects(self.to_pylist())
 
 
@@ -127,7 +127,7 @@ class PythonObjectArray(ExtensionArray):  # type: ignore[misc]
     def to_numpy(
         self, dtype: Any = None, copy: bool = False, na_value: Any = pd.api.extensions.no_default
     ) -> np.ndarray:
-        """An array of the objects."""
+        """Return an array of the objects."""
         made = self.values.copy() if copy or na_value is not pd.api.extensions.no_default else self.values
         if na_value is not pd.api.extensions.no_default:
             made[self.isna()] = na_value
@@ -144,13 +144,13 @@ class PythonObjectArray(ExtensionArray):  # type: ignore[misc]
         return self.values.nbytes
 
     def isna(self) -> np.ndarray:
-        """Rows that are None or NaN."""
+        """A mask of the rows that are None or NaN."""
         return np.array(
             [each is None or (isinstance(each, float) and each != each) for each in self.values], bool
         )
 
     def take(self, indices: Any, *, allow_fill: bool = False, fill_value: Any = None) -> PythonObjectArray:
-        """Rows by position."""
+        """Return the rows at the given positions."""
         return PythonObjectArray(take(self.values, indices, allow_fill=allow_fill, fill_value=fill_value))
 
     def copy(self) -> PythonObjectArray:

@@ -42,7 +42,7 @@ class TensorDtype(ExtensionDtype):  # type: ignore[misc]
 
     @property
     def type(self) -> Any:
-        """The type of one value."""
+        """The class of one value."""
         return TensorArrayElement
 
     @property
@@ -115,7 +115,7 @@ class TensorDtype(ExtensionDtype):  # type: ignore[misc]
 
 
 def create_ragged_ndarray(values: Sequence[Any]) -> np.ndarray:
-    """Return an array of objects with one array a row, whatever their shapes are."""
+    """Return an array of objects with one array per row, of any shapes."""
     made = np.empty(len(values), dtype=object)
     for at, value in enumerate(values):
         made[at] = np.asarray(value)
@@ -123,7 +123,7 @@ def create_ragged_ndarray(values: Sequence[Any]) -> np.ndarray:
 
 
 def _plain(value: Any) -> Any:
-    """The numpy array in a tensor column or one of its values; other things as they are."""
+    """Unwrap a tensor column or one of its values to a numpy array; return other values unchanged."""
     if isinstance(value, (TensorArray, TensorArrayElement)):
         return value._tensor
     if isinstance(value, pd.Series) and isinstance(value.dtype, TensorDtype):
@@ -186,7 +186,7 @@ class TensorArrayElement(_Arithmetic):
         return self._tensor.size
 
     def to_numpy(self) -> np.ndarray:
-        """The array."""
+        """Return the array."""
         return np.asarray(self._tensor)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -208,9 +208,10 @@ class TensorArray(_Arithmetic, ExtensionArray):  # type: ignore[misc]
     """A column of arrays.
 
     Args:
-        values: an array whose first dimension counts the rows, or a sequence of arrays (or elements), which may differ in shape.
+        values: an array whose first dimension counts the rows, or a sequence of arrays (or elements), which may
+            differ in shape.
 
-    Raises TypeError for other things.
+    Raises TypeError for other types.
     """
 
     SUPPORTED_REDUCERS = REDUCERS
@@ -243,7 +244,7 @@ class TensorArray(_Arithmetic, ExtensionArray):  # type: ignore[misc]
 
     @classmethod
     def _from_factorized(cls, values: np.ndarray, original: ExtensionArray) -> ExtensionArray:
-        raise NotImplementedError("a column of arrays has no categories; factorize another column")
+        raise NotImplementedError("a column of arrays cannot be factorized; factorize another column")
 
     @classmethod
     def _concat_same_type(cls, to_concat: Sequence[TensorArray]) -> TensorArray:
@@ -289,7 +290,7 @@ class TensorArray(_Arithmetic, ExtensionArray):  # type: ignore[misc]
         return sum(row.nbytes for row in self._tensor) if self.is_variable_shaped else self._tensor.nbytes
 
     def isna(self) -> np.ndarray:
-        """Rows that are missing: all of a value's elements are NaN, or None stands in its place."""
+        """A mask of missing rows: None, or all elements are NaN."""
         if self._tensor.dtype == object:
             return np.array([row is None for row in self._tensor], bool)
         if self._tensor.dtype.kind != "f":
@@ -361,13 +362,13 @@ class TensorArray(_Arithmetic, ExtensionArray):  # type: ignore[misc]
     def _reduce(self, name: str, skipna: bool = True, *, keepdims: bool = False, **kwargs: Any) -> Any:
         if name not in REDUCERS:
             raise NotImplementedError(
-                f"'{name}' aggregate not implemented for tensors; there are {', '.join(sorted(REDUCERS))}"
+                f"'{name}' aggregate not implemented for tensors; supported are {', '.join(sorted(REDUCERS))}"
             )
         made = TensorArrayElement(REDUCERS[name](self._tensor, axis=0))
         return TensorArray(made) if keepdims else made
 
     def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        """True if any element is; with `axis` along it."""
+        """True if any element is true; with `axis`, reduce along it."""
         return self._folded(np.any, axis, out, keepdims)
 
     def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:

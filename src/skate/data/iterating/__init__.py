@@ -1,8 +1,8 @@
-"""Iterating over a dataset: batches made ready in the background, shuffled within a window, shared by several consumers.
+"""Iteration over a dataset: batches prepared in the background, shuffled within a window, shared by several consumers.
 
-iterator    what iterates over a dataset, as often as wanted; it can be passed to tasks and actors
+iterator    the reusable iterator over a dataset; it can be passed to tasks and actors
 prefetching a background thread that runs ahead of its consumer
 shuffling   batches drawn at random from a buffer of rows
 splitting   one run of a dataset shared by several consumers
-dealing     which rows go to which of two parts
+dealing     the assignment of rows to consumers
 """

@@ -86,12 +86,13 @@ class FrameworkBatches:
         unsqueeze_label_tensor: bool = True,
         unsqueeze_feature_tensors: bool = True,
     ) -> Any:
-        """A `torch.utils.data.IterableDataset` of (features, label) for each batch; the label is None without `label_column`.
+        """Return a `torch.utils.data.IterableDataset` of (features, label) per batch; the label is None without
+        `label_column`.
 
         Args:
             label_column: the column of labels.
-            feature_columns: a list of columns for one tensor of shape (rows, columns), a list of lists or a dict of lists for
-                several; all but the label if it is None.
+            feature_columns: a list of columns for one tensor of shape (rows, columns), a list of lists or a
+                dict of lists for several; None for all columns but the label.
             label_column_dtype: a torch dtype.
             feature_column_dtypes: a torch dtype, or one for each tensor, in the same form as `feature_columns`.
             unsqueeze_label_tensor: labels of shape (rows, 1) rather than (rows,).
@@ -158,10 +159,10 @@ class FrameworkBatches:
         label_type_spec: Any = None,
         additional_type_spec: Any = None,
     ) -> Any:
-        """A `tf.data.Dataset` of (features, labels) for each batch, or (features, labels, additional).
+        """Return a `tf.data.Dataset` of (features, labels) per batch, or (features, labels, additional).
 
-        One column given by name is a tensor, a list of columns a dict of them. Types and shapes are found from the first rows
-        unless a `tf.TypeSpec` is given. Raises UnknownColumn for columns that are not there.
+        One column given by name is a tensor, a list of columns a dict of tensors. Types and shapes are inferred
+        from the first rows unless a `tf.TypeSpec` is given. Raises UnknownColumn for columns that do not exist.
         """
         wanted = (
             (feature_columns, feature_type_spec),

@@ -1,4 +1,4 @@
-"""What iterates over a dataset, as often as wanted."""
+"""The reusable iterator over a dataset."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class DataIterator(FrameworkBatches):
         local_shuffle_seed: int | None = None,
         finish: Callable[[Any], Any] | None = None,
     ) -> Iterable[Any]:
-        """As `iter_batches`; `finish` is called with each batch in the background thread, and gives what the consumer sees."""
+        """Iterate like `iter_batches`; `finish` is applied to each batch in the background thread."""
         if batch_format not in FORMATS:
             raise ValueError(
                 f"The given batch format {batch_format} isn't allowed (must be one of {list(FORMATS)})"
@@ -80,12 +80,12 @@ class DataIterator(FrameworkBatches):
         if batch_format is None:
             batch_format = knowledge.native_format(self._dataset()._plan)
         if batch_size is not None and (isinstance(batch_size, bool) or batch_size < 1):
-            raise ValueError(f"batch_size is 1 or more, or None for whole blocks, not {batch_size!r}")
+            raise ValueError(f"batch_size must be >= 1, or None for whole blocks, got {batch_size!r}")
         if prefetch_batches < 0:
-            raise ValueError(f"prefetch_batches is 0 or more, not {prefetch_batches}")
+            raise ValueError(f"prefetch_batches must be >= 0, got {prefetch_batches}")
         if local_shuffle_buffer_size is not None and batch_size is None:
             raise ValueError(
-                "Must specify a batch_size if using a local shuffle, as its batches are no whole blocks"
+                "Must specify a batch_size if using a local shuffle, because its batches are not whole blocks"
             )
 
         def batched(given: Iterable[pa.Table]) -> Iterator[Any]:
@@ -118,7 +118,7 @@ class DataIterator(FrameworkBatches):
         return self._dataset().schema()
 
     def stats(self) -> str:
-        """What the last run took, as text."""
+        """Return the statistics of the last run as text."""
         return self._dataset().stats()
 
     def get_context(self) -> DataContext:

@@ -16,7 +16,7 @@ def converter(dtypes: Any, collate: Callable[[Any], Any] | None, paddings: Any, 
     """A function from a batch to a dict of JAX arrays, or to what `collate` makes of it."""
     if collate is not None and (dtypes is not None or paddings is not None):
         raise ValueError(
-            "dtypes and paddings are for columns, but collate_fn makes its own arrays; apply them there"
+            "dtypes and paddings cannot be combined with collate_fn, which builds its own arrays; apply them there"
         )
     try:
         jnp: Any = importlib.import_module("jax.numpy")

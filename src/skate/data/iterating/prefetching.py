@@ -16,9 +16,9 @@ class _Raised:
 
 
 class Ahead:
-    """Values of a generator that runs in a thread of its own, at most `depth` of them ready and not taken.
+    """Runs a generator in a thread of its own, at most `depth` values ahead of the consumer.
 
-    `stop` is called when the consumer wants no more; it has to make the generator's next step return or raise.
+    `stop` is called when the consumer needs no more; it must make the generator's next step return or raise.
     """
 
     def __init__(self, flow: Iterator[Any], depth: int, stop: Callable[[], None]) -> None:

@@ -20,10 +20,10 @@ _NOTE_SECONDS = 30.0
 
 
 class Coordinator:
-    """Runs a dataset, once an epoch, and deals its blocks out.
+    """Runs a dataset once per epoch, and deals out its blocks.
 
-    An epoch begins when all consumers have asked for it; what is left of the one before is dropped then. Blocks are computed
-    as consumers ask for them, so nothing piles up unless consumers drift apart.
+    An epoch begins when all consumers have asked for it; the rest of the previous one is dropped then. Blocks
+    are computed as consumers ask for them, so nothing piles up unless consumers drift apart.
     """
 
     def __init__(self, dataset: Dataset, consumers: int, equal: bool) -> None:
@@ -41,7 +41,7 @@ class Coordinator:
         self._over = True
 
     def begin(self, consumer: int) -> int:
-        """Wait until all consumers want a new epoch; its number."""
+        """Wait until all consumers have asked for a new epoch, and return its number."""
         with self._changed:
             before = self._epoch
             # Of two readers of one consumer the later one counts: the first may have been interrupted while it waited.
@@ -57,7 +57,7 @@ class Coordinator:
                     missing = sorted(set(range(self._consumers)) - self._arrived)
                     print(
                         f"streaming_split: consumer {consumer} has waited {_NOTE_SECONDS:g} s for consumers {missing} to "
-                        f"begin; all {self._consumers} have to, each in a process or thread of its own",
+                        f"begin; all {self._consumers} must, each in a separate process or thread",
                         flush=True,
                     )
             if self._waiting[consumer] is not mine:
@@ -82,8 +82,8 @@ class Coordinator:
         with self._changed:
             if epoch != self._epoch:
                 raise ValueError(
-                    f"Invalid iterator: the dataset has moved on to another epoch, as consumer {consumer} has begun anew; an "
-                    f"iterator of streaming_split has one reader at a time"
+                    f"Invalid iterator: the dataset has moved on to another epoch, because consumer {consumer} "
+                    "has started over; an iterator of streaming_split has one reader at a time"
                 )
             while True:
                 if self._queues[consumer]:
@@ -132,13 +132,14 @@ class Coordinator:
         return self._dataset.schema()
 
     def stats(self) -> str:
-        """What the last run took."""
+        """Return the statistics of the last run as text."""
         return self._dataset.stats()
 
 
 def _two_readers(consumer: int) -> ValueError:
     return ValueError(
-        f"Invalid iterator: too many concurrent consumers detected, as consumer {consumer} has two readers; an iterator of "
+        f"Invalid iterator: too many concurrent consumers detected, because consumer {consumer} has two "
+        "readers; an iterator of "
         f"streaming_split has one at a time"
     )
 
@@ -174,7 +175,7 @@ class SplitIterator(DataIterator):
         return self._whole._held([Bundle.of(table) for table in self._tables()], "Split")
 
     def stats(self) -> str:
-        """What the last run took, as text."""
+        """Return the statistics of the last run as text."""
         import skate  # as above
 
         text: str = skate.get(self._coordinator.stats.remote())

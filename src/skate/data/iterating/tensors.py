@@ -33,23 +33,26 @@ def of_table(table: pa.Table, dtypes: Any = None) -> dict[str, Any]:
 
 
 def of_column(name: str, column: pa.ChunkedArray, dtype: Any = None, otherwise: Any = None) -> Any:
-    """One column as a tensor, or as a list; `dtype` must be possible, `otherwise` is for what is a tensor anyway.
+    """Convert one column to a tensor, or to a list if that is impossible.
 
-    Raises TypeError if there is a dtype for a column that cannot be a tensor.
+    `otherwise` is the dtype where `dtype` is None. Raises TypeError if a dtype is given for a column that cannot be a tensor.
     """
     values = columns.to_numpy(column)
     found = of_array(values, dtype or otherwise)
     if found is None:
         if dtype is not None:
             raise TypeError(
-                f"column {name!r} is to be {dtype}, but its values are {column.type}; convert them, or write a collate_fn"
+                f"column {name!r} cannot be converted to {dtype}: its values are {column.type}; convert them, "
+                "or write a collate_fn"
             )
         found = columns.to_values(column)
     return found
 
 
 def of_array(values: np.ndarray, dtype: Any = None) -> Any:
-    """An array as a tensor with memory of its own, arrays of several shapes as a list of tensors, None for other things."""
+    """Convert an array to a tensor with memory of its own, arrays of several shapes to a list of tensors, other
+    values to None.
+    """
     import torch  # only those who ask for tensors have it
 
     if values.dtype.kind in _NUMBERS:
@@ -73,7 +76,7 @@ def writable(batch: Any) -> Any:
 
 
 def device_for(device: Any) -> Any:
-    """The device that "auto" stands for: that of the training worker, else the first GPU of this process, else the CPU."""
+    """Resolve "auto" to a device: that of the training worker, else the first GPU of this process, else the CPU."""
     import torch  # as above
 
     if device != "auto":
@@ -85,7 +88,7 @@ def device_for(device: Any) -> Any:
 
 
 def moved(value: Any, device: Any, pin: bool = False) -> Any:
-    """Tensors inside dicts, lists and tuples on a device; what is no tensor stays."""
+    """Move the tensors inside dicts, lists and tuples to a device; other values stay."""
     import torch  # as above
 
     if isinstance(value, torch.Tensor):

@@ -12,7 +12,7 @@ from skate.data.block.names import known
 
 
 def tensorflow() -> Any:
-    """The package. Raises ImportError saying what it is wanted for."""
+    """Import TensorFlow. Raises ImportError with the purpose it is needed for."""
     try:
         return importlib.import_module("tensorflow")
     except ImportError as error:
@@ -49,7 +49,9 @@ def tensor(tf: Any, values: np.ndarray, dtype: Any = None) -> Any:
 
 
 def dataset(open_loop: Callable[[], Iterable[Any]], wanted: Sequence[tuple[Any, Any]]) -> Any:
-    """A `tf.data.Dataset` of tuples; `wanted` has for each part the columns (a name or a list) and their type, or None."""
+    """Return a `tf.data.Dataset` of tuples; `wanted` lists for each part the columns (a name or a list) and their
+    type, or None.
+    """
     tf = tensorflow()
 
     def part(batch: dict[str, Any], names: Any) -> Any:
@@ -69,7 +71,7 @@ def dataset(open_loop: Callable[[], Iterable[Any]], wanted: Sequence[tuple[Any, 
                 first = next(iter(open_loop()), None)
                 if first is None:
                     raise ValueError(
-                        "the dataset has no rows, so that types of tensors must be given as type specs"
+                        "the dataset has no rows, so the tensor types must be given as type specs"
                     )
             if isinstance(names, str):
                 spec = _spec(tf, names, first)

@@ -65,7 +65,8 @@ def _column(table: pa.Table, name: str, dtype: Any) -> Any:
     found = tensors.of_column(name, column, None, dtype)
     if isinstance(found, list):
         raise TypeError(
-            f"column {name!r} has values of {column.type}, which cannot be one tensor; leave it out of feature_columns, or use "
+            f"column {name!r} has values of {column.type}, which cannot form one tensor; leave it out of "
+            "feature_columns, or use "
             f"iter_torch_batches with a collate_fn"
         )
     return found

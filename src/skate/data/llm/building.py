@@ -43,24 +43,24 @@ def build_processor(
     postprocess_map_kwargs: dict[str, Any] | None = None,
     builder_kwargs: dict[str, Any] | None = None,
 ) -> Processor:
-    """A processor, which is called with a dataset and returns one.
+    """Build a processor, which is called with a dataset and returns one.
 
     Args:
-        config: which kind of processor, and how it runs.
-        preprocess: takes a row and returns the columns that the stages want; they are added to those the row has.
-        postprocess: takes a row with all columns and returns those that are wanted.
+        config: the kind of processor, and how it runs.
+        preprocess: takes a row and returns the columns for the stages; they are added to the row's columns.
+        postprocess: takes a row with all columns and returns the columns to keep.
         preprocess_map_kwargs, postprocess_map_kwargs: arguments of `Dataset.map` for these.
-        builder_kwargs: `chat_template_kwargs` for processors with an engine; `override_stage_config_fn`, which is called
-            with the name of each stage and the stage.
+        builder_kwargs: `chat_template_kwargs` for processors with an engine; `override_stage_config_fn`, which
+            is called with the name of each stage and the stage.
 
-    Raises ValueError for a config that is not of a kind that can be built and for builder_kwargs that are arguments here,
-    TypeError for unknown ones, ImportError if the engine is not installed.
+    Raises ValueError for a config of an unsupported kind and for builder_kwargs that are arguments of this
+    function, TypeError for unknown ones, ImportError if the engine is not installed.
     """
     more = dict(builder_kwargs or {})
     taken = sorted(set(more) & set(_OWN))
     if taken:
         raise ValueError(
-            f"builder_kwargs has {', '.join(taken)}, which build_processor takes as arguments of its own"
+            f"builder_kwargs has {', '.join(taken)}, which are arguments of build_processor itself"
         )
     override = more.pop("override_stage_config_fn", None)
     stages = _builder(config)(config, **more)
@@ -78,7 +78,7 @@ def _builder(config: ProcessorConfig) -> Callable[..., list[Stage]]:
         if isinstance(config, kind):
             return builder
     kinds = ", ".join(kind.__name__ for kind in _BUILDERS)
-    raise ValueError(f"a processor is built from one of {kinds}, not from a {type(config).__name__}")
+    raise ValueError(f"a processor needs a config of type {kinds}, got a {type(config).__name__}")
 
 
 def _pooled(stage: StageConfig) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def _http(config: HttpRequestProcessorConfig) -> list[Stage]:
     stage = resolved(config.http_request_stage, HttpRequestStageConfig, defaults)
     if not stage.enabled:
         raise ValueError(
-            "http_request_stage is all that an HttpRequestProcessorConfig has; it cannot be disabled"
+            "http_request_stage cannot be disabled: it is the only stage of an HttpRequestProcessorConfig"
         )
     return [
         HttpRequestStage(
@@ -147,7 +147,7 @@ def _offline(
     }
     if resolved(config.prepare_multimodal_stage, PrepareMultimodalStageConfig, defaults).enabled:
         raise NotImplementedError(
-            "prepare_multimodal_stage is not there yet; load images in preprocess and give them as multimodal_data"
+            "prepare_multimodal_stage is not supported yet; load images in preprocess and pass them as multimodal_data"
         )
     arguments: dict[str, Any] = getattr(config, "engine_kwargs", {})
     text = {"text_model": found.text_model, "trust_remote_code": bool(arguments.get("trust_remote_code"))}
@@ -172,7 +172,7 @@ def _offline(
 
 
 def _asks_for_gpus(config: OfflineProcessorConfig) -> bool:
-    """Whether a config says more of GPUs than that an engine is wanted that usually has one."""
+    """True if a config asks for GPUs beyond choosing an engine that usually needs one."""
     arguments: dict[str, Any] = getattr(config, "engine_kwargs", {})
     several = any(int(arguments.get(f"{kind}_parallel_size") or 1) > 1 for kind in ("tensor", "pipeline"))
     placement = getattr(config, "placement_group_config", None) or {}

@@ -1,4 +1,4 @@
-"""What can be said of a processor."""
+"""Configurations of processors."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class ProcessorConfig(Settings):
 
 
 class HttpRequestProcessorConfig(ProcessorConfig):
-    """Each row's `payload` is sent to a URL by POST, the answer's JSON comes back as `http_response`.
+    """Sends each row's `payload` to a URL by POST; the JSON response becomes `http_response`.
 
     Args:
-        url: where requests go.
+        url: the target of requests.
         headers: added to each request.
-        qps: how many requests a second a worker starts at most; None for one after the other.
-        max_retries: how often a request is tried anew after 408, 429, 502, 503, 504 or a broken connection.
-        base_retry_wait_time_in_s: the wait before the first retry, doubled for each further one.
-        session_factory: gives an aiohttp.ClientSession; the standard library's client is used if None.
+        qps: the most requests per second that a worker starts; None sends them one after another.
+        max_retries: the most retries after 408, 429, 502, 503, 504 or a broken connection.
+        base_retry_wait_time_in_s: the wait before the first retry in seconds, doubled for each further one.
+        session_factory: returns an aiohttp.ClientSession; None for the standard library's client.
         http_request_stage: True, a dict or an HttpRequestStageConfig.
     """
 
@@ -57,13 +57,13 @@ class HttpRequestProcessorConfig(ProcessorConfig):
 
 
 class ServeDeploymentProcessorConfig(ProcessorConfig):
-    """Rows go to a deployment of Serve: `method` and `request_kwargs` of a row say what is called with what.
+    """Sends rows to a Serve deployment: a row's `method` is called with its `request_kwargs`.
 
     Args:
-        deployment_name, app_name: which deployment.
-        dtype_mapping: the classes of requests by the name that a row has as `dtype`; a row without one sends a dict.
-        should_continue_on_error: a request that fails makes a row with `__inference_error__` instead of an exception.
-        request_timeout_s: seconds that a request may take; None for no limit.
+        deployment_name, app_name: the deployment.
+        dtype_mapping: request classes by name; a row selects one by its `dtype`, and sends a dict without it.
+        should_continue_on_error: True to give a failed row an `__inference_error__` instead of raising.
+        request_timeout_s: the timeout of a request in seconds; None for no limit.
     """
 
     deployment_name: str
@@ -75,21 +75,22 @@ class ServeDeploymentProcessorConfig(ProcessorConfig):
     def _check(self) -> None:
         super()._check()
         if self.request_timeout_s is not None and self.request_timeout_s <= 0:
-            raise ValueError(f"request_timeout_s is above 0 or None, not {self.request_timeout_s}")
+            raise ValueError(f"request_timeout_s must be above 0 or None, got {self.request_timeout_s}")
 
 
 class OfflineProcessorConfig(ProcessorConfig):
-    """Rows go through an engine that runs in the workers.
+    """Sends rows through an engine that runs in the workers.
 
     Args:
         model_source: a model's name or path.
-        runtime_env: of the workers.
-        max_pending_requests: how many requests an engine has at once; None for what it thinks right.
-        max_concurrent_batches: how many batches a worker has under way, so that the tail of one overlaps with the next.
-        max_tasks_in_flight_per_actor: how many batches wait at a worker; None for twice max_concurrent_batches.
-        should_continue_on_error: a row that fails gets `__inference_error__` instead of raising.
-        chat_template_stage, tokenize_stage, detokenize_stage, prepare_multimodal_stage: True, False, a dict or the stage's
-            config.
+        runtime_env: the runtime environment of the workers.
+        max_pending_requests: the most concurrent requests of an engine; None for the engine's default.
+        max_concurrent_batches: the number of batches in progress per worker, so that the tail of one overlaps
+            with the next.
+        max_tasks_in_flight_per_actor: the number of batches queued at a worker; None for twice max_concurrent_batches.
+        should_continue_on_error: True to give a failed row an `__inference_error__` instead of raising.
+        chat_template_stage, tokenize_stage, detokenize_stage, prepare_multimodal_stage: True, False, a dict or
+            the stage's config.
     """
 
     model_source: str
@@ -160,16 +161,19 @@ def _bundles_checked(given: dict[str, Any]) -> dict[str, Any]:
     unknown = set(given) - {"bundle_per_worker", "bundles", "strategy"}
     if unknown:
         raise ValueError(
-            f"placement_group_config has bundle_per_worker or bundles, and strategy, but not {', '.join(sorted(unknown))}"
+            f"placement_group_config takes bundle_per_worker or bundles, and strategy; unknown keys: "
+            f"{', '.join(sorted(unknown))}"
         )
     one, several = given.get("bundle_per_worker"), given.get("bundles")
     if (one is None) == (several is None):
         got = "neither" if one is None else "both"
-        raise ValueError(f"placement_group_config wants either bundle_per_worker or bundles, and got {got}")
+        raise ValueError(
+            f"placement_group_config needs exactly one of bundle_per_worker and bundles, got {got}"
+        )
     strategy = given.get("strategy", "PACK")
     if strategy not in _STRATEGIES:
         raise ValueError(
-            f"strategy of placement_group_config is one of {', '.join(_STRATEGIES)}, not {strategy!r}"
+            f"strategy of placement_group_config must be one of {', '.join(_STRATEGIES)}, got {strategy!r}"
         )
     return {
         "bundle_per_worker": None if one is None else _bundle(one),
@@ -180,8 +184,8 @@ def _bundles_checked(given: dict[str, Any]) -> dict[str, Any]:
 
 def _bundle(given: Any) -> dict[str, float]:
     if not isinstance(given, dict):
-        raise ValueError(f"a bundle is a dict of resources, not {given!r:.80}")
+        raise ValueError(f"a bundle must be a dict of resources, got {given!r:.80}")
     for name, amount in given.items():
         if isinstance(amount, bool) or not isinstance(amount, (int, float)) or amount < 0:
-            raise ValueError(f"{name} of a bundle is a number, 0 or more, not {amount!r}")
+            raise ValueError(f"{name} of a bundle must be a number >= 0, got {amount!r}")
     return {"CPU": 0.0, "GPU": 0.0, **{name: float(amount) for name, amount in given.items()}}

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """What an engine is made for: a model, a task and the arguments that its user gave."""
+    """The parameters of an engine: a model, a task and the user's engine arguments."""
 
     model: str
     task_type: str = "generate"
@@ -20,25 +20,26 @@ class EngineSpec:
 
 
 class Engine(Protocol):
-    """What runs a model in a worker. Batches come from several threads at once, so that they overlap."""
+    """Runs a model in a worker. Batches come from several threads at once, so that they overlap."""
 
     def start(self) -> None:
         """Load the model; returns when requests can come."""
 
     def generate(self, rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any] | Exception]:
-        """What came of each row, in order: columns that are added to it, or why it failed.
+        """Return the result of each row, in order: columns to add to it, or the error.
 
-        A row has `prompt` or `tokenized_prompt`, and `sampling_params` or `pooling_params`. What it gets are
-        generated_text, generated_tokens, num_generated_tokens, num_input_tokens, prompt, prompt_token_ids, embeddings,
-        metrics, logprobs and prompt_logprobs, as far as the engine knows them. What is raised ends the worker's batch.
+        A row has `prompt` or `tokenized_prompt`, and `sampling_params` or `pooling_params`. Results have
+        generated_text, generated_tokens, num_generated_tokens, num_input_tokens, prompt, prompt_token_ids,
+        embeddings, metrics, logprobs and prompt_logprobs, as far as the engine knows them. An exception fails
+        the worker's batch.
         """
 
     def stop(self) -> None:
-        """Give back what the model took."""
+        """Release the resources of the model."""
 
 
 class TextModel(Protocol):
-    """What makes prompts of messages and tokens of text for a model."""
+    """Converts messages to prompts and text to tokens for a model."""
 
     def chat(self, messages: list[dict[str, Any]], template: str | None, kwargs: dict[str, Any]) -> str:
         """Messages in OpenAI's format as one prompt."""

@@ -1,4 +1,4 @@
-"""The stage that runs a model: batches go to an engine in an actor, rows that fail are told apart if asked for."""
+"""The stage that runs a model: batches go to an engine in an actor; failed rows are marked if requested."""
 
 from __future__ import annotations
 
@@ -48,18 +48,20 @@ class EngineCall(StageCall):
         weakref.finalize(self, self._engine.stop)
 
     def outputs(self, rows: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-        """What the engine made of each row, or the error of a row and nothing else that is known of it."""
+        """Yield the engine's output for each row, or only the error of a failed row."""
         batch = uuid.uuid4().hex
         for row in rows:
             if not row.get("prompt") and not row.get("tokenized_prompt"):
                 raise ValueError(
-                    f"the engine wants prompt or tokenized_prompt of each row, and a row has {', '.join(row)}"
+                    f"each row needs prompt or tokenized_prompt, but a row has only {', '.join(row)}"
                 )
         started = time.perf_counter()
         made = self._engine.generate(rows)
         seconds = time.perf_counter() - started
         if len(made) != len(rows):
-            raise ValueError(f"{type(self._engine).__name__} gave {len(made)} results for {len(rows)} rows")
+            raise ValueError(
+                f"{type(self._engine).__name__} returned {len(made)} results for {len(rows)} rows"
+            )
         first, self._requests = self._requests, self._requests + len(rows)
         for number, (row, result) in enumerate(zip(rows, made, strict=True), first):
             if isinstance(result, Exception):
@@ -99,7 +101,7 @@ class EngineStage(Stage):
     fn = EngineCall
 
     def get_required_input_keys(self) -> dict[str, str]:
-        """What to sample by, for the task that makes text."""
+        """The sampling parameters, for the task that generates text."""
         if self.fn_constructor_kwargs["spec"].task_type != "generate":
             return {}
         return {"sampling_params": "how the engine chooses tokens: temperature, max_tokens and so on"}
@@ -107,14 +109,14 @@ class EngineStage(Stage):
     def get_optional_input_keys(self) -> dict[str, str]:
         """The prompt in one form or the other, and what few models take."""
         return {
-            "prompt": "the text; wanted unless there is tokenized_prompt",
-            "tokenized_prompt": "the text's tokens; wanted unless there is prompt",
-            "model": "the name of a LoRA adapter, if not the model itself is meant",
+            "prompt": "the text; required unless tokenized_prompt is given",
+            "tokenized_prompt": "the text's tokens; required unless prompt is given",
+            "model": "the name of a LoRA adapter, if the model itself is not used",
             "pooling_params": "how embeddings are pooled",
-            "tokenization_kwargs": "how the engine tokenizes a prompt that it is to embed",
-            "multimodal_data": "images, audio and video for models that take them",
-            "mm_processor_kwargs": "arguments of the engine's processor of these",
-            "multimodal_uuids": "names of these, by which the engine can find them again",
+            "tokenization_kwargs": "how the engine tokenizes a prompt for embedding",
+            "multimodal_data": "images, audio and video for multimodal models",
+            "mm_processor_kwargs": "arguments of the engine's multimodal processor",
+            "multimodal_uuids": "ids of these, by which the engine caches them",
         }
 
 

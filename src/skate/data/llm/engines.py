@@ -32,23 +32,23 @@ def register_engine(
     needs_gpu: bool = True,
     check: Callable[[], None] | None = None,
 ) -> None:
-    """Let processors use an engine by name; one of the same name is replaced. "vllm" and "sglang" are what configs ask for.
+    """Register an engine under a name, replacing one of the same name. Configs ask for "vllm" and "sglang".
 
     Args:
-        factory: makes the engine, in a worker; it is pickled.
-        text_model: makes what the stages around the engine use; transformers' tokenizers if None.
-        needs_gpu: whether a worker asks for GPUs.
+        factory: creates the engine, in a worker; it is pickled.
+        text_model: creates the text model for the stages around the engine; None for transformers' tokenizers.
+        needs_gpu: True if a worker asks for GPUs.
         check: called when a processor is built; raises ImportError if something is not installed.
     """
     _engines[name] = Registered(factory, text_model or transformers_text.load, needs_gpu, check)
 
 
 def engine(name: str, *, asks_for_gpus: bool = False, gpus: float = 0) -> Registered:
-    """An engine by name. Raises ImportError if it is not installed, or nobody registered it.
+    """Return an engine by name. Raises ImportError if it is not installed or not registered.
 
     Args:
-        asks_for_gpus: whether the config asks for GPUs or a kind of them.
-        gpus: how many there are; without any, and without vLLM, the embedded engine runs what was given for vLLM.
+        asks_for_gpus: True if the config asks for GPUs or a kind of GPU.
+        gpus: the number of GPUs in the cluster; without any, and without vLLM, the embedded engine replaces vLLM.
     """
     if name == "vllm" and name not in _engines:
         chosen = llm_engines.choose(name, asks_for_gpus=asks_for_gpus, gpus=gpus)
@@ -58,7 +58,7 @@ def engine(name: str, *, asks_for_gpus: bool = False, gpus: float = 0) -> Regist
     if name not in _engines:
         known = ", ".join(sorted({*_engines, "vllm"}))
         raise ImportError(
-            f"there is no engine {name}: Skate has none of its own of that name; register one with "
+            f"there is no engine {name}: Skate does not include it; register one with "
             f"skate.data.llm.engines.register_engine({name!r}, factory), or use one of: {known}"
         )
     found = _engines[name]

@@ -42,7 +42,7 @@ def _form(payload: dict[str, Any], headers: dict[str, str]) -> Body:
 
 
 def _field(name: str, value: Any) -> tuple[str | None, str | None, bytes]:
-    """A field's file name, kind and content; what is no file has no name."""
+    """Return a field's file name, content type and content; a field that is not a file has no file name."""
     if isinstance(value, dict) and "content" in value:
         content = value["content"]
         raw = content.encode() if isinstance(content, str) else bytes(content)
@@ -63,4 +63,6 @@ def _json(value: Any) -> str:
 def _as_python(value: Any) -> Any:
     if hasattr(value, "tolist"):  # numbers and arrays of numpy
         return value.tolist()
-    raise TypeError(f"a payload is sent as JSON, which has no {type(value).__name__}: {value!r:.80}")
+    raise TypeError(
+        f"a payload is sent as JSON, which does not support {type(value).__name__}: {value!r:.80}"
+    )

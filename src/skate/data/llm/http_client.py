@@ -1,4 +1,4 @@
-"""What sends requests: the standard library's client, or a session that the user's function gives."""
+"""HTTP clients: the standard library's, or a session from the user's function."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class SessionClient:
         await self._context.__aexit__(*error)
 
     async def post(self, url: str, content: bytes, headers: dict[str, str]) -> tuple[int, str, bytes]:
-        """As that of StandardClient."""
+        """Send a POST request, like `StandardClient.post`."""
         session: Any = self._session
         try:
             async with session.post(url, headers=headers, data=content) as answer:

@@ -19,7 +19,7 @@ _AT_ONCE = 64
 
 
 class Answer(NamedTuple):
-    """What came back for a request."""
+    """The response to a request."""
 
     status: int
     reason: str
@@ -27,7 +27,7 @@ class Answer(NamedTuple):
 
 
 class Pace:
-    """Lets `qps` requests a second start, evenly; any number if that is None."""
+    """Spaces the start of requests evenly, `qps` per second; None means no limit."""
 
     def __init__(self, qps: int | None) -> None:
         self._gap = 1 / qps if qps else 0.0
@@ -106,8 +106,8 @@ class HttpRequestCall(StageCall):
             if attempt < self.max_retries:
                 await asyncio.sleep(self.base_wait * 2**attempt)
         raise RuntimeError(
-            f"POST {self.url} failed {self.max_retries + 1} times, and max_retries={self.max_retries} are allowed behind the "
-            f"first; the last time {why}; payload: {_shown(body)}"
+            f"POST {self.url} failed {self.max_retries + 1} times (max_retries={self.max_retries}); last error: "
+            f"{why}; payload: {_shown(body)}"
         )
 
     def _value(self, answer: Answer) -> Any:
@@ -116,7 +116,7 @@ class HttpRequestCall(StageCall):
         except ValueError:
             start = answer.content[:200].decode(errors="replace")
             raise ValueError(
-                f"POST {self.url} was answered by {answer.status} {answer.reason} with what is no JSON: {start!r}"
+                f"POST {self.url} returned {answer.status} {answer.reason} with a body that is not JSON: {start!r}"
             ) from None
 
 
@@ -130,5 +130,5 @@ class HttpRequestStage(Stage):
     fn = HttpRequestCall
 
     def get_required_input_keys(self) -> dict[str, str]:
-        """The payload."""
-        return {"payload": "what is sent: JSON, or a form if a value is bytes or a dict with content"}
+        """The payload column and its meaning."""
+        return {"payload": "the request body: JSON, or a form if a value is bytes or a dict with content"}

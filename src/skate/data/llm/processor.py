@@ -1,4 +1,4 @@
-"""A processor: rows are prepared, go through stages, and what comes out is made of them."""
+"""A processor: rows are preprocessed, pass through stages, and are postprocessed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Processor:
             self.stages[name] = stage
 
     def __call__(self, dataset: Dataset) -> Dataset:
-        """The dataset that comes out. Nothing runs before something is asked of it."""
+        """Return the processed dataset. Nothing runs until a result is requested."""
         dataset = dataset.map(self.preprocess, **self.preprocess_map_kwargs)
         for stage in self.stages.values():
             given = stage.get_dataset_map_batches_kwargs(self.config.batch_size, self.DATA_COLUMN)
@@ -67,7 +67,7 @@ class Processor:
         return self.stages[name]
 
     def log_input_column_names(self) -> None:
-        """Log which columns the first stage wants."""
+        """Log the columns that the first stage reads."""
         import logging  # only those who ask for it need it
 
         name, stage = next(iter(self.stages.items()))

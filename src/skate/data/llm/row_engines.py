@@ -1,4 +1,6 @@
-"""The engines of skate.llm as stages want them: many rows at once, on a loop of their own, so that batches overlap in them."""
+"""Adapter from the engines of skate.llm to stages: many rows at once, on an event loop of its own, so that batches
+overlap.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ class RowEngine:
         self._slots: asyncio.Semaphore | None = None
 
     def start(self) -> None:
-        """Load the model."""
+        """Start the event loop and load the model."""
         self._thread.start()
         self._called(self._began())
 
@@ -41,7 +43,7 @@ class RowEngine:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def _args(self) -> EngineArgs:
-        """What the engine is made of; the task is said apart."""
+        """The engine's arguments; the task is passed separately."""
         spec = self._spec
         return EngineArgs(
             spec.model,
@@ -79,7 +81,7 @@ class RowEngine:
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Give back what the model took, and end the loop."""
+        """Release the model's resources, and end the loop."""
         if not self._thread.is_alive():
             return
         self._called(self._end())
@@ -135,7 +137,7 @@ class EmbeddedRows(RowEngine):
         strange = [name for name in ("multimodal_data", "pooling_params") if row.get(name)]
         if strange:
             raise ValueError(
-                f"the embedded engine takes text alone, and a row has {strange[0]}; use vLLM on a GPU"
+                f"the embedded engine supports only text, but a row has {strange[0]}; use vLLM on a GPU"
             )
         text = self._engine.text
         tokens = list(row.get("tokenized_prompt") or text.encode(row["prompt"], special=False))
@@ -167,7 +169,7 @@ class EmbeddedRows(RowEngine):
 
 
 def _given(params: dict[str, Any]) -> dict[str, Any]:
-    """What was said; rows of a dataset have the fields of other rows too, as None."""
+    """Drop None values: rows of a dataset carry the fields of other rows as None."""
     return {name: value for name, value in params.items() if value is not None}
 
 

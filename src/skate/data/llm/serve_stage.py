@@ -16,7 +16,7 @@ _SHOWN = 200
 
 
 class ServeDeploymentCall(StageCall):
-    """Adds what a deployment returns for each row; the requests of a batch run side by side."""
+    """Adds a deployment's response to each row; the requests of a batch run concurrently."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ServeDeploymentCall(StageCall):
         self._requests = 0
 
     def outputs(self, rows: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-        """What came of each row."""
+        """Yield the response for each row."""
         return asyncio.run(self._all(rows))
 
     async def _all(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -75,7 +75,7 @@ class ServeDeploymentCall(StageCall):
             made = await asyncio.wait_for(answers.__anext__(), self.timeout)
         except asyncio.TimeoutError:
             raise TimeoutError(
-                f"{row['method']} gave no answer in request_timeout_s={self.timeout} s"
+                f"{row['method']} did not respond within request_timeout_s={self.timeout} s"
             ) from None
         dump = getattr(made, "model_dump", None)  # what pydantic's models have
         found: dict[str, Any] = made if dump is None else dump()
@@ -83,7 +83,7 @@ class ServeDeploymentCall(StageCall):
 
 
 def _of_the_row(error: Exception) -> bool:
-    """Whether an error can be the row's fault, so that other rows may still go well."""
+    """True if the error may be caused by the row, so that other rows can still succeed."""
     cause = getattr(error, "cause", None)
     # pydantic's ValidationError is a ValueError.
     return any(isinstance(each, (ValueError, TypeError, TimeoutError)) for each in (error, cause))
@@ -95,12 +95,12 @@ class ServeDeploymentStage(Stage):
     fn = ServeDeploymentCall
 
     def get_required_input_keys(self) -> dict[str, str]:
-        """What is called, with what."""
+        """The method and request columns, and their meaning."""
         return {
             "method": "the name of the deployment's method",
             "request_kwargs": "the fields of the request",
         }
 
     def get_optional_input_keys(self) -> dict[str, str]:
-        """The request's class."""
-        return {"dtype": "the name of the request's class in dtype_mapping; a dict is sent without it"}
+        """The column that selects the request's class."""
+        return {"dtype": "the name of the request's class in dtype_mapping; without it a dict is sent"}

@@ -15,10 +15,10 @@ _EMPTY = inspect.Parameter.empty
 
 
 class Settings:
-    """Base of what is configured: the annotations of a class are its fields, the values given there its defaults.
+    """Base of configurations: the annotations of a class are its fields, their values the defaults.
 
-    Raises ValueError for a field that is missing, unknown or of a wrong type. The methods named model_* are as in pydantic,
-    which programs may expect here and which is not needed for so little.
+    Raises ValueError for a field that is missing, unknown or of a wrong type. The model_* methods are as in
+    pydantic, which users may expect here; pydantic itself is not required.
     """
 
     _fields: dict[str, Any] = {}
@@ -45,7 +45,7 @@ class Settings:
                 raise ValueError(f"{kind} has no field {name}{meant} It has {', '.join(self._fields)}")
         missing = [name for name in self._fields if name not in given and name not in self._defaults]
         if missing:
-            raise ValueError(f"{kind} wants {' and '.join(missing)}, which nothing was given for")
+            raise ValueError(f"{kind} is missing {' and '.join(missing)}")
         for name, hint in self._fields.items():
             value = given[name] if name in given else copy.copy(self._defaults[name])
             if name in given:
@@ -74,7 +74,7 @@ class Settings:
         if isinstance(given, cls):
             return given.model_copy()
         if not isinstance(given, Mapping):
-            raise ValueError(f"{cls.__name__} is made of a mapping, not of {given!r:.80}")
+            raise ValueError(f"{cls.__name__} must be built from a mapping, got {given!r:.80}")
         return cls(**given)
 
     @classmethod
@@ -112,15 +112,17 @@ def _dumped(value: Any) -> Any:
 
 
 def checked(value: Any, hint: Any, where: str) -> Any:
-    """A value as the type that is wanted; numbers may come as text, tuples as lists. Raises ValueError for all else."""
+    """Convert a value to the annotated type; numbers may be text, tuples may be lists. Raises ValueError for other
+    values.
+    """
     found = _fitted(value, hint)
     if found is _EMPTY:
-        raise ValueError(f"{where} is {_said(hint)}, not {value!r:.100}")
+        raise ValueError(f"{where} must be {_said(hint)}, got {value!r:.100}")
     return found
 
 
 def _fitted(value: Any, hint: Any) -> Any:
-    """The value as a type, or _EMPTY if it is no such value."""
+    """Convert a value to a type, or return _EMPTY if it does not fit."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
         return value

@@ -1,4 +1,4 @@
-"""A stage: what is done to the rows of a batch, beside all that rows have already."""
+"""A stage: an operation on the rows of a batch that adds columns to them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ ERROR = "__inference_error__"
 
 
 class StageCall:
-    """What an actor of a stage holds: it is called with batches of rows that lie in one column.
+    """State of a stage's actor, called with batches of rows that lie in one column.
 
-    Subclasses have `outputs`; what it makes of a row is added to that row. Rows that failed before are left as they are.
+    Subclasses define `outputs`; the columns it yields for a row are added to that row. Rows that failed earlier
+    are left unchanged.
     """
 
     def __init__(self, data_column: str, expected_input_keys: Sequence[str] = ()) -> None:
@@ -22,7 +23,7 @@ class StageCall:
         self.expected_input_keys = list(expected_input_keys)
 
     def outputs(self, rows: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-        """What is added to each row, in their order."""
+        """Yield the columns to add to each row, in row order."""
         raise NotImplementedError
 
     def __call__(self, batch: Any) -> dict[str, Any]:
@@ -32,8 +33,8 @@ class StageCall:
             missing = [name for name in self.expected_input_keys if row.get(name) is None]
             if missing:
                 raise ValueError(
-                    f"{type(self).__name__} wants {', '.join(missing)} of each row, and a row has {', '.join(row)}; "
-                    "let preprocess make what is missing"
+                    f"{type(self).__name__} wants {', '.join(missing)} of each row, and a row has "
+                    f"{', '.join(row)}; let preprocess add the missing ones"
                 )
         if well:
             for row, made in zip(well, self.outputs([dict(row) for row in well]), strict=True):
@@ -42,7 +43,7 @@ class StageCall:
 
 
 def plain(value: Any) -> Any:
-    """A value with lists in place of the arrays that it has inside, as engines and JSON want it."""
+    """Replace arrays inside a value by lists, as engines and JSON need them."""
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -69,11 +70,11 @@ class Stage:
         self.map_batches_kwargs = {"concurrency": 1} if map_batches_kwargs is None else map_batches_kwargs
 
     def get_required_input_keys(self) -> dict[str, str]:
-        """The columns that rows must have, with what they are."""
+        """The columns that rows must have, each with its meaning."""
         return {}
 
     def get_optional_input_keys(self) -> dict[str, str]:
-        """The columns that are used if rows have them, with what they are."""
+        """The columns that are used if present, each with its meaning."""
         return {}
 
     def get_dataset_map_batches_kwargs(self, batch_size: int, data_column: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What can be said of single stages."""
+"""Configurations of single stages."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Config = TypeVar("Config", bound="StageConfig")
 
 
 class StageConfig(Settings):
-    """One stage: whether it runs, rows of a batch, its pool of actors and what each asks for.
+    """One stage: whether it runs, its batch size, its pool of actors and the requirements of each.
 
-    What is None is as the processor has it. `memory` is in bytes.
+    None takes the processor's value. `memory` is in bytes.
     """
 
     enabled: bool = True
@@ -31,7 +31,7 @@ class StageConfig(Settings):
         return {"min_size": self.concurrency[0], "max_size": self.concurrency[1]}
 
     def asked(self) -> dict[str, Any]:
-        """What each actor asks for, as map_batches takes it."""
+        """The requirements of each actor, as options of map_batches."""
         asked = {"runtime_env": self.runtime_env, "num_cpus": self.num_cpus, "memory": self.memory}
         return {name: value for name, value in asked.items() if value is not None}
 
@@ -69,9 +69,9 @@ class HttpRequestStageConfig(StageConfig):
 
 
 def resolved(given: Any, kind: type[Config], defaults: dict[str, Any]) -> Config:
-    """The configuration of a stage that was given as True, False, a dict or itself; what it leaves open is as in `defaults`.
+    """Return a stage's configuration, given as True, False, a dict or itself; missing fields come from `defaults`.
 
-    Raises TypeError for anything else.
+    Raises TypeError for other types.
     """
     if isinstance(given, kind):
         found = given.model_copy()
@@ -81,7 +81,7 @@ def resolved(given: Any, kind: type[Config], defaults: dict[str, Any]) -> Config
         found = kind(**given)
     else:
         raise TypeError(
-            f"a stage is True, False, a dict or a {kind.__name__}, not a {type(given).__name__}: {given!r:.80}"
+            f"a stage must be True, False, a dict or a {kind.__name__}, got {type(given).__name__}: {given!r:.80}"
         )
     for name in ("batch_size", "concurrency", "runtime_env", "model_source"):
         if name in kind._fields and getattr(found, name) is None and name in defaults:

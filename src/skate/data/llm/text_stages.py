@@ -64,7 +64,7 @@ class ChatTemplateStage(Stage):
     fn = ChatTemplateCall
 
     def get_required_input_keys(self) -> dict[str, str]:
-        """Messages."""
+        """The messages column and its meaning."""
         return {"messages": "a list of messages in the format of OpenAI's chat, each with role and content"}
 
 
@@ -74,7 +74,7 @@ class TokenizeStage(Stage):
     fn = TokenizeCall
 
     def get_required_input_keys(self) -> dict[str, str]:
-        """The prompt."""
+        """The prompt column and its meaning."""
         return {"prompt": "the text that the model is given"}
 
 
@@ -84,5 +84,5 @@ class DetokenizeStage(Stage):
     fn = DetokenizeCall
 
     def get_required_input_keys(self) -> dict[str, str]:
-        """The tokens."""
-        return {"generated_tokens": "the numbers of the tokens that the model made"}
+        """The tokens column and its meaning."""
+        return {"generated_tokens": "the ids of the generated tokens"}

@@ -17,7 +17,7 @@ class TransformersText:
         )
 
     def chat(self, messages: list[dict[str, Any]], template: str | None, kwargs: dict[str, Any]) -> str:
-        """Messages as one prompt; if the last one is not the user's, it is to be gone on with."""
+        """Format messages as one prompt; if the last message is not the user's, the model continues it."""
         asks = messages[-1]["role"] == "user"
         prompt: str = self._tokenizer.apply_chat_template(
             messages,

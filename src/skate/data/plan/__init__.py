@@ -1,4 +1,4 @@
-"""What a dataset is to become, before anything runs: frozen records, one an operation, and the rules that better them.
+"""The plan of a dataset: frozen records, one per operation, and the rules that optimize them.
 
 operators   the records
 rules       rewrites of a plan: fewer columns read, rows filtered where they are read, limits moved down

@@ -14,7 +14,7 @@ def tree(plan: logical.Operator) -> str:
 
 
 def shown(plan: logical.Operator, name: str | None, kind: str) -> str:
-    """How a dataset prints itself: what is known of it, and the steps that are to come. Nothing runs for it."""
+    """Describe a dataset: its known properties and the remaining steps. Runs nothing."""
     head = "" if name is None else f"name={name!r}, "
     if not plan.inputs:
         return _source(plan, kind, head)

@@ -1,4 +1,4 @@
-"""What is known of a plan's result before it runs: rows, columns, files, blocks."""
+"""Properties of a plan's result that are known before it runs: rows, columns, files, blocks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SAME_COUNT = (logical.Project, logical.Rebatch, logical.RandomizeBlockOrder)
 
 
 def rows_of(plan: logical.Operator) -> int | None:
-    """The number of rows, or None if only running the plan tells."""
+    """The number of rows, or None if it is unknown until the plan runs."""
     if isinstance(plan, logical.FromBlocks):
         return sum(int(bundle.rows) for bundle in plan.bundles)
     if isinstance(plan, logical.Read):
@@ -48,14 +48,16 @@ def rows_of(plan: logical.Operator) -> int | None:
 
 
 def native_format(plan: logical.Operator) -> str | None:
-    """The format of batches that are blocks as they are: DataFrames where no function stands between them and DataFrames."""
+    """The format of batches that need no conversion: DataFrames if the data came as DataFrames and no function
+    changed it.
+    """
     while isinstance(plan, (logical.Limit, logical.Rebatch)):
         plan = plan.inputs[0]
     return "pandas" if isinstance(plan, logical.FromBlocks) and plan.label == "FromPandas" else None
 
 
 def schema_of(plan: logical.Operator) -> Any:
-    """The Arrow schema, or None if only running the plan tells."""
+    """The Arrow schema, or None if it is unknown until the plan runs."""
     if isinstance(plan, logical.FromBlocks):
         schemas = [bundle.schema for bundle in plan.bundles if bundle.schema is not None]
         return next((schema for schema in schemas if len(schema)), schemas[0] if schemas else None)
@@ -73,7 +75,7 @@ def schema_of(plan: logical.Operator) -> Any:
 
 
 def before_columns_change(plan: logical.Operator) -> logical.Operator:
-    """The nearest step whose columns are those of the plan: what is run to learn them, without sorting all rows."""
+    """The nearest step with the same columns as the plan: it is run to learn them, without sorting all rows."""
     while (isinstance(plan, _SAME_COLUMNS) and not isinstance(plan, logical.Limit)) or (
         isinstance(plan, logical.Exchange) and getattr(plan.kernel, "keeps_columns", False)
     ):

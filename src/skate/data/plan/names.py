@@ -1,4 +1,4 @@
-"""The names of the columns of a plan's result, as far as the plan tells without running."""
+"""The names of the columns of a plan's result, as far as they are known without running it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from skate.data.plan import operators as logical
 
 
 def known_names(plan: logical.Operator) -> list[str] | None:
-    """The names of the columns in order, None if only a run can tell."""
+    """The names of the columns in order, None if they are unknown until the plan runs."""
     schema = knowledge.schema_of(plan)
     if schema is not None:
         return list(schema.names) or None

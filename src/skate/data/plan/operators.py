@@ -1,4 +1,4 @@
-"""Logical operators: what is asked for, as frozen records. A dataset's plan is the last of them, which knows its inputs."""
+"""Logical operators as frozen records. A dataset's plan is the last of them, which holds its inputs."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ class Zip(Operator):
 
 @dataclass(frozen=True, eq=False)
 class Mix(Operator):
-    """Rows of all inputs in turn, by weight."""
+    """Alternates between the rows of all inputs, by weight."""
 
     weights: tuple[float, ...] = ()
     stop_on_shortest: bool = False
@@ -222,9 +222,9 @@ class Mix(Operator):
 
 @dataclass(frozen=True, eq=False)
 class Exchange(Operator):
-    """An operation that needs rows of several blocks together: `kernel` says how blocks are split and merged.
+    """An operation that combines rows of several blocks: `kernel` defines how blocks are split and merged.
 
-    See `skate.data.exchange.kernel`. `partitions` is how many outputs are wanted, or None for as many as the size asks for.
+    See `skate.data.exchange.kernel`. `partitions` is the number of outputs, or None to derive it from the size.
     """
 
     kernel: Any = None

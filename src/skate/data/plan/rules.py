@@ -22,7 +22,7 @@ _ROUNDS = 20
 
 
 def optimized(plan: logical.Operator) -> logical.Operator:
-    """The plan after all rules."""
+    """Apply all rules to a plan."""
     for _ in range(_ROUNDS):
         before, plan = plan, _rewritten(plan, {})
         if plan is before:
@@ -54,7 +54,7 @@ def limits_become_one(plan: logical.Operator) -> logical.Operator | None:
 
 
 def limits_move_down(plan: logical.Operator) -> logical.Operator | None:
-    """A limit goes before steps that give a row for each row, so that no more rows go through them."""
+    """Move a limit before steps that return one row per row, so that fewer rows pass through them."""
     if not isinstance(plan, logical.Limit):
         return None
     below = plan.inputs[0]
@@ -121,7 +121,7 @@ def _only_moves_rows(plan: logical.Operator) -> bool:
 
 
 def _unchanged(project: logical.Project, needed: Sequence[str] | set[str] | None) -> bool:
-    """Whether columns come out of a projection as they went in."""
+    """True if a projection leaves the given columns unchanged."""
     if needed is None:
         return False
     if project.renames:
@@ -188,7 +188,7 @@ def _needed(project: logical.Project, present: Sequence[str] | None) -> set[str]
 
 
 def for_counting(plan: logical.Operator) -> logical.Operator:
-    """A plan that gives as many rows: of those that are read and then left by conditions, only what the conditions look at."""
+    """Reduce a plan to one with the same number of rows: it reads only the columns that conditions use."""
     needed: set[str] = set()
     below = plan
     while isinstance(below, logical.Filter) and isinstance(below.predicate, Expr):

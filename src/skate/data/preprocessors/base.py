@@ -1,4 +1,4 @@
-"""Preprocessors that make one column of one column, and what they share: values as numbers, columns set, values counted."""
+"""Base of preprocessors that map one column to one column: numeric conversion, setting columns, counting values."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def put(table: pa.Table, name: str, column: Any) -> pa.Table:
 
 
 def numbers(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column as doubles, nulls as they are. Raises TypeError for what are no numbers."""
+    """Convert a column to doubles; nulls stay null. Raises TypeError if the values are not numbers."""
     kind = column.type
     if not (
         pa.types.is_integer(kind)
@@ -56,7 +56,7 @@ def numbers(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         or pa.types.is_decimal(kind)
     ):
         if not pa.types.is_null(kind):
-            raise TypeError(f"column {name!r} must hold numbers, and its values are {kind}")
+            raise TypeError(f"column {name!r} must hold numbers, but its values are {kind}")
     return column.cast(pa.float64())
 
 
@@ -117,7 +117,7 @@ def _counted(column: pa.ChunkedArray, inside_lists: bool) -> list[tuple[Any, int
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether values are lists."""
+    """True if the values are lists."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 

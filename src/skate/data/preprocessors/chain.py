@@ -47,7 +47,7 @@ class Chain(Preprocessor):
         )
 
     def transform_batch(self, data: Any) -> Any:
-        """Transform one batch by each in turn; the result has the form that the last one gives."""
+        """Transform one batch with each preprocessor in turn; the result has the format of the last one."""
         self._need_fit("transform_batch")
         for each in self.preprocessors:
             data = each.transform_batch(data)
@@ -59,11 +59,11 @@ class Chain(Preprocessor):
         return table
 
     def get_input_columns(self) -> list[str]:
-        """The columns that are read."""
+        """The columns that any of the preprocessors reads."""
         return list(dict.fromkeys(name for each in self.preprocessors for name in each.get_input_columns()))
 
     def get_output_columns(self) -> list[str]:
-        """The columns that are made."""
+        """The columns that any of the preprocessors writes."""
         return list(dict.fromkeys(name for each in self.preprocessors for name in each.get_output_columns()))
 
     def __repr__(self) -> str:

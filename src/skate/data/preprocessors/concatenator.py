@@ -44,7 +44,7 @@ class Concatenator(Preprocessor):
         self.flatten = flatten
 
     def get_output_columns(self) -> list[str]:
-        """The column that is made."""
+        """The column that the preprocessor writes."""
         return [self.output_column_name]
 
     def _transform_arrow(self, table: pa.Table) -> pa.Table:
@@ -59,7 +59,7 @@ class Concatenator(Preprocessor):
             shapes = {name: part.shape[1:] for name, part in zip(names, parts, strict=True)}
             if len(set(shapes.values())) > 1:
                 raise ValueError(
-                    f"the columns have values of different shapes, {shapes}; give flatten=True to lay them out flat"
+                    f"the columns have values of different shapes, {shapes}; set flatten=True to flatten them"
                 )
             made = np.stack(parts, axis=1)
         if self.dtype is not None:

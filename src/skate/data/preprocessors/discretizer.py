@@ -37,7 +37,7 @@ class _Discretizer(ColumnPreprocessor):
     ) -> None:
         super().__init__(columns, output_columns)
         if duplicates not in ("raise", "drop"):
-            raise ValueError(f"duplicates is 'raise' or 'drop', not {duplicates!r}")
+            raise ValueError(f"duplicates must be 'raise' or 'drop', got {duplicates!r}")
         self.bins = bins
         self.right = right
         self.include_lowest = include_lowest
@@ -113,11 +113,11 @@ class UniformKBinsDiscretizer(_Discretizer):
         count = self.bins[name] if isinstance(self.bins, Mapping) else self.bins
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             raise ValueError(
-                f"bins of UniformKBinsDiscretizer is a number from 1, or a dict by column, not {self.bins!r}"
+                f"bins of UniformKBinsDiscretizer must be a number >= 1, or a dict by column, got {self.bins!r}"
             )
         low, high = ends[f"min({name})"], ends[f"max({name})"]
         if low is None:
-            raise ValueError(f"column {name!r} has no values to find bins for")
+            raise ValueError(f"column {name!r} has no values to compute bins from")
         if low == high:
             margin = _MARGIN * abs(low) if low else _MARGIN
             return np.linspace(low - margin, high + margin, count + 1)

@@ -43,7 +43,7 @@ def fitted(
         missing = [value for value in counts if value is None or value != value]
         if missing and not nulls:
             raise ValueError(
-                f"column {name!r} has nulls, which are no category; fill them first, as by SimpleImputer"
+                f"column {name!r} has nulls, which are not a category; fill them first, for example with SimpleImputer"
             )
         kept = [value for value in counts if value not in missing]
         if most and name in most:
@@ -52,7 +52,7 @@ def fitted(
             found[name] = {value: at for at, value in enumerate(sorted(kept))}
         except TypeError as error:
             raise ValueError(
-                f"the values of column {name!r} have no order, so that they cannot be numbered: {error}"
+                f"the values of column {name!r} have no order, so they cannot be encoded: {error}"
             ) from None
     return found
 

@@ -29,12 +29,12 @@ class FeatureHasher(Preprocessor):
     def __init__(self, columns: Sequence[str], num_features: int, output_column: str) -> None:
         self.columns = self._derive_and_validate_output_columns(columns, None)
         if num_features < 1:
-            raise ValueError(f"num_features is 1 or more, not {num_features}")
+            raise ValueError(f"num_features must be >= 1, got {num_features}")
         self.num_features = num_features
         self.output_column = output_column
 
     def get_output_columns(self) -> list[str]:
-        """The column that is made."""
+        """The column that the preprocessor writes."""
         return [self.output_column]
 
     def _transform_arrow(self, table: pa.Table) -> pa.Table:

@@ -37,11 +37,11 @@ class SimpleImputer(ColumnPreprocessor):
     ) -> None:
         super().__init__(columns, output_columns)
         if strategy not in _STRATEGIES:
-            raise ValueError(f"strategy is one of {', '.join(map(repr, _STRATEGIES))}, not {strategy!r}")
+            raise ValueError(f"strategy must be one of {', '.join(map(repr, _STRATEGIES))}, got {strategy!r}")
         if strategy == "constant":
             self._is_fittable = False
             if fill_value is None:
-                raise ValueError("strategy='constant' needs the value to fill in, as fill_value")
+                raise ValueError("strategy='constant' needs fill_value, the value to fill in")
         self.strategy = strategy
         self.fill_value = fill_value
 
@@ -63,7 +63,7 @@ class SimpleImputer(ColumnPreprocessor):
         value = self.fill_value if self.strategy == "constant" else self.stats_[f"{self.strategy}({name})"]
         if value is None or value != value:
             raise ValueError(
-                f"column {name!r} had no values when it was fitted, so that there is none to fill in"
+                f"column {name!r} had no values when it was fitted, so there is no value to fill in"
             )
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)

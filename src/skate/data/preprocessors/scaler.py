@@ -33,7 +33,7 @@ class _Scaler(ColumnPreprocessor):
         return super().fit(ds)
 
     def _bounds(self, name: str) -> tuple[Any, Any]:
-        """What is taken away from each value, and what it is then divided by."""
+        """The number to subtract from each value, and the number to divide it by afterwards."""
         raise NotImplementedError
 
     def _column(self, name: str, column: pa.ChunkedArray) -> Any:
@@ -114,7 +114,7 @@ class RobustScaler(_Scaler):
         low, high = quantile_range
         if not 0 <= low < high <= 1:
             raise ValueError(
-                f"quantile_range is two quantiles from 0 to 1, the smaller first, not {quantile_range!r}"
+                f"quantile_range must be two quantiles between 0 and 1, the smaller first, got {quantile_range!r}"
             )
         self.quantile_range = (low, high)
         self.quantile_precision = quantile_precision

@@ -12,12 +12,12 @@ from skate.data.preprocessors.base import ColumnPreprocessor
 
 
 def simple_split_tokenizer(value: str) -> list[str]:
-    """What stands between single spaces."""
+    """Split a text at single spaces."""
     return value.split(" ")
 
 
 class TextPreprocessor(ColumnPreprocessor):
-    """What begins with tokens of text."""
+    """Base of preprocessors that start by splitting text into tokens."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class TextPreprocessor(ColumnPreprocessor):
 
 
 class Tokenizer(TextPreprocessor):
-    """Each text as a list of tokens, by default what stands between single spaces."""
+    """Splits each text into a list of tokens, by default at single spaces."""
 
     _is_fittable = False
     _shown = ("columns", "tokenization_fn", "output_columns")

@@ -13,13 +13,15 @@ from skate.data.preprocessors.base import ColumnPreprocessor
 
 
 class TorchVisionPreprocessor(ColumnPreprocessor):
-    """Applies a function such as `torchvision.transforms.Compose([...])` to each array of columns, or to a batch of them.
+    """Applies a function such as `torchvision.transforms.Compose([...])` to each array of columns, or to a batch
+    of them.
 
     Args:
         columns: columns of arrays.
-        transform: a function of an array that gives a tensor or an array; with `batched` of all arrays of a batch together.
-        output_columns: names of the results, those of `columns` by default.
-        batched: whether the function takes a batch.
+        transform: a function from an array to a tensor or an array; with `batched`, from all arrays of a batch
+            together.
+        output_columns: names of the results, by default the same as `columns`.
+        batched: True if the function takes a batch.
     """
 
     _result_form = "numpy"

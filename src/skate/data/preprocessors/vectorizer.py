@@ -36,7 +36,7 @@ class HashingVectorizer(TextPreprocessor):
     ) -> None:
         super().__init__(columns, tokenization_fn, output_columns)
         if num_features < 1:
-            raise ValueError(f"num_features is 1 or more, not {num_features}")
+            raise ValueError(f"num_features must be >= 1, got {num_features}")
         self.num_features = num_features
 
     def _column(self, name: str, column: pa.ChunkedArray) -> Any:

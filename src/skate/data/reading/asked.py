@@ -1,4 +1,4 @@
-"""What all functions that read are asked for alike: which files, in how many blocks, with which resources."""
+"""Arguments common to all read functions: files, number of blocks, resources."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REMOTE = (
 
 
 def files_of(given: dict[str, Any]) -> dict[str, Any]:
-    """Those of a function's arguments that say which files and how they are opened."""
+    """Select the arguments about files and how they are opened."""
     found = {name: given[name] for name in _FILES if name in given}
     found["open_stream_args"] = given.get("arrow_open_stream_args") or given.get("arrow_open_file_args")
     return found
@@ -36,7 +36,7 @@ def checked_blocks(blocks: int) -> int:
     """How many blocks are asked for, -1 for any number. Raises ValueError for others below 1."""
     if blocks != -1 and blocks < 1:
         raise ValueError(
-            f"`parallelism` must either be -1 or a positive integer, and so must override_num_blocks, not {blocks}"
+            f"`parallelism` must either be -1 or a positive integer, and so must override_num_blocks, got {blocks}"
         )
     return blocks
 
@@ -51,7 +51,7 @@ def dataset_of(source: Any, given: dict[str, Any]) -> Dataset:
         blocks = given.get("parallelism", -1)
     concurrency = given.get("concurrency")
     if concurrency is not None and concurrency < 1:
-        raise ValueError(f"concurrency is 1 or more, not {concurrency}")
+        raise ValueError(f"concurrency must be >= 1, got {concurrency}")
     remote = dict(given.get("ray_remote_args") or {})
     remote.update({name: given[name] for name in _REMOTE if given.get(name) is not None})
     return Dataset(

@@ -27,7 +27,7 @@ def _of_tables(label: str, tables: Sequence[pa.Table], blocks: int | None = None
     """A dataset of blocks that are there; in so many blocks if that is asked for."""
     if blocks is not None:
         if blocks < 1:
-            raise ValueError(f"override_num_blocks is 1 or more, not {blocks}")
+            raise ValueError(f"override_num_blocks must be >= 1, got {blocks}")
         whole = concat(tables)
         cuts = [whole.num_rows * at // blocks for at in range(blocks + 1)]
         tables = [whole.slice(low, high - low) for low, high in zip(cuts, cuts[1:], strict=False)]
@@ -45,7 +45,7 @@ def _of_refs(label: str, refs: Any, convert: Callable[[Any], pa.Table]) -> Datas
 def _listed(given: Any, name: str) -> list[Any]:
     found = list(given) if isinstance(given, (list, tuple)) else [given]
     if not found:
-        raise ValueError(f"{name} of nothing: give one at least")
+        raise ValueError(f"{name} needs at least one argument")
     return found
 
 
@@ -76,7 +76,7 @@ def from_pandas_refs(dfs: Any) -> Dataset:
 
 def _of_frame(frame: Any) -> pa.Table:
     if not hasattr(frame, "iloc"):
-        raise TypeError(f"from_pandas takes DataFrames, not {type(frame).__name__}")
+        raise TypeError(f"from_pandas takes DataFrames, got {type(frame).__name__}")
     return table_of_frame(frame.reset_index(drop=True))
 
 
@@ -100,7 +100,7 @@ def _of_arrow(table: Any) -> pa.Table:
         return without_foreign(table)
     if hasattr(table, "__arrow_c_stream__"):
         return pa.table(table)
-    raise TypeError(f"from_arrow takes pyarrow Tables, not {type(table).__name__}")
+    raise TypeError(f"from_arrow takes pyarrow Tables, got {type(table).__name__}")
 
 
 def from_numpy(ndarrays: Any) -> Dataset:
@@ -117,7 +117,7 @@ def from_numpy_refs(ndarrays: Any) -> Dataset:
 def _of_array(array: Any) -> pa.Table:
     values = np.asarray(array)
     if not values.ndim:
-        raise ValueError("from_numpy takes arrays whose first dimension counts rows, not a single number")
+        raise ValueError("from_numpy takes arrays whose first dimension counts rows, got a single number")
     return from_batch({"data": values})
 
 
@@ -138,7 +138,7 @@ def from_torch(dataset: Any, local_read: bool = False) -> Dataset:
 
 
 class _Indexed:
-    """What can be had by number, gone through."""
+    """Iterates over a collection that is accessed by index."""
 
     def __init__(self, rows: Any) -> None:
         self.rows = rows
@@ -166,7 +166,7 @@ def from_huggingface(
         names = ", ".join(map(repr, dataset))
         first = next(iter(dataset), "train")
         raise ValueError(
-            f"this is a DatasetDict with the splits {names}; pass one of them, as dataset[{first!r}]"
+            f"this is a DatasetDict with the splits {names}; pass one of them, such as dataset[{first!r}]"
         )
     if hasattr(dataset, "with_format") and hasattr(dataset, "num_rows"):
         table = dataset.with_format("arrow")[:]
@@ -177,7 +177,7 @@ def from_huggingface(
         source = IterableDatasource("HuggingFace", dataset, as_row)
         return Dataset(Read(datasource=source, parallelism=1, compute=Compute(tasks=concurrency)))
     raise TypeError(
-        f"from_huggingface takes a datasets.Dataset or IterableDataset, not {type(dataset).__name__}"
+        f"from_huggingface takes a datasets.Dataset or IterableDataset, got {type(dataset).__name__}"
     )
 
 
@@ -185,7 +185,7 @@ def from_tf(dataset: Any) -> Dataset:
     """A dataset of the items of a tf.data.Dataset, which is read here, at once; it needs to fit into memory."""
     rows = [as_row(row) for row in dataset.as_numpy_iterator()]
     if not rows:
-        raise ValueError("from_tf of a dataset without any items")
+        raise ValueError("from_tf() got an empty dataset")
     made = {name: columns.from_values([row[name] for row in rows]) for name in rows[0]}
     return _of_tables("FromTF", [pa.table(made)])
 

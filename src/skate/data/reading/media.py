@@ -43,12 +43,12 @@ def read_text(
     runtime_env: dict[str, Any] | None = None,
     ray_remote_args: dict[str, Any] | None = None,
 ) -> Dataset:
-    """A dataset of the lines of text files, in a column "text"; large files stream, and are cut for several tasks.
+    """Read text files line by line, into a column "text"; large files stream, and are divided among several tasks.
 
     Args:
-        paths: files, directories, patterns, URLs; see `read_parquet`, also for the arguments not told here.
-        encoding: how characters are encoded.
-        drop_empty_lines: leave out lines of nothing but blanks.
+        paths: files, directories, patterns, URLs; see `read_parquet`, also for the arguments not listed here.
+        encoding: the character encoding.
+        drop_empty_lines: skip lines that are empty or blank.
     """
     given = dict(locals())
     return read_files(TextDatasource, given, encoding=encoding, drop_empty_lines=drop_empty_lines)
@@ -135,12 +135,12 @@ def read_images(
     runtime_env: dict[str, Any] | None = None,
     ray_remote_args: dict[str, Any] | None = None,
 ) -> Dataset:
-    """A dataset of images as arrays of (height, width[, channels]), in a column "image"; needs Pillow.
+    """Read images as arrays of (height, width[, channels]), into a column "image"; needs Pillow.
 
     Args:
-        paths: files, directories, patterns, URLs; see `read_parquet`, also for the arguments not told here.
-        size: (height, width) that all images are scaled to.
-        mode: a mode of Pillow's that all are converted to, as "RGB" or "L".
+        paths: files, directories, patterns, URLs; see `read_parquet`, also for the arguments not listed here.
+        size: (height, width) to scale all images to.
+        mode: the Pillow mode to convert all images to, such as "RGB" or "L".
 
     Raises ValueError, when it is read, for a file that does not decode.
     """
@@ -173,10 +173,10 @@ def read_tfrecords(
     runtime_env: dict[str, Any] | None = None,
     ray_remote_args: dict[str, Any] | None = None,
 ) -> Dataset:
-    """A dataset of the tf.train.Example records of TFRecord files, read without TensorFlow.
+    """Read the tf.train.Example records of TFRecord files, without TensorFlow.
 
-    A feature of one value in each record of a block becomes a value, others lists. `tf_schema` (of tensorflow-metadata) says
-    which type each feature has, and which are lists.
+    A feature with one value in each record of a block becomes a scalar, others lists. `tf_schema` (of
+    tensorflow-metadata) sets the type of each feature, and which are lists.
     """
     given = dict(locals())
     return read_files(TFRecordDatasource, given, tf_schema=tf_schema)
@@ -211,15 +211,16 @@ def read_webdataset(
     runtime_env: dict[str, Any] | None = None,
     ray_remote_args: dict[str, Any] | None = None,
 ) -> Dataset:
-    """A dataset of the samples in tar files: members whose names are the same up to the first dot of their last part are a row.
+    """Read the samples of tar files in WebDataset format: members that share a name up to the first dot of the
+    base name form a row.
 
     Args:
-        paths: files, directories, patterns, URLs; see `read_parquet`, also for the arguments not told here.
+        paths: files, directories, patterns, URLs; see `read_parquet`, also for the arguments not listed here.
         decoder: True to decode members by their extensions, None for bytes, or a function (or several) of a sample.
         fileselect: patterns or a function of names: the members to read.
         filerename: pairs of patterns and replacements, or a function of names.
         suffixes: patterns or a function of the columns to keep.
-        expand_json: have the entries of a "json" member as columns of their own.
+        expand_json: make the entries of a "json" member separate columns.
     """
     given = dict(locals())
     names = ("decoder", "fileselect", "filerename", "suffixes", "verbose_open", "expand_json")

@@ -1,4 +1,4 @@
-"""Datasets of what the program has: numbers, Python values, tables, arrays, other libraries' datasets."""
+"""Datasets from values in the program: numbers, Python values, tables, arrays, other libraries' datasets."""
 
 from __future__ import annotations
 

@@ -68,13 +68,13 @@ def read_videos(
     runtime_env: dict[str, Any] | None = None,
     ray_remote_args: dict[str, Any] | None = None,
 ) -> Dataset:
-    """A dataset of the frames of videos: "frame", an array of (height, width, 3), and "frame_index"; needs PyAV.
+    """Read the frames of videos: "frame", an array of (height, width, 3), and "frame_index"; needs PyAV.
 
     Args:
-        paths: files, directories, patterns, URLs; see `read_parquet`, also for the arguments not told here.
-        include_timestamps: have the start and end of each frame, in seconds, in "frame_timestamp".
-        fps: frames a second to keep.
-        resize: (height, width) that all are scaled to.
+        paths: files, directories, patterns, URLs; see `read_parquet`, also for the arguments not listed here.
+        include_timestamps: add the start and end of each frame, in seconds, as "frame_timestamp".
+        fps: frames per second to keep.
+        resize: (height, width) to scale all frames to.
     """
     given = dict(locals())
     return read_files(VideoDatasource, given, include_timestamps=include_timestamps, fps=fps, resize=resize)
@@ -108,14 +108,14 @@ def read_mcap(
     runtime_env: dict[str, Any] | None = None,
     ray_remote_args: dict[str, Any] | None = None,
 ) -> Dataset:
-    """A dataset of the messages in MCAP files, a row each, with their bytes as they are; needs mcap.
+    """Read the messages in MCAP files, one per row, with their raw bytes; needs mcap.
 
     Args:
-        paths: files, directories, patterns, URLs; see `read_parquet`, also for the arguments not told here.
+        paths: files, directories, patterns, URLs; see `read_parquet`, also for the arguments not listed here.
         topics: read only messages of these topics.
         time_range: read only messages logged in this time.
         message_types: read only messages whose schemas have these names.
-        include_metadata: have the channel, the encoding and the schema as well.
+        include_metadata: add the channel, the encoding and the schema.
     """
     given = dict(locals())
     names = ("topics", "time_range", "message_types", "include_metadata")
@@ -125,12 +125,12 @@ def read_mcap(
 def read_zarr(path: str, **options: Any) -> Dataset:
     """Not carried: raises NotImplementedError saying what to do instead."""
     raise NotImplementedError(
-        "read_zarr is not carried; open the array with zarr in a function of map_batches, over ray.data.range(chunks)"
+        "read_zarr is not supported; open the array with zarr in a function of map_batches, over ray.data.range(chunks)"
     )
 
 
 def read_lerobot(root: Paths, **options: Any) -> Dataset:
     """Not carried: raises NotImplementedError saying what to do instead."""
     raise NotImplementedError(
-        "read_lerobot is not carried; the episodes are Parquet files and videos below the root: read_parquet, read_videos"
+        "read_lerobot is not supported; the episodes are Parquet files and videos below the root: read_parquet, read_videos"
     )

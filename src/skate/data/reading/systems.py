@@ -13,7 +13,7 @@ from skate.data.reading.tables import read_parquet
 
 
 def _source(home: str, name: str) -> Any:
-    """What a system is read by, loaded by those who read it."""
+    """Import the datasource of an external system when it is first used."""
     return getattr(importlib.import_module(f"skate.data.source.systems.{home}"), name)
 
 
@@ -38,14 +38,14 @@ def read_sql(
     runtime_env: dict[str, Any] | None = None,
     ray_remote_args: dict[str, Any] | None = None,
 ) -> Dataset:
-    """A dataset of the rows of a query of any database with a DB-API 2 driver.
+    """Read the rows of a query of any database with a DB-API 2 driver.
 
     Args:
         sql: the query.
         connection_factory: opens a connection; called in each task.
-        sql_params: what the query's placeholders stand for.
-        shard_keys: columns by whose hash the rows are shared out over tasks; without them one task reads all.
-        shard_hash_fn: a function of the database that makes a whole number of the keys.
+        sql_params: the values of the query's placeholders.
+        shard_keys: columns whose hash divides the rows among tasks; without them one task reads all rows.
+        shard_hash_fn: a database function that returns an integer for the keys.
     """
     given = dict(locals())
     source = _source("sql", "SQLDatasource")(sql, connection_factory, sql_params, shard_keys, shard_hash_fn)
@@ -74,13 +74,13 @@ def read_mongo(
     ray_remote_args: dict[str, Any] | None = None,
     **mongo_args: Any,
 ) -> Dataset:
-    """A dataset of the documents of a MongoDB collection; needs pymongo.
+    """Read the documents of a MongoDB collection; needs pymongo.
 
     Args:
-        uri, database, collection: where the documents are.
+        uri, database, collection: the location of the documents.
         pipeline: stages of an aggregation; one that only matches and projects is run by several tasks.
-        schema: the columns and their types; by the documents if it is not said.
-        mongo_args: for `pymongo.MongoClient`.
+        schema: the columns and their types; by default inferred from the documents.
+        mongo_args: keyword arguments for `pymongo.MongoClient`.
     """
     given = dict(locals())
     return dataset_of(
@@ -351,7 +351,7 @@ def read_kafka(
     """
     given = dict(locals())
     if trigger != "once":
-        raise ValueError(f"trigger is 'once', not {trigger!r}")
+        raise ValueError(f"trigger must be 'once', got {trigger!r}")
     config = _source("kafka", "settings")(bootstrap_servers, kafka_auth_config, consumer_config)
     names = [topics] if isinstance(topics, str) else list(topics)
     source = _source("kafka", "KafkaDatasource")(names, config, start_offset, end_offset, timeout_ms)
@@ -368,10 +368,10 @@ def read_unity_catalog(
     region: str | None = None,
     reader_kwargs: dict[str, Any] | None = None,
 ) -> Dataset:
-    """A dataset of a table that Databricks' Unity Catalog knows; see `DatabricksUnityCatalog`.
+    """Read a table of Databricks' Unity Catalog; see `DatabricksUnityCatalog`.
 
-    `data_format` is "delta", "parquet" or "iceberg", by default what the catalog says; `reader_kwargs` goes to its reader.
-    Raises ValueError for a table of another kind.
+    `data_format` is "delta", "parquet" or "iceberg", by default the format in the catalog; `reader_kwargs` goes
+    to its reader. Raises ValueError for a table of another kind.
     """
     catalog = DatabricksUnityCatalog(
         url=url, token=token, credential_provider=credential_provider, region=region
@@ -385,5 +385,5 @@ def read_unity_catalog(
     if kind is ReaderFormat.PARQUET:
         return read_parquet(table, catalog=catalog, **options)
     raise ValueError(
-        f"{table} is no table of Delta, Parquet or Iceberg, as far as the catalog says; give data_format="
+        f"{table} is not a Delta, Parquet or Iceberg table according to the catalog; set data_format="
     )

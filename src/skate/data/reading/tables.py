@@ -46,30 +46,30 @@ def read_parquet(
     ray_remote_args: dict[str, Any] | None = None,
     **arrow_parquet_args: Any,
 ) -> Dataset:
-    """A dataset of the rows of Parquet files; columns and row groups that nobody asks for are not read.
+    """Read Parquet files; columns and row groups that are not needed are not read.
 
     Files larger than memory stream by row groups, and large row groups in batches.
 
     Args:
-        paths: files, directories (all below them, but no names that begin with "." or "_"), patterns with "*", URLs.
-        filesystem: a `pyarrow.fs` or fsspec filesystem, if the paths do not say.
+        paths: files, directories (recursively, skipping names that begin with "." or "_"), patterns with "*", URLs.
+        filesystem: a `pyarrow.fs` or fsspec filesystem; by default derived from the paths.
         columns: the columns to read; None for all.
         tensor_column_schema: (dtype, shape) by name, for binary columns that hold raw arrays.
-        partition_filter: keeps the paths that it is true for.
-        partitioning: how values are read out of paths; None for not at all.
+        partition_filter: a predicate on paths; reads the paths for which it is true.
+        partitioning: how values are parsed from paths; None to skip that.
         shuffle: "files" or a FileShuffleConfig for files in random order.
-        include_paths: have the file of each row in a column "path".
-        include_row_hash: have a number that is each row's own in a column "row_hash".
-        file_extensions: the files that directories are searched for; None for all.
-        ignore_missing_paths: leave out paths that do not exist.
-        skip_paths: files to leave out.
-        concurrency: tasks at once.
-        override_num_blocks: how many blocks to read, where row groups allow it.
+        include_paths: add the file of each row as a column "path".
+        include_row_hash: add a number unique to each row as a column "row_hash".
+        file_extensions: the extensions to look for in directories; None for all.
+        ignore_missing_paths: skip paths that do not exist.
+        skip_paths: files to skip.
+        concurrency: the number of concurrent tasks.
+        override_num_blocks: the number of blocks to read, where row groups allow it.
         arrow_parquet_args: filter (a pyarrow expression), schema, batch_size, use_threads.
 
     Raises:
         FileNotFoundError: for a path that does not exist.
-        ValueError: for no files, unknown columns, types of files that cannot be one, files that are no Parquet.
+        ValueError: for no files, unknown columns, incompatible types of files, files that are not Parquet.
     """
     given = dict(locals())
     if catalog is not None:
@@ -110,17 +110,17 @@ def read_csv(
     ray_remote_args: dict[str, Any] | None = None,
     **arrow_csv_args: Any,
 ) -> Dataset:
-    """A dataset of the rows of CSV files; large ones stream, and are cut for several tasks.
+    """Read CSV files; large ones stream, and are divided among several tasks.
 
     Args:
-        paths: files, directories, patterns, URLs; see `read_parquet`, also for the arguments not told here.
-        arrow_open_stream_args: for `open_input_stream`, as compression="gzip" where the name does not tell.
-        file_extensions: read only files that end so.
+        paths: files, directories, patterns, URLs; see `read_parquet`, also for the arguments not listed here.
+        arrow_open_stream_args: for `open_input_stream`, such as compression="gzip" if the file name does not show it.
+        file_extensions: read only files with these extensions.
         arrow_csv_args: read_options, parse_options (with invalid_row_handler) and convert_options of `pyarrow.csv`.
 
     Raises:
         FileNotFoundError: for a path that does not exist.
-        pyarrow.ArrowInvalid: a ValueError, when rows are read that are no CSV; it names the file and the row.
+        pyarrow.ArrowInvalid: a ValueError, for rows that are not valid CSV; it names the file and the row.
     """
     given = dict(locals())
     return read_files(CSVDatasource, given, arrow_csv_args=arrow_csv_args)
@@ -153,16 +153,16 @@ def read_json(
     ray_remote_args: dict[str, Any] | None = None,
     **arrow_json_args: Any,
 ) -> Dataset:
-    """A dataset of JSON objects: one a line, or in one array a file; both stream.
+    """Read JSON files: one object per line, or one array of objects per file; both stream.
 
     Args:
-        paths: files, directories, patterns, URLs; see `read_parquet`, also for the arguments not told here.
-        lines: each line is a value, whatever the file begins with.
+        paths: files, directories, patterns, URLs; see `read_parquet`, also for the arguments not listed here.
+        lines: treat each line as a value, regardless of how the file begins.
         arrow_json_args: read_options and parse_options of `pyarrow.json`.
 
     Raises:
         FileNotFoundError: for a path that does not exist.
-        ValueError: when lines are read that are no JSON; it names the file and the line.
+        ValueError: for lines that are not valid JSON; it names the file and the line.
     """
     given = dict(locals())
     return read_files(JSONDatasource, given, lines=lines, arrow_json_args=arrow_json_args)

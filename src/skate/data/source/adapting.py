@@ -1,4 +1,4 @@
-"""Datasources of programs, however old the kind they are written for, as the engine wants them."""
+"""Adapts users' datasources, including older interfaces, to the interface that the engine uses."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from skate.data.source.datasource import Datasource, ReadTask
 
 
 def adapted(datasource: Any, read_args: dict[str, Any]) -> Datasource:
-    """A datasource that the engine can ask. Raises TypeError for what is none."""
+    """Adapt a datasource to the engine's interface. Raises TypeError for other objects."""
     if isinstance(datasource, type):
         raise TypeError(f"read_datasource takes an instance: {datasource.__name__}(...), not the class")
     if not hasattr(datasource, "get_read_tasks") and not hasattr(datasource, "create_reader"):
         raise TypeError(
-            f"a datasource has get_read_tasks(parallelism), but {type(datasource).__name__} has not"
+            f"a datasource must define get_read_tasks(parallelism), but {type(datasource).__name__} does not"
         )
     return Adapted(datasource, read_args)
 
@@ -61,7 +61,7 @@ class Adapted(Datasource):
         for task in tasks:
             if not isinstance(task, ReadTask):
                 raise TypeError(
-                    f"get_read_tasks of {self.get_name()} gives ReadTasks, not {type(task).__name__}"
+                    f"get_read_tasks of {self.get_name()} must return ReadTasks, got {type(task).__name__}"
                 )
             found.append(task)
         return found

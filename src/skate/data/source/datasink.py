@@ -1,4 +1,6 @@
-"""The contract of a datasink: it is told of the start, writes the blocks of each task, and is told of the end."""
+"""The contract of a datasink: it is notified of the start, writes the blocks of each task, and is notified of the
+end.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ WriteReturnType = TypeVar("WriteReturnType")
 
 
 class SaveMode(str, Enum):
-    """What a write does about what is there already.
+    """How a write treats existing data.
 
-    CREATE and ERROR raise ValueError, APPEND adds to it, OVERWRITE replaces it once everything new is written, IGNORE writes
-    nothing, UPSERT replaces rows of the same key (for table formats that can).
+    CREATE and ERROR raise ValueError, APPEND adds to it, OVERWRITE replaces it once everything new is written,
+    IGNORE writes nothing, UPSERT replaces rows with the same key (for table formats that support it).
     """
 
     CREATE = "create"
@@ -30,7 +32,7 @@ class SaveMode(str, Enum):
 
 @dataclass
 class TaskContext:
-    """What a writer may know of its task: its number among those of the write, and values of the operation."""
+    """Information for a writer about its task: its number within the write, and values of the operation."""
 
     task_idx: int = 0
     op_name: str = ""
@@ -46,7 +48,7 @@ class TaskContext:
 
 @dataclass
 class WriteResult(Generic[WriteReturnType]):
-    """What all writers together have done: rows, bytes, and what each `write` returned, in the order of the tasks."""
+    """The combined result of all writers: rows, bytes, and the return value of each `write`, in task order."""
 
     num_rows: int = 0
     size_bytes: int = 0
@@ -54,7 +56,7 @@ class WriteResult(Generic[WriteReturnType]):
 
     @classmethod
     def combine(cls, *results: WriteResult[WriteReturnType]) -> WriteResult[WriteReturnType]:
-        """Several results as one."""
+        """Combine several results into one."""
         returns = [each for result in results for each in result.write_returns]
         rows = sum(result.num_rows for result in results)
         return cls(rows, sum(result.size_bytes for result in results), returns)
@@ -75,10 +77,8 @@ class Datasink(Generic[WriteReturnType]):
         """Called once, before anything is written; the schema is None if it is not known yet."""
 
     def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> WriteReturnType:
-        """Write the blocks of one task; what is returned reaches `on_write_complete`."""
-        raise NotImplementedError(
-            f"{type(self).__name__} does not say how blocks are written: give it write(blocks, ctx)"
-        )
+        """Write the blocks of one task; the return value is passed to `on_write_complete`."""
+        raise NotImplementedError(f"{type(self).__name__} must define write(blocks, ctx)")
 
     def on_write_complete(self, write_result: WriteResult[WriteReturnType]) -> None:
         """Called once, after everything is written."""
@@ -88,7 +88,7 @@ class Datasink(Generic[WriteReturnType]):
 
     @property
     def supports_distributed_writes(self) -> bool:
-        """Whether any node may write."""
+        """True if any node may write."""
         return True
 
     @property
@@ -103,7 +103,7 @@ class Datasink(Generic[WriteReturnType]):
 
 
 class DummyOutputDatasink(Datasink[None]):
-    """Counts what it is given and keeps nothing: for tests."""
+    """Counts what is written and discards it: for tests."""
 
     def __init__(self) -> None:
         self.num_ok = 0

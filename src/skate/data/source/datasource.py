@@ -9,13 +9,13 @@ import pyarrow as pa
 
 
 class ReadTask:
-    """A function without arguments that reads some blocks, and what is known of them beforehand.
+    """A function without arguments that reads some blocks, with their metadata.
 
     Args:
-        read_fn: returns blocks (tables, or what a batch may be).
+        read_fn: returns blocks (tables, or any batch format).
         metadata: a `BlockMetadata`, or None.
         schema: the schema of the blocks, or None.
-        per_task_row_limit: rows wanted at most.
+        per_task_row_limit: the most rows to read, None for no limit.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ReadTask:
 
 
 class BlockMetadata:
-    """What is known of a block without having it: rows, bytes, the files it comes from."""
+    """Properties of a block known without reading it: rows, bytes, the files it comes from."""
 
     def __init__(
         self,
@@ -83,17 +83,17 @@ class Datasource:
         return name[: -len("Datasource")] if name.endswith("Datasource") and name != "Datasource" else name
 
     def estimate_inmemory_data_size(self) -> int | None:
-        """Bytes that all blocks will take in memory, or None if nobody knows."""
+        """The bytes that all blocks will take in memory, or None if unknown."""
         raise NotImplementedError
 
     def get_read_tasks(
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
     ) -> list[ReadTask]:
-        """At most `parallelism` tasks, or more if that is what the data is in."""
+        """Return at most `parallelism` tasks, or more if the data is in more pieces that cannot be joined."""
         raise NotImplementedError
 
     def bytes_of_work(self) -> int | None:
-        """What reading costs, in bytes, which decides into how many tasks it goes: small files cost more than their bytes."""
+        """The cost of reading in bytes, which determines the number of tasks: small files cost more than their size."""
         return self.estimate_inmemory_data_size()
 
     def create_reader(self, **read_args: Any) -> Reader:
@@ -106,26 +106,28 @@ class Datasource:
 
     @property
     def should_create_reader(self) -> bool:
-        """Whether it is of the older kind that has a reader."""
+        """True for the older interface, whose datasources create a reader."""
         return type(self).get_read_tasks is Datasource.get_read_tasks
 
     @property
     def supports_distributed_reads(self) -> bool:
-        """Whether any node may read it."""
+        """True if any node may read it."""
         return True
 
     # -- what rules may ask of it, under the names that programs written for Ray use
 
     def supports_projection_pushdown(self) -> bool:
-        """Whether it reads only the columns that are wanted, if it is told."""
+        """True if it can restrict reading to the requested columns."""
         return type(self).with_columns is not Datasource.with_columns
 
     def supports_predicate_pushdown(self) -> bool:
-        """Whether it reads only the rows that are wanted, if it is told."""
+        """True if it can restrict reading to the requested rows."""
         return type(self).with_predicate is not Datasource.with_predicate
 
     def apply_projection(self, projection_map: dict[str, str] | None) -> Datasource:
-        """The same reading only the columns that are keys; itself if it cannot, or if there is nothing to choose."""
+        """Return a datasource restricted to the columns that are keys; itself if it cannot, or if there is nothing
+        to restrict.
+        """
         found = None if projection_map is None else self.with_columns(tuple(projection_map))
         return self if found is None else found
 
@@ -160,27 +162,27 @@ class Datasource:
         return self.apply_predicate(predicate)
 
     def known_schema(self) -> pa.Schema | None:
-        """The schema, if it can be had without reading blocks."""
+        """The schema, if it is known without reading blocks."""
         return None
 
     def known_rows(self) -> int | None:
-        """The number of rows, if it can be had without reading blocks."""
+        """The number of rows, if it is known without reading blocks."""
         return None
 
     def input_files(self) -> list[str]:
-        """The files it reads."""
+        """The files that the datasource reads."""
         return []
 
 
 class Reader:
-    """What a datasource of the older kind makes for each read."""
+    """The reader that a datasource of the older interface creates for each read."""
 
     def estimate_inmemory_data_size(self) -> int | None:
-        """Bytes that all blocks will take in memory, or None if nobody knows."""
+        """The bytes that all blocks will take in memory, or None if unknown."""
         raise NotImplementedError
 
     def get_read_tasks(self, parallelism: int) -> list[ReadTask]:
-        """At most `parallelism` tasks, or more if that is what the data is in."""
+        """Return at most `parallelism` tasks, or more if the data is in more pieces that cannot be joined."""
         raise NotImplementedError
 
 

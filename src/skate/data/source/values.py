@@ -1,4 +1,4 @@
-"""Values that the program has as refs, or as an iterator in another library: read where and when they are wanted."""
+"""Values available as refs, or as an iterator in another library, read lazily."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _Fetched:
 
 
 class IterableDatasource(Datasource):
-    """Rows of something that can only be gone through from its beginning: one task reads them all, a block at a time."""
+    """Rows of a sequential iterable: one task reads them all, block by block."""
 
     def __init__(
         self, name: str, rows: Iterable[Any], convert: Callable[[Any], dict[str, Any]], local: bool = False
@@ -91,7 +91,7 @@ class _Rows:
 
 
 class MapStyleDatasource(Datasource):
-    """Rows that can be had by number, as those of a map-style dataset of torch; each task reads a run of numbers."""
+    """Rows accessed by index, as in torch's map-style datasets; each task reads a range of indices."""
 
     def __init__(self, name: str, rows: Any, convert: Callable[[Any], dict[str, Any]]) -> None:
         self._name = name

@@ -1,11 +1,11 @@
-"""What is done to one block after the other: each step takes an iterator of blocks and gives one.
+"""Steps over blocks: each takes an iterator of blocks and returns one.
 
 A chain of steps runs as one task. Steps are pickled, so they hold what they need and nothing of the engine.
 
-    udf         the user's function: loaded, called, its errors explained
-    rows        a function of a row
-    batches     a function of a batch
-    columns     expressions: projections and filters
-    sizing      blocks of a sensible size
-    writing     blocks to a datasink
+udf         the user's function: loaded, called, its errors explained
+rows        a function of a row
+batches     a function of a batch
+columns     expressions: projections and filters
+sizing      blocks of a sensible size
+writing     blocks to a datasink
 """

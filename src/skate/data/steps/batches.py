@@ -22,7 +22,7 @@ _BATCHES_LEFT = 4
 
 
 class BatchStep:
-    """Calls a function for each batch: of `batch_size` rows, or a block at a time if that is None."""
+    """Calls a function for each batch of `batch_size` rows, or for each block if that is None."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class BatchStep:
             return blocks.from_batch(made)
         except ValueError as error:
             raise ValueError(
-                f"{self.udf.name} returned for batch {index} what is no batch: {error}"
+                f"{self.udf.name} returned something other than a batch for batch {index}: {error}"
             ) from None
 
     def _explain(self, error: BaseException, index: int, table: pa.Table) -> None:
@@ -111,7 +111,7 @@ class BatchStep:
 
 
 def _tried_again(call: Callable[[Any], Any], retries: Retries) -> Callable[[Any], Any]:
-    """A function that is called again as often as it may be; a generator goes on behind what it gave already."""
+    """Wrap a function in retries; a generator continues after the values it has already yielded."""
 
     def again(batch: Any) -> Any:
         tried = 0

@@ -68,7 +68,7 @@ class ProjectStep:
         return pa.table(made)
 
     def schema(self, before: pa.Schema) -> pa.Schema | None:
-        """The columns that come out, None if only running it tells: what a function of the user's gives shows when it runs."""
+        """The schema of the output, None if it is unknown until the step runs, as for a user's function."""
         for _, expression in self.columns:
             inner = expression.children if isinstance(expression, UDFExpr) else (expression,)
             if any(isinstance(each, (UDFExpr, DownloadExpr)) for part in inner for each in part.walk()):

@@ -26,10 +26,10 @@ _WORTH_SECONDS = 0.3
 
 
 class Watch:
-    """What steps look at in the driver, so that a function that proves slow is left to workers.
+    """State of work in the driver, so that a slow function is moved to workers.
 
-    Attributes: deadline (on the clock of `time.perf_counter`; before it nothing is slow), left (steps with the blocks that each
-    has not worked on, the first steps first).
+    Attributes: deadline (on the clock of `time.perf_counter`; earlier nothing counts as slow), left (steps with
+    the blocks that each has not processed, the first steps first).
     """
 
     __slots__ = ("deadline", "left")
@@ -39,7 +39,7 @@ class Watch:
         self.left: list[tuple[Any, Iterable[Any]]] = []
 
     def is_slow(self, started: float, done: int, rows: int) -> bool:
-        """Whether what is left of some rows, of which `done` were worked on since `started`, is for workers."""
+        """True if the rest of some rows, of which `done` were processed since `started`, is worth moving to workers."""
         now = time.perf_counter()
         return now >= self.deadline and (now - started) / done * (rows - done) > _WORTH_SECONDS
 
@@ -52,7 +52,7 @@ _here = threading.local()
 
 
 def begin(number: int, watch: Watch | None = None) -> None:
-    """A piece of work begins in this thread, or goes on there."""
+    """Begin or resume a piece of work in this thread."""
     _here.number = number
     _here.watch = watch
 
@@ -63,6 +63,6 @@ def here() -> Place:
 
 
 def watched() -> Watch | None:
-    """What the work in this thread is watched by: None in workers, where it is at the right place."""
+    """The state that watches the work in this thread; None in workers, where nothing need be moved."""
     found: Watch | None = getattr(_here, "watch", None)
     return found

@@ -1,4 +1,4 @@
-"""Which errors of a user's function are tried again, and how often, as the settings of a dataset say."""
+"""Retries of a user's function: which errors, and how often, from the settings of a dataset."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ ACTOR_RETRIES = 3
 
 
 class Retries:
-    """How often a call that raised is made again.
+    """The retries of a failed call.
 
     Args:
-        times: how often at most.
-        errors: True for all errors; patterns for those whose message has one of them, as text or as a regular expression; or
-            types of errors.
+        times: the most retries.
+        errors: True for all errors; patterns for errors whose message contains one, as text or as a regular
+            expression; or types of errors.
     """
 
     def __init__(self, times: int, errors: Any) -> None:
@@ -23,7 +23,7 @@ class Retries:
         self.errors = errors if isinstance(errors, bool) else tuple(errors)
 
     def again(self, error: BaseException, tried: int) -> bool:
-        """Whether a call that has been made again `tried` times is made once more."""
+        """True if a call that was retried `tried` times is retried once more."""
         if tried >= self.times:
             return False
         if isinstance(self.errors, bool):
@@ -44,7 +44,7 @@ def _is_meant(pattern: Any, error: BaseException) -> bool:
 
 
 def retries_of(context: Any, in_actors: bool) -> Retries | None:
-    """What the settings say of functions in tasks, or in actors; None if nothing is tried again."""
+    """The configured retries of functions in tasks, or in actors; None without retries."""
     if context.max_map_retries > 0 and context.retried_map_errors:
         return Retries(context.max_map_retries, context.retried_map_errors)
     if in_actors and context.actor_task_retry_on_errors:
@@ -53,7 +53,7 @@ def retries_of(context: Any, in_actors: bool) -> Retries | None:
 
 
 def retries_of_constructors(context: Any) -> Retries | None:
-    """What the settings say of constructors of classes in actors; None if they are not tried again."""
+    """The configured retries of constructors in actors; None without retries."""
     if not context.actor_init_retry_on_errors or not context.actor_init_max_retries:
         return None
     most = context.actor_init_max_retries

@@ -67,8 +67,8 @@ class RowStep:
             values = self._call(call, row, index, block)
             if isinstance(values, (Mapping, str, bytes)) or not isinstance(values, Iterable):
                 raise ValueError(
-                    f"{self.udf.name} returned {values!r:.80} (of type {type(values).__name__}) for row {index}, but flat_map "
-                    f"wants a list of rows; return [row] for one"
+                    f"{self.udf.name} returned {values!r:.80} (of type {type(values).__name__}) for row "
+                    f"{index}, but flat_map needs a list of rows; return [row] for one"
                 )
             for value in values:
                 if not isinstance(value, Mapping):
@@ -122,7 +122,7 @@ class _Rows:
 
 
 def _listed(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function whose generators have run: what they raise, they raise in the call."""
+    """Wrap a generator function so that it runs to completion, and raises, within the call."""
 
     def listed(row: Any) -> Any:
         made = call(row)

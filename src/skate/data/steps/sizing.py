@@ -14,7 +14,7 @@ _SLACK = 1.5
 
 
 class SizeStep:
-    """Joins blocks up to `most` bytes and cuts what is larger; at least one block comes out, if any went in."""
+    """Joins blocks up to `most` bytes and cuts larger ones; yields at least one block if there was any input."""
 
     def __init__(self, most: int) -> None:
         self.most = most

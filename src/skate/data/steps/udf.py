@@ -1,4 +1,4 @@
-"""The user's function: loaded where it runs, called with its arguments, its errors told with what it was given."""
+"""The user's function: loaded where it runs, called with its arguments, its errors annotated with the input."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Udf:
         return self._blob
 
     def load(self) -> Callable[[Any], Any]:
-        """A function of one argument: what a task calls. A callable class is constructed once a process."""
+        """Return a function of one argument for a task to call. A callable class is constructed once per process."""
         if self._call is None:
             # Unpickled even in the process that made it, so that a function sees its own copy of what it closes over, as
             # it does in a worker.
@@ -84,7 +84,7 @@ class Udf:
 
     @property
     def kind(self) -> Any:
-        """The function or the class."""
+        """Unpickle the function or the class."""
         return cloudpickle.loads(self.pickled())[0]
 
     def __repr__(self) -> str:
@@ -110,7 +110,7 @@ def _is_async(fn: Any) -> bool:
 
 
 def explain(error: BaseException, what: str, schema: pa.Schema | None) -> None:
-    """Add to an error what the function was given when it raised; tracebacks print it where Python can (3.11 on)."""
+    """Add a note to an error about the function's input; tracebacks print it from Python 3.11 on."""
     with contextlib.suppress(AttributeError):
         error.of_users_code = True  # type: ignore[attr-defined]
     if not hasattr(error, "add_note"):

@@ -1,4 +1,4 @@
-"""Blocks to a datasink; what comes out is one row with what the writer returned."""
+"""Writes blocks to a datasink; the output is one row with the writer's return value."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class WriteStep:
         return self._write(given, 0)
 
     def of_piece(self, number: int) -> Callable[[Iterable[pa.Table]], Iterator[pa.Table]]:
-        """The same for a piece of work, whose number is that of the task: repeated, it writes over what it has written."""
+        """Bind the step to a piece of work, whose number is that of the task: a retry overwrites the output of the
+        first attempt.
+        """
         return lambda given: self._write(given, number)
 
     def _write(self, given: Iterable[pa.Table], number: int) -> Iterator[pa.Table]:
@@ -58,7 +60,7 @@ class WriteStep:
 
 
 def results_of(tables: Iterable[pa.Table]) -> Iterator[tuple[Any, int, int]]:
-    """What each writer returned, its rows and its bytes."""
+    """Yield each writer's return value, its rows and its bytes."""
     for table in tables:
         for (result,), rows, size in zip(
             columns.to_values(table.column("result")),

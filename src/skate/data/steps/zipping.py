@@ -10,7 +10,9 @@ from skate.data.block import concat
 
 
 class ZipStep:
-    """`counts` says how many of the blocks that come in are of each dataset; each dataset's have as many rows in all."""
+    """Joins datasets column by column: `counts` is the number of input blocks of each dataset; all datasets have
+    the same number of rows.
+    """
 
     def __init__(self, counts: Sequence[int]) -> None:
         self.counts = counts

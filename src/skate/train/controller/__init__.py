@@ -1,1 +1,1 @@
-"""Steers a run: a pure machine decides, the controller does what it says."""
+"""Controls a run: a pure machine decides, the controller executes its decisions."""

@@ -1,4 +1,4 @@
-"""What the cluster has for a run: how many workers find room now, and waiting until the fewest do."""
+"""The resources of the cluster for a run: how many workers fit now, and waiting until the minimum does."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ _TRY_SECONDS = 0.5
 
 
 def nodes() -> dict[str, dict[str, float]]:
-    """What the living nodes have in all, by node."""
+    """The total resources of the living nodes, by node id."""
     return {node["NodeID"]: node["Resources"] for node in skate.nodes() if node["Alive"]}
 
 
 def wanted(scaling: ScalingConfig) -> dict[str, float]:
-    """What a worker takes up of its node."""
+    """The resources that a worker takes."""
     return dict(scaling._resources_per_worker_not_none)
 
 
 def check(scaling: ScalingConfig) -> None:
-    """See that the cluster could hold the run at all.
+    """Check that the cluster can hold the run.
 
     Raises:
-        ValueError: the whole cluster, empty, has no room for the fewest workers; what is missing is named.
+        ValueError: the cluster, even empty, has no room for the minimum of workers; the message names the
+            missing resources.
     """
     problem = _problem(scaling)
     if problem:
@@ -43,7 +44,9 @@ def _problem(scaling: ScalingConfig) -> str:
 
 
 def await_capacity(scaling: ScalingConfig) -> bool:
-    """Wait until the cluster could hold the fewest workers, and say once what is missing; whether it had to wait."""
+    """Wait until the cluster can hold the minimum of workers, and log once what is missing; return True if it had
+    to wait.
+    """
     problem = _problem(scaling)
     if not problem:
         return False
@@ -54,11 +57,11 @@ def await_capacity(scaling: ScalingConfig) -> bool:
 
 
 def room(scaling: ScalingConfig, held: Mapping[str, int]) -> int:
-    """How many workers find room, at least the fewest: what is free, and what the run holds itself.
+    """Return the number of workers that fit, at least the minimum: free resources plus those the run itself holds.
 
     Args:
-        scaling: what was asked for.
-        held: the run's own workers by node; those of nodes that are gone do not count.
+        scaling: the scaling config.
+        held: the run's own workers by node; those of dead nodes do not count.
     """
     if not scaling.elasticity_enabled:
         return scaling.max_workers
@@ -72,7 +75,7 @@ def room(scaling: ScalingConfig, held: Mapping[str, int]) -> int:
 
 
 def _found(bundle: Mapping[str, float], count: int, strategy: str) -> bool:
-    """Whether there is a place for so many bundles more: sums over nodes do not tell where the others' work is."""
+    """True if so many more bundles can be placed: sums over nodes do not show where other work runs."""
     group: Any = placement_group([dict(bundle)] * count, strategy="PACK" if "PACK" in strategy else strategy)
     try:
         return bool(group.wait(timeout_seconds=_TRY_SECONDS))

@@ -1,4 +1,4 @@
-"""Runs the machine of a run: starts workers, waits for what they tell, does what the machine says."""
+"""Runs the machine of a run: starts workers, waits for their messages, executes the machine's actions."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ class Controller:
             f"; trying again in {each.delay:.1f} s" for each in actions if isinstance(each, machines.Start)
         ]
         print(
-            f"skate.train: the workers could not be started: {type(error).__name__}: {error}{''.join(again)}",
+            f"skate.train: cannot start the workers: {type(error).__name__}: {error}{''.join(again)}",
             file=sys.stderr,
             flush=True,
         )
@@ -223,7 +223,7 @@ class Controller:
             group.close()
 
     def _room(self) -> int:
-        """How many workers the cluster has room for now; at least the fewest that the run goes on with."""
+        """The number of workers for which the cluster has room now; at least the run's minimum."""
         return cluster.room(self.run.scaling, self.group.held if self.group is not None else {})
 
     # -- what workers tell
@@ -259,7 +259,7 @@ class Controller:
         self._hear(rank, news, failures)
 
     def _hear(self, rank: int, news: Sequence[Any], failures: list[tuple[int, Exception]]) -> None:
-        """Take in what a rank has come to."""
+        """Process the messages of a rank."""
         attempt, now = self.machine.attempt, time.monotonic()
         for _, kind, number, what in news:
             self.watchers.spans.came(rank, kind, number)
@@ -289,7 +289,7 @@ class Controller:
             self._do(self.machine.finished(rank, value))
 
     def _last_news(self, rank: int, failures: list[tuple[int, Exception]]) -> None:
-        """What a rank has told before it ended comes before its end."""
+        """Process the last messages of a rank before its end."""
         for ref in [ref for ref, owner in self._news.items() if owner == rank]:
             del self._news[ref]
             assert self.group is not None
@@ -318,7 +318,7 @@ class Controller:
         self._do(actions)
 
     def _lost_nodes(self, failures: Sequence[tuple[int, Exception]]) -> dict[str, list[int]]:
-        """The nodes that are gone, with the ranks that died on them; what others failed of then are consequences."""
+        """The dead nodes, with the ranks that died on them; failures of other ranks are then consequences."""
         if not any(isinstance(error, ActorDiedError) for _, error in failures):
             return {}
         alive = {node["NodeID"] for node in skate.nodes() if node["Alive"]}
@@ -331,7 +331,7 @@ class Controller:
         return found
 
     def _stacks(self, ranks: Sequence[int]) -> dict[int, str]:
-        """Where ranks are just now, as far as they say within a second."""
+        """The stacks of ranks, of those that answer within a second."""
         if self.group is None:
             return {}
         asked = {rank: self.group.workers[rank].stack.remote() for rank in ranks}

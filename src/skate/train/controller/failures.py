@@ -1,4 +1,4 @@
-"""Which of several failures is the cause, and how it is told. Pure."""
+"""Selection of the cause among several failures, and its description. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ECHOES = (
     "timed out waiting",
     "ncclremoteerror",
     "socket closed",
-    "the run was ended while this worker waited",
+    "the run ended while this worker waited",
 )
 
 #: What to change where a library's own words do not say it: words of its error, and the advice.
@@ -23,14 +23,15 @@ _ADVICE = (
     (
         ("type fp16 is not supported on your device",),
         'these workers have no GPU, and DeepSpeed computes in fp16 on GPUs only: set "fp16": {"enabled": False} in its config, '
-        'and "bf16": {"enabled": True} if half precision is wanted',
+        'and "bf16": {"enabled": True} for half precision',
     ),
     (
         (
             *("torch not compiled with cuda enabled", "found no nvidia driver", "no cuda gpus are available"),
             "module 'torch._c' has no attribute '_cuda_",
         ),
-        "this worker has no GPU that torch can use: ask for one with ScalingConfig(use_gpu=True) on a machine that has them, or "
+        "this worker has no GPU that torch can use: request one with ScalingConfig(use_gpu=True) on a machine "
+        "that has them, or "
         "guard calls of torch.cuda such as set_device with `if torch.cuda.is_available():`; "
         "ray.train.torch.get_device() is right on both",
     ),
@@ -38,26 +39,26 @@ _ADVICE = (
 
 
 def advice(error: BaseException) -> str:
-    """What to change after an error that does not say it itself; empty for all others."""
+    """Advice for an error that does not explain itself; empty for all others."""
     text = str(error).lower()
     return next((told for words, told in _ADVICE if any(each in text for each in words)), "")
 
 
 def is_echo(error: BaseException) -> bool:
-    """Whether an error says no more than that another rank is gone."""
+    """True if an error only reports that another rank is gone."""
     text = str(error).lower()
     return any(each in text for each in _ECHOES)
 
 
 def told_by_others(failures: Sequence[tuple[int, Exception]]) -> list[tuple[int, Exception]]:
-    """Failures in the order to be told: causes as they happened, then those that are echoes of a failure elsewhere."""
+    """Order failures for the message: causes in order of occurrence, then echoes of failures elsewhere."""
     causes = [each for each in failures if not is_echo(each[1])]
     echoes = [each for each in failures if is_echo(each[1])]
     return causes + echoes
 
 
 def described(failures: Sequence[tuple[int, Exception]], stuck: Mapping[int, str], workers: int) -> str:
-    """The failures in words: the first whole, the others in a line each, and where the rest hangs."""
+    """Describe the failures: the first in full, the others in one line each, and where the remaining ranks hang."""
     rank, error = failures[0]
     lines = [f"rank {rank} of {workers} failed first:", _text(error)]
     told = advice(error)
@@ -112,13 +113,13 @@ def told_briefly(failures: Sequence[tuple[int, Exception]]) -> str:
 
 
 def _text(error: Exception) -> str:
-    """What the rank has said, without the place in here that called the training function."""
+    """The error text of a rank, without the submission site in this package."""
     lines = [line for line in str(error).rstrip().splitlines() if not line.startswith("  submitted at ")]
     return "\n".join(lines) or repr(error)
 
 
 def _last_line(error: Exception) -> str:
-    """What an error comes down to: the last line of a traceback, the first of a plain message."""
+    """The essence of an error: the last line of a traceback, the first of a plain message."""
     lines = [line.strip() for line in _text(error).splitlines() if line.strip()]
     if not lines:
         return repr(error)

@@ -102,7 +102,7 @@ class WorkerGroup:
         return skate.get(self.execute_single_async(rank, func, *args, **kwargs))
 
     def get_resources_per_worker(self) -> dict[str, float]:
-        """What each worker was given, by resource."""
+        """The resources of each worker."""
         return dict(self.scaling._resources_per_worker_not_none)
 
     # -- what the controller uses
@@ -132,7 +132,7 @@ class WorkerGroup:
             backend.on_shutdown(self, config)
 
     def close(self) -> None:
-        """End all workers, whatever they do."""
+        """End all workers, regardless of their state."""
         for worker in self.workers:
             skate.kill(worker)
         self.workers = []

@@ -1,4 +1,4 @@
-"""What a run has reported so far: the last metrics, the checkpoints that are there, and the journal they are read from again."""
+"""The history of a run: last metrics, existing checkpoints, and the journal from which they are restored."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class History:
     # -- before
 
     def load(self, recover: bool = True) -> bool:
-        """Read what an earlier run of this name has left; True if there was one.
+        """Read the journal of an earlier run of this name; True if there was one.
 
-        With `recover` what that run has left unfinished is brought to an end, which only the run that goes on may do.
+        With `recover`, complete that run's unfinished checkpoints, which only the resuming run may do.
         """
         found = False
         for entry in self.journal.entries():
@@ -106,7 +106,7 @@ class History:
             names = {each.name for each in named}
             if len(names) > 1:
                 raise ValueError(
-                    f"ranks have given one checkpoint several names: {sorted(map(str, names))}; "
+                    f"ranks have used different names for one checkpoint: {sorted(map(str, names))}; "
                     "checkpoint_dir_name must be the same on all ranks"
                 )
             name = str(named[0].name)
@@ -168,12 +168,12 @@ class History:
     # -- what there is
 
     def checkpoint(self, kept: Kept) -> Checkpoint:
-        """The checkpoint itself."""
+        """The checkpoint of an entry."""
         return self._elsewhere.get(kept.name) or self.folder.checkpoint(kept.name)
 
     @property
     def latest(self) -> Checkpoint | None:
-        """The last checkpoint, to go on from."""
+        """The last checkpoint, from which the run resumes."""
         return self.checkpoint(max(self.kept, key=lambda each: each.index)) if self.kept else None
 
     def best(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
@@ -198,11 +198,11 @@ class History:
         ]
 
     def note(self, **entry: Any) -> None:
-        """Enter something that is no report: a start, a failure, the end."""
+        """Record an event that is not a report: a start, a failure, the end."""
         self.journal.append({"time": time.time(), **entry})
 
     def close(self) -> None:
-        """The run has ended."""
+        """Close the journal at the end of the run."""
         self.journal.close()
 
 

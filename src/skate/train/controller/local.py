@@ -31,14 +31,14 @@ class _Here(Session):
 
 
 def execute_here(run: Any) -> tuple[History, Any]:
-    """Run a training function in this process; its history, and what it returned.
+    """Run a training function in this process; return its history, and its return value.
 
     Raises:
-        RuntimeError: a run is under way in this process.
-        Exception: what the training function raises, as it is.
+        RuntimeError: a run is in progress in this process.
+        Exception: whatever the training function raises, unchanged.
     """
     if sessions.active():
-        raise RuntimeError("a run is under way in this process; num_workers=0 runs one at a time")
+        raise RuntimeError("a run is in progress in this process; num_workers=0 runs one at a time")
     run.folder.create()
     history = History(run.folder, run.run_config.checkpoint_config)
     history.load()

@@ -1,12 +1,12 @@
-"""The course of a run as a pure machine: what has happened goes in, what is to be done comes out.
+"""The course of a run as a pure machine: takes events, returns actions.
 
-    starting -> running -> finished
-       ^  |        |  |
-       |  |        |  +-> resizing --+
-       |  +--> restarting <----------+
-       +-----------+            -> errored (the failures are more than allowed)
+starting -> running -> finished
+   ^  |        |  |
+   |  |        |  +-> resizing --+
+   |  +--> restarting <----------+
+   +-----------+            -> errored (more failures than allowed)
 
-Nothing here waits, looks at a clock or talks to anybody: times are given, actions are returned.
+Nothing here waits, reads a clock or communicates: times are arguments, actions are returned.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Start:
 
 @dataclass(frozen=True)
 class Stop:
-    """End all workers of this attempt, and say why."""
+    """End all workers of this attempt, with a reason."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Commit:
-    """All have reported: take the report in, and let them go on."""
+    """Commit the report that all ranks have made, and let them continue."""
 
     number: int
     reports: tuple[Any, ...]
@@ -53,7 +53,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class Release:
-    """All have come to a meeting of their own (a barrier, a broadcast): let them go on with what rank 0 brought."""
+    """Let all ranks continue after a meeting of their own (a barrier, a broadcast), with rank 0's value."""
 
     number: int
     value: Any
@@ -124,7 +124,7 @@ class Machine:
         self.workers = min(max(room, self.scaling.min_workers), self.scaling.max_workers)
 
     def started(self) -> list[Action]:
-        """The group runs."""
+        """Record that the workers run."""
         self.state = RUNNING
         return []
 
@@ -166,7 +166,7 @@ class Machine:
         ]
 
     def finished(self, rank: int, value: Any) -> list[Action]:
-        """A rank has returned."""
+        """Record that a rank has returned."""
         if self.state != RUNNING:
             return []
         self.returned[rank] = value
@@ -203,7 +203,7 @@ class Machine:
         return [stop, self._start(room, min(0.05 * 2 ** min(used, 10), 30.0))]
 
     def room_found(self, room: int) -> list[Action]:
-        """There is room for so many workers in all: a run that may grow is started anew with more."""
+        """React to room for more workers: an elastic run restarts with more."""
         if self.state != RUNNING or not self.scaling.elasticity_enabled or self.returned:
             return []
         if min(room, self.scaling.max_workers) <= self.workers:

@@ -1,7 +1,7 @@
-"""A line about a run on the terminal while it goes on; where there is no terminal, a line when it starts, fails and ends.
+"""A line about a run on the terminal while it runs; without a terminal, a line when it starts, fails and ends.
 
-`RunConfig(logging_config=LoggingConfig(log_level="WARNING"))` leaves only what went wrong, "ERROR" nothing. A run that is over at
-once says nothing.
+`RunConfig(logging_config=LoggingConfig(log_level="WARNING"))` shows only problems, "ERROR" nothing. A run that
+ends quickly prints nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INFO, WARNING = 20, 30
 
 
 class Progress:
-    """Told what happens; `look` is called as often as the controller likes."""
+    """Receives the events of a run; the controller calls `look` as often as it likes."""
 
     def __init__(self, name: str, path: str, log_level: str | int, stream: Any = None) -> None:
         self.name = name
@@ -48,25 +48,25 @@ class Progress:
         self.look()
 
     def started(self) -> None:
-        """The workers run."""
+        """Note that the workers run."""
         self._state = ""
         if not self.tally.reports:  # what is slow to start is not slow at its work
             self._running_since = time.monotonic()
         self.look()
 
     def reported(self, metrics: Sequence[Mapping[str, Any]], with_checkpoint: bool) -> None:
-        """All ranks have reported."""
+        """Note that all ranks have reported."""
         self.tally.reported(metrics, with_checkpoint)
         self.look()
 
     def failed(self, first_line: str, goes_on: bool) -> None:
-        """Workers have failed; the run starts anew, or ends with the error that `fit` raises."""
+        """Note that workers have failed; the run restarts, or ends with the error that `fit` raises."""
         if goes_on and self._level <= WARNING:
             self._say(f"attempt {self._attempt} failed, and the run starts again: {first_line}")
             self._said_start = True
 
     def ended(self, error: BaseException | None) -> None:
-        """The run is over."""
+        """Print how the run ended."""
         seconds = time.monotonic() - self._began
         self._close()
         if seconds < QUIET_SECONDS and not self._said_start:
@@ -82,7 +82,7 @@ class Progress:
             self._say("  ".join([*words, self.path]))
 
     def look(self) -> None:
-        """Paint if it is time to, or say that the run goes on."""
+        """Repaint if it is time to, or print that the run has started."""
         now = time.monotonic()
         if now - self._began < QUIET_SECONDS:
             return
@@ -103,7 +103,7 @@ class Progress:
             self._on_terminal = False
 
     def line(self, seconds: float) -> str:
-        """The line as it is now."""
+        """Format the current line."""
         words = [self.name, _count(self._workers, "worker")]
         if self._attempt > 1:
             words.append(f"attempt {self._attempt}")

@@ -23,20 +23,20 @@ def fitting(bundle: Resources, nodes: Sequence[Resources], most: int, apart: boo
 
 
 def fitting_together(bundle: Resources, nodes: Sequence[Resources], most: int, strategy: str) -> int:
-    """As `fitting`, for a strategy of placement groups: STRICT_PACK wants one node, STRICT_SPREAD one each."""
+    """Compute `fitting` under a placement strategy: STRICT_PACK uses one node, STRICT_SPREAD one node per bundle."""
     if strategy == "STRICT_PACK":
         return max((fitting(bundle, [node], most) for node in nodes), default=0)
     return fitting(bundle, nodes, most, apart=strategy == "STRICT_SPREAD")
 
 
 def most_by_sums(bundle: Resources, free: Resources, most: int) -> int:
-    """How many bundles there can be at most by what is free in all, wherever that is."""
+    """The most bundles by total free resources, regardless of nodes."""
     counts = [int((free.get(name, 0.0) + _EPSILON) / amount) for name, amount in bundle.items() if amount > 0]
     return min([most, *counts])
 
 
 def why_not(bundle: Resources, nodes: Sequence[Resources], wanted: int, strategy: str) -> str:
-    """In words, what a cluster lacks for so many workers; empty if it lacks nothing."""
+    """Describe what a cluster lacks for so many workers; empty if it lacks nothing."""
     fits = fitting_together(bundle, nodes, wanted, strategy)
     if fits >= wanted:
         return ""
@@ -54,7 +54,7 @@ def why_not(bundle: Resources, nodes: Sequence[Resources], wanted: int, strategy
     in_all = {name: amount * wanted for name, amount in bundle.items()}
     workers = "1 worker" if wanted == 1 else f"{wanted} workers"
     message = (
-        f"{workers} with {asked} each {'was' if wanted == 1 else 'were'} asked for ({_text(in_all)} in all), but "
+        f"{workers} with {asked} each {'was' if wanted == 1 else 'were'} requested ({_text(in_all)} in all), but "
         f"the cluster has {there} on {len(nodes)} node{'s' * (len(nodes) != 1)}: room for {fits} worker{'s' * (fits != 1)}"
     )
     if strategy.startswith("STRICT"):
@@ -66,8 +66,8 @@ def why_not(bundle: Resources, nodes: Sequence[Resources], wanted: int, strategy
     own = [name for name in lacking if name not in ("CPU", "memory") and ":" not in name]
     if own:
         given = ", ".join(f"{name!r}: {bundle[name]:g}" for name in own)
-        return f"{message}; give nodes the resource, as with init(resources={{{given}}})"
-    return f"{message}; lower num_workers or resources_per_worker, or start the session with more"
+        return f"{message}; add the resource to nodes, for example with init(resources={{{given}}})"
+    return f"{message}; lower num_workers or resources_per_worker, or start a larger session"
 
 
 def _text(resources: Resources) -> str:

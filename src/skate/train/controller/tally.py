@@ -1,4 +1,4 @@
-"""What a line about a run says: how far it is, its last metrics, how fast it goes. Pure."""
+"""Content of the line about a run: progress, last metrics, speed. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Tally:
         return sum(each.total for each in self._seen.values())
 
     def course(self) -> list[str]:
-        """How far the run is and its last metrics, in words, such as "epoch 3" and "loss 0.25"."""
+        """Describe the progress and the last metrics, such as "epoch 3" and "loss 0.25"."""
         names = [name for name in _COURSE if _is_number(self.metrics.get(name))]
         names += [name for name in self.metrics if name not in names and name not in _COUNTS]
         shown = [name for name in names if _is_number(self.metrics[name])]
@@ -48,7 +48,7 @@ class Tally:
         return words + ["..."] * (len(shown) > _SHOWN)
 
     def speed(self, seconds: float) -> list[str]:
-        """How fast it goes, in words."""
+        """Describe the speed."""
         if not self.reports or seconds <= 0:
             return []
         found = [f"{self.reports / seconds:,.1f} reports/s"]
@@ -87,7 +87,7 @@ def number_text(value: float) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """A time as a reader of a terminal wants it: 4.2 s, 1:05, 2:00:09."""
+    """Format a duration for the terminal: 4.2 s, 1:05, 2:00:09."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(int(seconds), 60)

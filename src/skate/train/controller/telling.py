@@ -10,11 +10,11 @@ from skate.train.errors import ControllerError
 
 
 class RunContext:
-    """What a callback may know of the run.
+    """Information about the run for callbacks.
 
     Attributes:
         run_id: the name of the run.
-        reports: how often all workers have reported so far, in earlier calls of `fit` for the same run too.
+        reports: the number of reports of all workers so far, including earlier calls of `fit` for the same run.
     """
 
     def __init__(self, run: Any) -> None:
@@ -34,7 +34,7 @@ class RunContext:
 
 
 class Callbacks:
-    """The callbacks of one run, told one after the other in the order given."""
+    """The callbacks of one run, called one after the other in the given order."""
 
     def __init__(self, run: Any) -> None:
         self.context = RunContext(run)
@@ -60,23 +60,23 @@ class Callbacks:
             self._tell("after_report", metrics=[dict(each) for each in metrics], checkpoint=checkpoint)
 
     def failed(self, failures: Sequence[tuple[int, Exception]], described: str) -> None:
-        """Workers have failed.
+        """Notify the callbacks of failed workers.
 
         Raises:
-            ControllerError: a callback raised; it says how the workers failed as well.
+            ControllerError: a callback raised; the message also describes the failure of the workers.
         """
         try:
             self._tell("after_exception", worker_exceptions=dict(failures))
         except ControllerError as error:
             raise ControllerError(
-                error.controller_failure, f"{error.doing}, when it was told that {described}\nIt raised"
+                error.controller_failure, f"{error.doing}, when it was notified that {described}\nIt raised"
             ) from error.controller_failure
 
     def end(self, error: BaseException | None) -> None:
-        """The run has ended; all are told, also when one of them raises.
+        """Notify all callbacks of the end, even if one of them raises.
 
         Raises:
-            ControllerError: a callback raised at the end of a run that went well. One that failed keeps its own error.
+            ControllerError: a callback raised at the end of a successful run. A failed run keeps its own error.
         """
         raised = None
         for callback in self._told:

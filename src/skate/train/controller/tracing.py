@@ -30,7 +30,7 @@ class Spans:
         self._came.setdefault((kind, number), {})[rank] = time.time()
 
     def released(self, kind: str, number: int, reports: Sequence[Any] = (), checkpoint: Any = None) -> None:
-        """All have come, and go on."""
+        """Record the end of a meeting as spans."""
         now = time.time()
         came = self._came.pop((kind, number), {})
         if not came:

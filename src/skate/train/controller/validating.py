@@ -22,12 +22,12 @@ class Validations:
 
     @property
     def ref(self) -> Any:
-        """What there is to wait for, None if nothing runs."""
+        """The ref to wait for, None if nothing runs."""
         return None if self._running is None else self._running[1]
 
     @property
     def open(self) -> bool:
-        """Whether validations are queued or run."""
+        """True if validations are queued or running."""
         return self._running is not None or bool(self._queue)
 
     def add(self, name: str, checkpoint: Any, asked: Any) -> None:
@@ -38,7 +38,7 @@ class Validations:
         """
         if self.config is None:
             raise ValueError(
-                "report(validation=...) asks for a validation, but the trainer has no "
+                "report(validation=...) requests a validation, but the trainer has no "
                 "validation_config=ValidationConfig(fn=...)"
             )
         task = (
@@ -99,6 +99,6 @@ def _validate(function: Any, checkpoint: Any, kwargs: dict[str, Any]) -> dict[st
     found = function(checkpoint, **kwargs)
     if not isinstance(found, dict):
         raise TypeError(
-            f"a validation function returns a dict of metrics, not {type(found).__name__}: {found!r:.80}"
+            f"a validation function must return a dict of metrics, got {type(found).__name__}: {found!r:.80}"
         )
     return found

@@ -1,4 +1,6 @@
-"""Who is told how a run goes: the user's callbacks, the line on the terminal, the timeline. One door for the controller."""
+"""Observers of a run: the user's callbacks, the line on the terminal, the timeline. One interface for the
+controller.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ class Watchers:
 
     @contextlib.contextmanager
     def whole_run(self, reports: int) -> Iterator[None]:
-        """From before the workers start until they are gone; `reports` are those of earlier calls of `fit`."""
+        """Cover the run from before the workers start until they have ended; `reports` is the number from earlier
+        calls of `fit`.
+        """
         try:
             self.callbacks.begin(reports)
             yield

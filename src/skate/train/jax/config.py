@@ -27,7 +27,7 @@ class JaxConfig(BackendConfig):
 
     def __post_init__(self) -> None:
         if self.use_tpu:
-            raise ValueError("TPUs are not supported: use_tpu must be left out")
+            raise ValueError("TPUs are not supported: leave use_tpu out")
 
     @property
     def backend_cls(self) -> type[Backend]:

@@ -27,6 +27,6 @@ class LightGBMCheckpoint(Checkpoint):
         return cls(folder)
 
     def get_model(self) -> Booster:
-        """The booster."""
+        """Load the booster."""
         with self.as_directory() as folder:
             return Booster(model_file=os.path.join(folder, self.MODEL_FILENAME))

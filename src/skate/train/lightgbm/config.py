@@ -1,4 +1,4 @@
-"""How workers of LightGBM find each other: a port of each, which all are told of."""
+"""Network setup for LightGBM workers: a port in each, known to all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skate.train.worker.session import current
 
 @dataclass
 class LightGBMConfig(BackendConfig):
-    """How the workers' network is set up; there is nothing to choose."""
+    """The network configuration of the workers; it has no options."""
 
     @property
     def backend_cls(self) -> type[Backend]:
@@ -24,7 +24,7 @@ class LightGBMConfig(BackendConfig):
 
 
 class LightGBMBackend(Backend):
-    """Finds a port in every worker, and tells all of them."""
+    """Finds a port in every worker, and distributes the list."""
 
     def on_training_start(self, worker_group: Any, backend_config: Any) -> None:
         ports = worker_group.execute(_free_port)
@@ -39,12 +39,12 @@ _parameters: dict[str, Any] = {}
 
 
 def get_network_params() -> dict[str, Any]:
-    """The parameters to be put among those of `lightgbm.train`, so that the workers build one model together.
+    """Return network parameters for `lightgbm.train`, so that the workers build one model together.
 
     With one worker there is no network, and the dict is empty.
 
     Raises:
-        RuntimeError: this is not the training function.
+        RuntimeError: called outside of the training function.
     """
     current("lightgbm.get_network_params()")
     return dict(_parameters)

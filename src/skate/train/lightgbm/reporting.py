@@ -25,10 +25,10 @@ class RayTrainReportCallback(RoundReports):
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint, filename: str = CHECKPOINT_NAME) -> Booster:
-        """The model in a checkpoint.
+        """Load the model from a checkpoint.
 
         Raises:
-            FileNotFoundError: there is no such file in it.
+            FileNotFoundError: the checkpoint has no such file.
         """
         with checkpoint.as_directory() as folder:
             path = os.path.join(folder, filename)
@@ -45,8 +45,8 @@ class RayTrainReportCallback(RoundReports):
         learner = next((env.params[name] for name in _LEARNER if name in env.params), "serial")
         if env.params.get("num_machines", 1) > 1 and learner == "serial":
             raise ValueError(
-                "tree_learner is serial, so every worker builds a model of its own part of the rows; "
-                'put "tree_learner": "data" and "pre_partition": True among the parameters'
+                "tree_learner is serial, so every worker builds a model from its own part of the rows; add "
+                '"tree_learner": "data" and "pre_partition": True to the parameters'
             )
         found: dict[str, Any] = {}
         for entry in env.evaluation_result_list or ():

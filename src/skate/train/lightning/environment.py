@@ -16,11 +16,11 @@ class RayLightningEnvironment(LightningEnvironment):
         return True
 
     def world_size(self) -> int:
-        """How many workers there are."""
+        """The number of workers."""
         return get_context().get_world_size()
 
     def global_rank(self) -> int:
-        """The number of this worker."""
+        """The rank of this worker."""
         return get_context().get_world_rank()
 
     def local_rank(self) -> int:
@@ -32,11 +32,11 @@ class RayLightningEnvironment(LightningEnvironment):
         return get_context().get_node_rank()
 
     def set_world_size(self, size: int) -> None:
-        """Nothing: the run knows."""
+        """No-op: the run sets the world size."""
 
     def set_global_rank(self, rank: int) -> None:
-        """Nothing but who may print: the run knows the rank."""
+        """Adjust only which rank prints: the run sets the rank itself."""
         super().set_global_rank(self.global_rank())
 
     def teardown(self) -> None:
-        """Nothing: variables of the worker stay, as other parts of the function may need them."""
+        """No-op: environment variables of the worker stay, because other parts of the function may need them."""

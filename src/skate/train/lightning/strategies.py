@@ -24,7 +24,7 @@ class _OfTheRun:
 
     @property
     def distributed_sampler_kwargs(self) -> dict[str, Any]:
-        """What a `DistributedSampler` is made with."""
+        """The arguments for `DistributedSampler`."""
         return {"num_replicas": self.world_size, "rank": self.global_rank}
 
 
@@ -51,7 +51,7 @@ class RayFSDPStrategy(_OfTheRun, FSDPStrategy):
         return super()._setup_model(model)
 
     def lightning_module_state_dict(self) -> dict[str, Any]:
-        """The weights that a checkpoint holds: all of them on rank 0, or this rank's, as `state_dict_type` says."""
+        """The weights in a checkpoint: all of them on rank 0, or this rank's, depending on `state_dict_type`."""
         if self.root_device.type != "cpu" or self._state_dict_type != "full":
             return super().lightning_module_state_dict()
         # Lightning asks torch for a copy on the CPU, and where they are there already torch reads what it has freed.
@@ -66,7 +66,7 @@ class RayDeepSpeedStrategy(_OfTheRun, DeepSpeedStrategy):
 
     @property
     def root_device(self) -> torch.device:
-        """The device of this worker, with an index in any case, which DeepSpeed wants."""
+        """The device of this worker, always with an index, as DeepSpeed requires."""
         found = get_device()
         return torch.device("cpu", 0) if found.type == "cpu" else found
 
@@ -78,7 +78,7 @@ class RayDeepSpeedStrategy(_OfTheRun, DeepSpeedStrategy):
             super().setup_environment()
 
     def setup_distributed(self) -> None:
-        """As above."""
+        """Set up the process group, or only the ranks on a CPU."""
         if self.root_device.type == "cpu":
             self.set_world_ranks()
         else:

@@ -1,1 +1,1 @@
-"""Where a run keeps what it made: its folder on any filesystem, checkpoints written whole or not at all, a journal of reports."""
+"""Storage of a run: its folder on any filesystem, atomic checkpoints, a journal of reports."""

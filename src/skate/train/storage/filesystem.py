@@ -11,12 +11,12 @@ _COPY = 1 << 22
 
 
 def is_local(path: str) -> bool:
-    """Whether a path is one of this machine's disks."""
+    """True if a path is on a disk of this machine."""
     return "://" not in path or path.startswith(("file://", "local://"))
 
 
 def local_path(path: str) -> str:
-    """The absolute path for what a user may give for one."""
+    """The absolute path of a user's path."""
     for prefix in ("file://", "local://"):
         if path.startswith(prefix):
             path = path[len(prefix) :]
@@ -31,15 +31,15 @@ def local_filesystem() -> Any:
 
 
 def is_local_filesystem(filesystem: Any) -> bool:
-    """Whether a pyarrow filesystem is this machine's."""
+    """True if a pyarrow filesystem is the local one."""
     return getattr(filesystem, "type_name", "") == "local"
 
 
 def resolve(url: str) -> tuple[Any, str]:
-    """The pyarrow filesystem of a URL, and the path in it; fsspec is asked for schemes that pyarrow does not know.
+    """Return the pyarrow filesystem of a URL, and the path in it; fsspec handles schemes that pyarrow does not know.
 
     Raises:
-        ValueError: nobody knows the scheme.
+        ValueError: the scheme is unknown.
     """
     from pyarrow import fs  # as above
 
@@ -54,7 +54,7 @@ def resolve(url: str) -> tuple[Any, str]:
         except (ImportError, ValueError) as second:
             raise ValueError(
                 f"no filesystem is known for {url!r} ({problem}; fsspec: {second}); "
-                "install the fsspec package of that storage, or give storage_filesystem="
+                "install the fsspec package of that storage, or pass storage_filesystem="
             ) from second
         return fs.PyFileSystem(fs.FSSpecHandler(found)), path.rstrip("/")
 
@@ -89,7 +89,7 @@ def upload(source: str, filesystem: Any, path: str) -> None:
 
 
 def read_bytes(filesystem: Any, path: str) -> bytes | None:
-    """The contents of a file, None if there is none."""
+    """The contents of a file, None if it does not exist."""
     if filesystem is None or is_local_filesystem(filesystem):
         try:
             with open(path, "rb") as file:

@@ -1,8 +1,8 @@
-"""What a run has reported, one line of JSON a report, appended: the cost of a report does not grow with the run.
+"""The journal of a run's reports, appended as JSON lines: the cost of a report does not grow with the run.
 
-On a disk a line is there when the report returns. An object store has no append: there lines gather in memory and are written
-as a numbered part whenever a checkpoint is among them, when there are many, after some seconds, and at the end. A last line
-that was cut by a crash is left out when the journal is read.
+On a disk a line is written before the report returns. An object store has no append: there lines gather in
+memory and are written as a numbered part whenever a checkpoint is among them, when there are many, after some
+seconds, and at the end. A last line that a crash truncated is skipped when the journal is read.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Journal:
             os.fdatasync(self._file.fileno())
 
     def flush(self) -> None:
-        """Write what has gathered."""
+        """Write the buffered lines."""
         if not self._lines:
             return
         if self._part < 0:
@@ -111,7 +111,7 @@ def _end_is_torn(path: str) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """JSON for numbers of numpy and torch, and text for what it cannot hold."""
+    """Convert numbers of numpy and torch for JSON, and unsupported values to text."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return repr(value)

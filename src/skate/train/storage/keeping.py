@@ -19,7 +19,9 @@ class Kept:
 
 
 def score(metrics: Mapping[str, Any], attribute: str) -> float | None:
-    """The number that a checkpoint is ranked by; nested metrics as "eval/loss"; None if there is none or it is not a number."""
+    """The number by which a checkpoint is ranked; nested metrics such as "eval/loss"; None if missing or not a
+    number.
+    """
     found: Any = metrics.get(attribute)
     if found is None and "/" in attribute:
         found = metrics
@@ -44,7 +46,7 @@ def best_first(there: Sequence[Kept], attribute: str, order: str) -> list[Kept]:
 
 
 def to_delete(there: Sequence[Kept], config: CheckpointConfig) -> list[Kept]:
-    """Those that go now, oldest first; the last stays in any case, since a run goes on from it."""
+    """Select the checkpoints to delete, oldest first; the last one always stays, because a run resumes from it."""
     keep = config.num_to_keep
     if keep is None or len(there) <= keep:
         return []

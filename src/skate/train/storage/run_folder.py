@@ -1,10 +1,10 @@
-"""The folder of one run: `<storage_path>/<name>` on a filesystem, and checkpoints in it that are whole or not there.
+"""The folder of one run: `<storage_path>/<name>` on a filesystem, with checkpoints that are complete or absent.
 
-A checkpoint is written in two phases. Every worker puts its files into a place of the checkpoint's that no reader looks at;
-when all have, the controller writes the manifest and gives the place its name, which on a disk is one rename. An object store
-has no rename: there the files go under the name at once, and the manifest, written last, makes them a checkpoint. What has no
-manifest is none, and goes when the run starts again; what has one is a checkpoint, also if the crash came before its name or
-its line in the journal.
+A checkpoint is written in two phases. Every worker puts its files into a place that no reader looks at; when
+all have, the controller writes the manifest and renames the place, which on a disk is atomic. An object store
+has no rename: there the files go under the final name at once, and the manifest, written last, completes the
+checkpoint. A folder without a manifest is not a checkpoint, and is removed when the run restarts; one with a
+manifest is a checkpoint, even if the crash came before the rename or the line in the journal.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RunFolder:
 
     @property
     def local(self) -> bool:
-        """Whether the folder is on a disk that files can be renamed on."""
+        """True if the folder is on a disk with atomic renames."""
         return self.filesystem is None or files.is_local_filesystem(self.filesystem)
 
     def create(self) -> None:
@@ -85,7 +85,7 @@ class RunFolder:
         if found is None:
             raise OSError(
                 f"the run's folder {self.path} is not there on {socket.gethostname()}, where this worker is: a local "
-                "storage_path is another folder on each machine; give one that all machines share (a network disk), or a URL "
+                "storage_path is another folder on each machine; use one that all machines share (a network disk), or a URL "
                 "such as s3://bucket/folder"
             )
         if found.decode() != self._token:
@@ -98,7 +98,7 @@ class RunFolder:
         return f"{self.path}/{name}"
 
     def checkpoint(self, name: str) -> Checkpoint:
-        """The checkpoint of a name."""
+        """The checkpoint with the given name."""
         return Checkpoint(self.at(name), self.filesystem)
 
     # -- first phase, in the workers
@@ -172,7 +172,7 @@ class RunFolder:
         shutil.rmtree(gone, ignore_errors=True)
 
     def is_whole(self, name: str) -> bool:
-        """Whether there is a checkpoint of that name, with all its files."""
+        """True if there is a complete checkpoint of that name."""
         return files.read_bytes(self.filesystem, f"{self.at(name)}/{MANIFEST}") is not None
 
     # -- after a crash

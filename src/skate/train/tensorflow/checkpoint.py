@@ -11,7 +11,7 @@ from skate.train.checkpoint import Checkpoint
 
 
 class TensorflowCheckpoint(Checkpoint):
-    """A folder with a model; its metadata say under which name."""
+    """A folder with a Keras model; the file name is in its metadata."""
 
     MODEL_FILENAME_KEY = "_model_filename"
 
@@ -24,23 +24,23 @@ class TensorflowCheckpoint(Checkpoint):
 
     @classmethod
     def from_h5(cls, file_path: str, *, preprocessor: Any = None) -> TensorflowCheckpoint:
-        """A checkpoint of a file that a model was saved in, as `model.h5` or `model.keras`.
+        """Create a checkpoint from the file of a saved model, such as `model.h5` or `model.keras`.
 
         Raises:
-            ValueError: it is no such file.
+            ValueError: it is not such a file.
         """
         if not os.path.isfile(file_path) or not file_path.endswith((".h5", ".keras")):
-            raise ValueError(f"there is no file of a model, named .h5 or .keras, at {file_path!r}")
+            raise ValueError(f"there is no model file, named .h5 or .keras, at {file_path!r}")
         folder = tempfile.mkdtemp(prefix="checkpoint_")
         shutil.copy(file_path, folder)
         return cls._named(folder, os.path.basename(file_path))
 
     @classmethod
     def from_saved_model(cls, dir_path: str, *, preprocessor: Any = None) -> TensorflowCheckpoint:
-        """A checkpoint of a folder that `tf.saved_model.save` or `model.export` has written.
+        """Create a checkpoint from a folder written by `tf.saved_model.save` or `model.export`.
 
         Raises:
-            ValueError: it is no folder.
+            ValueError: it is not a folder.
         """
         if not os.path.isdir(dir_path):
             raise ValueError(f"there is no folder of a saved model at {dir_path!r}")
@@ -66,7 +66,7 @@ class TensorflowCheckpoint(Checkpoint):
         name = self.get_metadata().get(self.MODEL_FILENAME_KEY)
         if name is None:
             raise ValueError(
-                f"{self} does not say where its model is; load it yourself with checkpoint.as_directory()"
+                f"{self} does not record the file of its model; load it yourself with checkpoint.as_directory()"
             )
         with self.as_directory() as folder:
             path = os.path.join(folder, name)

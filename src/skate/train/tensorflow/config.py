@@ -14,7 +14,7 @@ from skate.train.backend import Backend, BackendConfig
 
 @dataclass
 class TensorflowConfig(BackendConfig):
-    """How the workers' cluster is set up; there is nothing to choose."""
+    """The cluster configuration of the workers; it has no options."""
 
     @property
     def backend_cls(self) -> type[Backend]:
@@ -22,7 +22,7 @@ class TensorflowConfig(BackendConfig):
 
 
 class TensorflowBackend(Backend):
-    """Finds a port in every worker, and tells all of them before TensorFlow is loaded."""
+    """Finds a port in every worker, and distributes the addresses before TensorFlow is loaded."""
 
     def on_start(self, worker_group: Any, backend_config: Any) -> None:
         ports = worker_group.execute(_free_port)
@@ -31,7 +31,7 @@ class TensorflowBackend(Backend):
 
 
 def cluster(addresses: Sequence[str], rank: int) -> str:
-    """What `MultiWorkerMirroredStrategy` reads from TF_CONFIG."""
+    """The value of TF_CONFIG for `MultiWorkerMirroredStrategy`."""
     return json.dumps({"cluster": {"worker": list(addresses)}, "task": {"type": "worker", "index": rank}})
 
 

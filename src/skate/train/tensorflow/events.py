@@ -11,7 +11,7 @@ EVENTS = tuple(f"{what}_{when}" for what in _OF for when in ("begin", "end"))
 
 
 class Events:
-    """Has the methods of a callback of Keras; each leads to `_happened` if its event is wanted.
+    """Implements the methods of a Keras callback; each calls `_happened` if its event was requested.
 
     Raises:
         ValueError: there is no such event.

@@ -15,12 +15,12 @@ from skate.train.worker.reporting import report
 
 
 class ReportCheckpointCallback(Events, tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """Reports what Keras logs, with the model when it is due; give it to `model.fit(callbacks=[...])`.
+    """Reports Keras' logs, with the model when it is due; pass it to `model.fit(callbacks=[...])`.
 
     Args:
-        checkpoint_on: events that a checkpoint is reported on, named without "on_".
-        report_metrics_on: events that metrics are reported on; they go with every checkpoint in any case.
-        metrics: names of what Keras logs; a dict gives them other names (new name: name); None for all.
+        checkpoint_on: events that report a checkpoint, named without "on_".
+        report_metrics_on: events that report metrics; every checkpoint includes them in any case.
+        metrics: names of Keras' logs; a dict renames them (new name: name); None for all.
 
     Raises:
         ValueError: there is no such event.

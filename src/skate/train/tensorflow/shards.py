@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 def prepare_dataset_shard(tf_dataset_shard: Any) -> Any:
-    """A `tf.data.Dataset` of a shard that strategies do not split once more, and that is read ahead."""
+    """Return a `tf.data.Dataset` of a shard that strategies do not split again, with prefetching."""
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return tf_dataset_shard.with_options(options).prefetch(tf.data.AUTOTUNE)

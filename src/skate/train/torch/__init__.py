@@ -1,4 +1,4 @@
-"""Training with PyTorch: the trainer, and what a training function calls. Loading this does not load torch."""
+"""Training with PyTorch: the trainer, and functions for the training function. Importing this does not load torch."""
 
 from __future__ import annotations
 

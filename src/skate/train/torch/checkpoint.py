@@ -48,6 +48,6 @@ class TorchCheckpoint(FrameworkCheckpoint):
         if isinstance(found, torch.nn.Module):
             return found
         if model is None:
-            raise ValueError("the checkpoint holds weights; give get_model the model that they are for")
+            raise ValueError("the checkpoint contains only weights; pass their model to get_model")
         model.load_state_dict({name.removeprefix("module."): value for name, value in found.items()})
         return model

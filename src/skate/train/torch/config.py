@@ -30,9 +30,9 @@ class TorchConfig(BackendConfig):
 
     def __post_init__(self) -> None:
         if self.init_method not in ("env", "tcp"):
-            raise ValueError(f'init_method is "env" or "tcp", not {self.init_method!r}')
+            raise ValueError(f'init_method must be "env" or "tcp", got {self.init_method!r}')
         if self.timeout_s <= 0:
-            raise ValueError(f"timeout_s is a number of seconds above 0, not {self.timeout_s}")
+            raise ValueError(f"timeout_s must be a number of seconds above 0, got {self.timeout_s}")
 
     @property
     def backend_cls(self) -> type[Backend]:
@@ -63,8 +63,8 @@ class TorchBackend(Backend):
         backend = backend_config.backend
         if backend == "nccl" and not worker_group.scaling.num_gpus_per_worker:
             raise ValueError(
-                'TorchConfig(backend="nccl") is for workers with GPUs, and these have none: leave backend out, or ask for '
-                "GPUs with ScalingConfig(use_gpu=True)"
+                'TorchConfig(backend="nccl") needs workers with GPUs, but these have none; leave backend out, '
+                "or request GPUs with ScalingConfig(use_gpu=True)"
             )
         if backend is None:
             backend = "nccl" if worker_group.scaling.num_gpus_per_worker else "gloo"
@@ -91,8 +91,8 @@ def _join(backend: str, init_method: str, timeout_s: int) -> None:
     if backend == "nccl":
         if not torch.cuda.is_available():
             raise RuntimeError(
-                f"the workers of this run were promised GPUs, but torch {torch.__version__} finds none here: look at nvidia-smi "
-                "and at whether this build of torch has CUDA, or train with ScalingConfig(use_gpu=False)"
+                f"the workers of this run were assigned GPUs, but torch {torch.__version__} finds none here; "
+                "check nvidia-smi and that this build of torch has CUDA, or train with ScalingConfig(use_gpu=False)"
             )
         os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
         torch.cuda.set_device(local_device_index())

@@ -30,18 +30,19 @@ def remembered() -> dict[str, Any] | None:
 
 
 def engine_of(model: torch.nn.Module, kwargs: dict[str, Any], device: torch.device, workers: int) -> Any:
-    """The model as an engine of DeepSpeed.
+    """Wrap the model in a DeepSpeed engine.
 
     Args:
         model: the model.
-        kwargs: those of `deepspeed.initialize`; `config` is a dict, the path of a JSON file, or the trainer's if it is left out.
+        kwargs: arguments of `deepspeed.initialize`; `config` is a dict, the path of a JSON file, or by default
+            the trainer's.
         device: the device of this worker.
-        workers: how many workers the run has.
+        workers: the number of workers of the run.
 
     Raises:
         ModuleNotFoundError: DeepSpeed is not installed.
         RuntimeError: there is no process group.
-        ValueError: the config contradicts itself, or asks for what this device cannot do.
+        ValueError: the config contradicts itself, or requires something that this device does not support.
     """
     try:
         import deepspeed  # a second that few runs need
@@ -51,7 +52,7 @@ def engine_of(model: torch.nn.Module, kwargs: dict[str, Any], device: torch.devi
         raise missing('prepare_model(parallel_strategy="deepspeed")', "deepspeed", "deepspeed") from error
     if not distributed.is_initialized():
         raise RuntimeError(
-            "DeepSpeed needs a process group, and a run with num_workers=0 has none; ScalingConfig(num_workers=1) does"
+            "DeepSpeed needs a process group, but a run with num_workers=0 has none; use ScalingConfig(num_workers=1)"
         )
     given = dict(kwargs)
     config = given.pop("config", None) or remembered()
@@ -88,13 +89,13 @@ class _Steps:
         register_optimizer_step_pre_hook(self.instead)
 
     def instead(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """Called before any optimizer's step; that of the loop then finds no gradients, and does nothing."""
+        """Called before any optimizer's step; the loop's own step then finds no gradients, and does nothing."""
         held = [each for group in optimizer.param_groups for each in group["params"]]
         if self.busy or not any(id(each) in self.own for each in held):
             return
         if not isinstance(optimizer, torch.optim.Adam) or len(optimizer.param_groups) != 1:
             raise TypeError(
-                f"DeepSpeed steps with AdamW and takes its settings from an Adam or AdamW with one group of parameters, not from "
+                f"DeepSpeed steps with AdamW and takes its settings from an Adam or AdamW with one group of parameters, got "
                 f"{type(optimizer).__name__} with {len(optimizer.param_groups)}; "
                 'name another in the config: "optimizer": {"type": ...}'
             )

@@ -1,4 +1,4 @@
-"""A config of DeepSpeed with what it leaves open filled in. Pure."""
+"""Completion of a DeepSpeed config. Pure."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _ADAM = ("adam", "adamw")
 def completed(
     config: Mapping[str, Any], workers: int, on_cpu: bool, kind: str, own_optimizer: bool = False
 ) -> dict[str, Any]:
-    """A copy of a config in which nothing is "auto".
+    """Return a copy of a config without "auto".
 
     Args:
         config: the config.
-        workers: how many workers share a batch.
-        on_cpu: whether they have no GPU. Adam is then torch's, as DeepSpeed's own is compiled for minutes at first use.
+        workers: the number of workers that share a batch.
+        on_cpu: True without GPUs. Adam is then torch's, because DeepSpeed's own takes minutes to compile at first use.
         kind: the type of the model's parameters, such as "bfloat16".
-        own_optimizer: whether the program brings an optimizer; without one, and with none in the config, it is AdamW.
+        own_optimizer: True if the program has an optimizer; without one, and with none in the config, it is AdamW.
 
     Raises:
-        ValueError: the sizes of batches contradict each other, or the workers cannot do what is asked for.
+        ValueError: the batch sizes contradict each other, or the workers do not support a setting.
     """
     if not isinstance(config, Mapping):
         raise TypeError(f"a config of DeepSpeed is a dict, not {type(config).__name__}")
@@ -37,7 +37,7 @@ def completed(
     if on_cpu and found.get("fp16", {}).get("enabled"):
         raise ValueError(
             'these workers have no GPU, and DeepSpeed computes in fp16 on GPUs only: set "fp16": {"enabled": False} in '
-            'its config, and "bf16": {"enabled": True} if half precision is wanted'
+            'its config, and "bf16": {"enabled": True} for half precision'
         )
     if "optimizer" not in found and not own_optimizer:
         found["optimizer"] = {"type": "AdamW", "params": {"lr": 1e-3, "weight_decay": 0.01}}
@@ -70,7 +70,7 @@ def _sizes(config: Mapping[str, Any], workers: int) -> dict[str, int]:
 
 
 def _without_auto(part: Any) -> Any:
-    """What is still open is left to DeepSpeed."""
+    """Remove the remaining "auto" values, for DeepSpeed to decide."""
     if isinstance(part, dict):
         return {name: _without_auto(value) for name, value in part.items() if value != "auto"}
     return part

@@ -1,4 +1,4 @@
-"""What a training function does with its model and its loaders so that the workers train together."""
+"""Preparation of models and data loaders in the training function, for training across workers."""
 
 from __future__ import annotations
 
@@ -55,19 +55,19 @@ def prepare_model(
 
     Args:
         model: the model, the same on all ranks.
-        move_to_device: whether it is moved, or the device to move it to.
-        parallel_strategy: "ddp", "fsdp" (FullyShardedDataParallel), "fsdp2" (`fully_shard`), "deepspeed", or None for none;
-            "ddp" means "deepspeed" if the trainer was given a `deepspeed_config`.
+        move_to_device: True to move it, or the device to move it to.
+        parallel_strategy: "ddp", "fsdp" (FullyShardedDataParallel), "fsdp2" (`fully_shard`), "deepspeed", or
+            None for none; "ddp" means "deepspeed" if the trainer has a `deepspeed_config`.
         parallel_strategy_kwargs: keywords for the wrapper, `deepspeed.initialize` for DeepSpeed.
 
     Raises:
-        ValueError: there is no such strategy.
-        RuntimeError: this is not the training function.
+        ValueError: the strategy is unknown.
+        RuntimeError: called outside of the training function.
     """
     place = current("torch.prepare_model()").place
     if parallel_strategy not in _STRATEGIES:
         names = ", ".join(f'"{name}"' for name in _STRATEGIES if name)
-        raise ValueError(f"parallel_strategy is one of {names}, or None, not {parallel_strategy!r}")
+        raise ValueError(f"parallel_strategy must be one of {names}, or None, got {parallel_strategy!r}")
     device = get_device()
     if isinstance(move_to_device, torch.device):
         device, move_to_device = move_to_device, True
@@ -203,7 +203,7 @@ class _OnDevice:
 
 
 def to_device(batch: Any, device: torch.device, non_blocking: bool = False) -> Any:
-    """A batch with its tensors on a device; dicts, lists and tuples are gone through."""
+    """Move the tensors of a batch to a device; dicts, lists and tuples are traversed."""
     if isinstance(batch, torch.Tensor):
         return batch.to(device, non_blocking=non_blocking)
     if isinstance(batch, Mapping):
@@ -251,17 +251,17 @@ def enable_reproducibility(seed: int = 0) -> None:
 def accelerate(amp: bool = False) -> None:
     """Refused: use torch.autocast, or the accelerate library."""
     raise DeprecationWarning(
-        "accelerate is no longer there; use torch.autocast, or Hugging Face Accelerate, in the function"
+        "accelerate has been removed; use torch.autocast, or Hugging Face Accelerate, in the function"
     )
 
 
 def prepare_optimizer(optimizer: Any) -> Any:
     """Refused: optimizers need no preparation."""
-    raise DeprecationWarning("prepare_optimizer is no longer there; use the optimizer as it is")
+    raise DeprecationWarning("prepare_optimizer has been removed; use the optimizer directly")
 
 
 def backward(tensor: torch.Tensor) -> None:
     """Refused: call `tensor.backward()`."""
     raise DeprecationWarning(
-        "backward is no longer there; call loss.backward(), with torch.amp.GradScaler if you need it"
+        "backward has been removed; call loss.backward(), with torch.amp.GradScaler if you need it"
     )

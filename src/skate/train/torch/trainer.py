@@ -41,11 +41,11 @@ class TorchTrainer(DataParallelTrainer):
     ) -> None:
         if config is not None:
             if train_loop_config is not None:
-                raise ValueError("config is another name of train_loop_config; give one of them")
+                raise ValueError("config is an alias of train_loop_config; set only one of them")
             train_loop_config = config
         if torch_config is not None and not isinstance(torch_config, TorchConfig):
             raise TypeError(
-                f"torch_config is a TorchConfig, not {type(torch_config).__name__}: {torch_config!r:.120}"
+                f"torch_config must be a TorchConfig, got {type(torch_config).__name__}: {torch_config!r:.120}"
             )
         torch_config = torch_config or TorchConfig()
         if deepspeed_config is not None:

@@ -1,1 +1,1 @@
-"""What runs in a worker process of a run: the training function, what it may ask, and its way to the controller."""
+"""The code in a worker process of a run: the training function, its API, and the connection to the controller."""

@@ -61,7 +61,7 @@ class TrainWorker:
     # -- during
 
     def train(self, function: Callable[..., Any], config: Any, around: Callable[[], Any]) -> Any:
-        """Run the training function within what the framework wants around it; what rank 0 returns is the run's."""
+        """Run the training function within the framework's context; rank 0's return value is the run's."""
         session = self._session
         assert session is not None
         self._thread = threading.get_ident()
@@ -75,12 +75,12 @@ class TrainWorker:
         return value if self._rank == 0 else None
 
     def news(self) -> list[tuple[Any, ...]]:
-        """What the training function has come to since the last call; waits a while if there is nothing."""
+        """Return the messages of the training function since the last call; waits a while if there are none."""
         assert self._session is not None
         return self._session.news()
 
     def release(self, kind: str, number: int, value: Any) -> None:
-        """All have come to a meeting."""
+        """Let the ranks continue after a meeting."""
         assert self._session is not None
         self._session.release(kind, number, value)
 
@@ -92,7 +92,7 @@ class TrainWorker:
         return "".join(traceback.format_list(_of_the_user(traceback.extract_stack(frame))))
 
     def end(self, reason: str) -> None:
-        """The run ends or starts anew: waits of the training function are given up."""
+        """Abort the waits of the training function, because the run ends or restarts."""
         if self._session is not None:
             self._session.end(reason)
         sessions.leave()
@@ -111,7 +111,9 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 
 
 def _of_the_user(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
-    """The frames of the training function and what it calls, up to where it waits in here; all if there are none."""
+    """The frames of the training function and its callees, up to where it waits in this package; all if there are
+    none.
+    """
     ours = [each.filename.startswith(_PACKAGE) for each in frames]
     begins = max((at for at, each in enumerate(frames) if ours[at] and each.name == "call"), default=-1) + 1
     kept = frames[begins:]

@@ -1,4 +1,4 @@
-"""What the training function may ask: get_checkpoint, get_context, get_dataset_shard."""
+"""API of the training function: get_checkpoint, get_context, get_dataset_shard."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class TrainContext:
         return self._session.place.node_rank
 
     def get_storage(self) -> Any:
-        """Where the run keeps what it makes: an object with `path` and `filesystem`."""
+        """The storage of the run: an object with `path` and `filesystem`."""
         return self._session.folder
 
     def get_metadata(self) -> Any:
         """Refused: metadata goes into `train_loop_config`, or into a checkpoint."""
         raise DeprecationWarning(
-            "get_metadata is no longer there; pass values with train_loop_config, or Checkpoint.set_metadata"
+            "get_metadata has been removed; pass values with train_loop_config, or Checkpoint.set_metadata"
         )
 
     def get_trial_name(self) -> Any:
@@ -74,7 +74,7 @@ class TrainContext:
 
 def _no_trials(name: str) -> DeprecationWarning:
     return DeprecationWarning(
-        f"{name} is no longer there: a run of Train has no trials; use get_experiment_name and ranks"
+        f"{name} has been removed: a run of Train has no trials; use get_experiment_name and ranks"
     )
 
 
@@ -88,10 +88,10 @@ def get_context() -> TrainContext:
 
 
 def get_checkpoint() -> Checkpoint | None:
-    """The checkpoint to go on from: the last one that all ranks have reported, None if there is none yet.
+    """Return the checkpoint to resume from: the last one that all ranks have reported, None if there is none yet.
 
     Raises:
-        RuntimeError: this is not the training function.
+        RuntimeError: called outside of the training function.
     """
     return current("get_checkpoint()").latest
 
@@ -100,22 +100,23 @@ def get_all_reported_checkpoints(
     consistency_mode: CheckpointConsistencyMode = CheckpointConsistencyMode.VALIDATED,
     timeout_s: float | None = None,
 ) -> list[Any]:
-    """The checkpoints of the run that are still there, as `ReportedCheckpoint`s: oldest first, or worst first if they are ranked.
+    """Return the existing checkpoints of the run as `ReportedCheckpoint`s: oldest first, or worst first if they
+    are ranked.
 
-    It waits for uploads under way.
+    Waits for uploads in progress.
 
     Args:
-        consistency_mode: COMMITTED gives those that are written; VALIDATED waits for validations under way as well.
-        timeout_s: how long it waits for those, in seconds; None for as long as it takes.
+        consistency_mode: COMMITTED returns written checkpoints; VALIDATED waits for validations in progress as well.
+        timeout_s: the timeout for those, in seconds; None for no limit.
 
     Raises:
-        ValueError: there is no such mode.
-        RuntimeError: this is not the training function.
+        ValueError: the mode is unknown.
+        RuntimeError: called outside of the training function.
     """
     session = current("get_all_reported_checkpoints()")
     if not isinstance(consistency_mode, CheckpointConsistencyMode):
         raise ValueError(
-            f"Unexpected CheckpointConsistencyMode: {consistency_mode!r}; there are "
+            f"Unexpected CheckpointConsistencyMode: {consistency_mode!r}; the modes are "
             f"{', '.join(map(str, CheckpointConsistencyMode))}"
         )
     session.await_background()
@@ -127,14 +128,14 @@ def get_all_reported_checkpoints(
 
 
 def get_dataset_shard(dataset_name: str | None = None) -> Any:
-    """This worker's part of a dataset that was given to the trainer, as a `DataIterator`.
+    """Return this worker's part of a dataset of the trainer, as a `DataIterator`.
 
     Args:
-        dataset_name: its key in `datasets={...}`; "train" if left out.
+        dataset_name: its key in `datasets={...}`; "train" by default.
 
     Raises:
-        KeyError: there is no dataset of that name; those that there are are named.
-        RuntimeError: this is not the training function.
+        KeyError: there is no dataset of that name; the message lists the names.
+        RuntimeError: called outside of the training function.
     """
     session = current("get_dataset_shard()")
     name = "train" if dataset_name is None else dataset_name
@@ -145,6 +146,6 @@ def get_dataset_shard(dataset_name: str | None = None) -> Any:
 
 
 def get_preemption_info() -> Any:
-    """What is known of nodes that are about to go away; None as long as none is."""
+    """Information about nodes that will be preempted; None while there are none."""
     current("get_preemption_info()")
     return None

@@ -1,4 +1,4 @@
-"""Calling the training function with what it takes."""
+"""Calls of the training function with the arguments it takes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 def takes_config(function: Callable[..., Any]) -> bool:
-    """Whether a training function takes the config.
+    """True if a training function takes the config.
 
     Raises:
-        TypeError: it is no function.
+        TypeError: it is not a function.
         ValueError: it takes more than one argument.
     """
     if not callable(function):
@@ -38,7 +38,7 @@ def takes_config(function: Callable[..., Any]) -> bool:
     if named:
         raise ValueError(
             f"train_loop_per_worker takes no argument or one, the config; {_name(function)}{signature} needs the keyword "
-            f"{named[0]!r}, which nobody gives it: put the value into train_loop_config={{...}}"
+            f"{named[0]!r}, which is not passed; put the value into train_loop_config={{...}}"
         )
     return bool(given) or any(each.kind is each.VAR_POSITIONAL for each in signature.parameters.values())
 

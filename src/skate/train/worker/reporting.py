@@ -22,23 +22,25 @@ def report(
     checkpoint_upload_fn: Callable[[Checkpoint, str], Checkpoint] | None = None,
     validation: Any = False,
 ) -> None:
-    """Tell how training goes, with a checkpoint if there is one; all ranks must call it equally often.
+    """Report metrics, with a checkpoint if there is one; all ranks must call it equally often.
 
-    It returns once all ranks have come to it and the checkpoint is written (ASYNC: at once, the rest follows in the background).
+    It returns once all ranks have called it and the checkpoint is written (ASYNC: at once, the rest follows in
+    the background).
 
     Args:
-        metrics: what rank 0 gives is the run's; JSON must be able to hold it.
+        metrics: rank 0's are the run's; they must be JSON-serializable.
         checkpoint: files of this rank; those of all ranks make one checkpoint.
         checkpoint_dir_name: name of the checkpoint in the run's folder, the same on all ranks.
         checkpoint_upload_mode: SYNC, ASYNC or NO_UPLOAD (the files are in the storage already).
-        delete_local_checkpoint_after_upload: whether the local folder goes once its files are written; by default with ASYNC.
-        checkpoint_upload_fn: writes the files itself: (checkpoint, name) -> the checkpoint where it is now.
-        validation: True or a `ValidationTaskConfig` to have the trainer's validation function look at the checkpoint.
+        delete_local_checkpoint_after_upload: True to delete the local folder once its files are written; by
+            default with ASYNC.
+        checkpoint_upload_fn: writes the files itself: (checkpoint, name) -> the written checkpoint.
+        validation: True or a `ValidationTaskConfig` to validate the checkpoint with the trainer's validation function.
 
     Raises:
-        TypeError: metrics is not a dict, or has a value that JSON cannot hold (its key is named).
-        ValueError: a validation is asked for without a checkpoint to look at.
-        RuntimeError: this is not the training function.
+        TypeError: metrics is not a dict, or has a value that is not JSON-serializable (its key is named).
+        ValueError: a validation is requested without a checkpoint.
+        RuntimeError: called outside of the training function.
     """
     session = current("report()")
     if validation and checkpoint is None:
@@ -48,8 +50,8 @@ def report(
     checked = _checked(metrics)
     if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
         raise TypeError(
-            f"checkpoint is a ray.train.Checkpoint, not {type(checkpoint).__name__}; "
-            "make one of a folder: Checkpoint.from_directory(folder)"
+            f"checkpoint must be a ray.train.Checkpoint, got {type(checkpoint).__name__}; create one from a "
+            "folder: Checkpoint.from_directory(folder)"
         )
     mode = CheckpointUploadMode(checkpoint_upload_mode)
     session.settle_uploads(wait=False)
@@ -83,10 +85,10 @@ class Upload:
     write: Callable[[Checkpoint, str], Checkpoint] | None
 
     def run(self, session: Session, number: int, metrics: dict[str, Any], validation: Any) -> Reported:
-        """Write the files; what is to be told of them.
+        """Write the files; return the report about them.
 
         Raises:
-            TypeError: the user's function returned no checkpoint.
+            TypeError: the user's function did not return a checkpoint.
             OSError: the files cannot be read or written.
         """
         checkpoint = self.checkpoint
@@ -100,7 +102,7 @@ class Upload:
             elsewhere = self.write(checkpoint, name)
             if not isinstance(elsewhere, Checkpoint):
                 raise TypeError(
-                    f"checkpoint_upload_fn returns the Checkpoint it has written, not {elsewhere!r:.80}"
+                    f"checkpoint_upload_fn must return the Checkpoint it has written, got {elsewhere!r:.80}"
                 )
         elif self.mode is CheckpointUploadMode.NO_UPLOAD:
             elsewhere = checkpoint
@@ -141,6 +143,7 @@ def _as_plain(value: Any, at: str) -> Any:
     if hasattr(value, "isoformat"):
         return value.isoformat()
     raise TypeError(
-        f"metric {at!r} is a {type(value).__name__} ({value!r:.80}), which a report cannot hold; report numbers, strings, lists "
+        f"metric {at!r} is a {type(value).__name__} ({value!r:.80}), which a report cannot hold; report "
+        "numbers, strings, lists "
         "and dicts of them, and put objects into the checkpoint"
     )

@@ -1,8 +1,8 @@
-"""The run as a worker sees it: who it is, its way to the controller, and what the training function may ask.
+"""The run as seen by a worker: its identity, the connection to the controller, and state for the training function.
 
-The training function runs in a thread of its own. What it has to tell (it has come to a report, to a barrier) is put into a
-queue, which the controller empties with a call that waits while there is nothing; what it waits for comes back with another
-call. So a report costs two calls of an actor and no look at a clock.
+The training function runs in a thread of its own. Its messages (it has reached a report, a barrier) go into a
+queue, which the controller empties with a call that waits while there are none; the replies come with another
+call. So a report costs two actor calls and no polling.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Session:
             return found
 
     def release(self, kind: str, number: int, value: Any) -> None:
-        """A meeting has taken place."""
+        """Let the training function continue after a meeting."""
         with self._lock:
             if kind == "report" and value is not None and number > self._newest:
                 self._newest = number
@@ -113,7 +113,7 @@ class Session:
             self._lock.notify_all()
 
     def end(self, reason: str) -> None:
-        """The run goes on without this worker: whoever waits gets an error."""
+        """Raise an error in all waits, because the run continues without this worker."""
         with self._lock:
             self._ended = reason
             self._lock.notify_all()
@@ -127,13 +127,13 @@ class Session:
         with self._lock:
             self._lock.wait_for(lambda: (kind, number) in self._released or self._ended)
             if (kind, number) not in self._released:
-                raise RuntimeError(f"the run was ended while this worker waited: {self._ended}")
+                raise RuntimeError(f"the run ended while this worker waited: {self._ended}")
             return self._released.pop((kind, number))
 
     # -- uploads beside the training
 
     def upload_later(self, number: int, work: Any) -> None:
-        """Do a report's work after all that was given before, in another thread; nobody waits for its release."""
+        """Run a report's work after all earlier work, in another thread; its release has no waiter."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, "skate-upload")
         with self._lock:
@@ -151,7 +151,7 @@ class Session:
         with self._lock:
             self._lock.wait_for(lambda: not self._background or self._ended)
             if self._background:
-                raise RuntimeError(f"the run was ended while this worker waited: {self._ended}")
+                raise RuntimeError(f"the run ended while this worker waited: {self._ended}")
 
     def settle_uploads(self, wait: bool) -> None:
         """Raise the error of an upload that has failed; with `wait`, once all have ended."""
@@ -184,15 +184,15 @@ def begin(session: Session) -> None:
 
 
 def leave() -> None:
-    """This process is no worker any more."""
+    """Mark this process as no longer a worker."""
     _current[0] = None
 
 
 def current(asked: str) -> Session:
-    """The session of this process.
+    """Return the session of this process.
 
     Raises:
-        RuntimeError: it is no worker of a run; `asked` is what was called.
+        RuntimeError: it is not a worker of a run; `asked` is the function that was called.
     """
     session = _current[0]
     if session is None:
@@ -205,5 +205,5 @@ def current(asked: str) -> Session:
 
 
 def active() -> bool:
-    """Whether this process is a worker of a run."""
+    """True if this process is a worker of a run."""
     return _current[0] is not None

@@ -1,4 +1,4 @@
-"""Folders that the ranks of a node share: one of them brings the files into a checkpoint, not each."""
+"""Folders shared by the ranks of a node: one rank adds the files to a checkpoint."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from skate.train.worker.session import current
 
 
 def brings(path: str) -> bool:
-    """Whether this rank is the one that reports a folder; all ranks must call it, and have written what is theirs when they do.
+    """True if this rank reports the folder; all ranks must call it, after writing their files.
 
-    Ranks on a node that name the same path leave it to the first of them; a rank with a path of its own brings that.
+    Ranks on a node that pass the same path leave it to the first of them; a rank with a path of its own reports that.
     """
     shared: str = broadcast_from_rank_zero(path)
     return shared != path or current("report()").place.local_rank == 0

@@ -27,7 +27,7 @@ class XGBoostCheckpoint(Checkpoint):
         return cls(folder)
 
     def get_model(self) -> Booster:
-        """The booster."""
+        """Load the booster."""
         with self.as_directory() as folder:
             booster = Booster()
             booster.load_model(os.path.join(folder, self.MODEL_FILENAME))

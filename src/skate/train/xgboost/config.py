@@ -1,4 +1,4 @@
-"""How workers of XGBoost find each other: a tracker in the first of them, and a communicator around the training function."""
+"""Network setup for XGBoost workers: a tracker in the first one, and a communicator around the training function."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class XGBoostConfig(BackendConfig):
 
     def __post_init__(self) -> None:
         if self.xgboost_communicator != "rabit":
-            raise ValueError(f'xgboost_communicator is "rabit", not {self.xgboost_communicator!r}')
+            raise ValueError(f'xgboost_communicator must be "rabit", got {self.xgboost_communicator!r}')
 
     @property
     def backend_cls(self) -> type[Backend]:
@@ -42,7 +42,7 @@ class XGBoostConfig(BackendConfig):
 
 
 class XGBoostBackend(Backend):
-    """Starts the tracker, and tells every worker where it is."""
+    """Starts the tracker, and distributes its address."""
 
     def on_training_start(self, worker_group: Any, backend_config: Any) -> None:
         workers = len(worker_group)

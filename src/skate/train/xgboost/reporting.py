@@ -24,10 +24,10 @@ class RayTrainReportCallback(RoundReports, TrainingCallback):
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint, filename: str = CHECKPOINT_NAME) -> Booster:
-        """The model in a checkpoint.
+        """Load the model from a checkpoint.
 
         Raises:
-            FileNotFoundError: there is no such file in it.
+            FileNotFoundError: the checkpoint has no such file.
         """
         with checkpoint.as_directory() as folder:
             path = os.path.join(folder, filename)
@@ -38,7 +38,7 @@ class RayTrainReportCallback(RoundReports, TrainingCallback):
             return booster
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        """Called by XGBoost after a round; training goes on."""
+        """Record metrics after a round and report a model if due; returns False, so training continues."""
         self._last = {
             f"{name}-{metric}": values[-1]
             for name, metrics in evals_log.items()

@@ -87,7 +87,7 @@ class TrialActor:
         return name
 
     def restart(self, spec: TrialSpec) -> bool:
-        """Become another trial; False if the trainable cannot, and then this process is of no more use."""
+        """Switch to another trial; False if the trainable cannot, and the process must be replaced."""
         session.begin(spec, self._trainable)
         self._begin(spec)
         if not self._trainable.reset(spec.config):
@@ -96,7 +96,7 @@ class TrialActor:
         return True
 
     def end(self) -> None:
-        """The trial has been stopped: what it runs is unwound."""
+        """Stop the trial: run the trainable's cleanup and close files."""
         with contextlib.suppress(Exception):  # whatever the user's cleanup raises, the trial is over
             self._trainable.stop()
         self._close_files()

@@ -1,4 +1,4 @@
-"""What the machine of a search has done: start and stop processes, commit checkpoints, write the journal, tell callbacks."""
+"""Commands of a search's machine: start and stop processes, commit checkpoints, write the journal, notify callbacks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Advance:
 
 @dataclass(frozen=True)
 class Save:
-    """Save a class trainable; what comes of it is told with `Machine.saved`."""
+    """Save a class trainable; the result is passed to `Machine.saved`."""
 
     trial: Trial
 

@@ -1,4 +1,6 @@
-"""Runs the machine of a search: starts the processes of trials, waits for what they give, does what the machine says."""
+"""Runs the machine of a search: starts the processes of trials, waits for their results, executes the machine's
+commands.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ _UNWIND_SECONDS = float(os.environ.get("TUNE_FORCE_TRIAL_CLEANUP_S", "15"))
 
 @dataclass
 class Plan:
-    """What the loop needs beside the machine."""
+    """The parts that the loop needs beside the machine."""
 
     folder: RunFolder
     callbacks: Sequence[Any]
@@ -81,8 +83,8 @@ class Controller:
         """Run the search to its end.
 
         Raises:
-            TuneError: a trial asks for more than the cluster has, or a metric that nobody reports was gone by.
-            Exception: what a callback, a scheduler or a searcher raises.
+            TuneError: a trial asks for more than the cluster has, or a required metric is never reported.
+            Exception: whatever a callback, a scheduler or a searcher raises.
         """
         machine = self.machine
         self.journal.begin()
@@ -119,7 +121,7 @@ class Controller:
             self.plan.reporter.look(machine.trials, False)
 
     def _idle(self) -> None:
-        """A searcher that gives nothing while nothing runs is asked again after a while."""
+        """Wait, because a searcher that returned nothing while nothing runs is asked again later."""
         time.sleep(0.05)
 
     def _do(self, given: Sequence[commands.Command]) -> None:
@@ -132,8 +134,9 @@ class Controller:
             lacking = self.room.why_never(request)
             if lacking:
                 raise TuneError(
-                    f"{trial} asks for {request.required_resources}, which this cluster never has: {lacking}. Ask for less with "
-                    "tune.with_resources, or start with more: init(num_cpus=..., num_gpus=...)"
+                    f"{trial} asks for {request.required_resources}, which this cluster cannot provide: {lacking}. "
+                    "Request less with tune.with_resources, or start a larger session: init(num_cpus=..., "
+                    "num_gpus=...)"
                 )
             self._checked.add(request)
         if self.processes.reuse and self._one_leaves(trial):
@@ -176,7 +179,7 @@ class Controller:
             else:
                 text = (
                     "Trainable runner reuse requires reset_config() to be implemented and return True. "
-                    f"{trial.trainable_name} does not: implement it, or leave reuse_actors out"
+                    f"{trial.trainable_name} does not: implement it, or do not set reuse_actors"
                 )
                 self._do(self.machine.failed(trial, TuneError(text), text))
         elif kind == "end":

@@ -1,4 +1,4 @@
-"""From what a user has said to a machine with its loop, new or restored, and to what came of it."""
+"""Creates the machine and loop of a search, new or restored, from the user's settings, and returns its results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _MANY = 10
 
 
 def new_name(trainable: str) -> str:
-    """A name for a search that was given none; `TUNE_DISABLE_DATED_SUBDIR=1` leaves out what tells two of them apart."""
+    """Generate a name for an unnamed search; `TUNE_DISABLE_DATED_SUBDIR=1` omits the part that makes it unique."""
     if os.environ.get("TUNE_DISABLE_DATED_SUBDIR") == "1":
         return trainable
     return f"{trainable}_{time.strftime('%Y-%m-%d_%H-%M-%S')}_{uuid.uuid4().hex[:5]}"
@@ -61,10 +61,10 @@ class Launch:
     """A search that is ready to run.
 
     Args:
-        experiment: what it is of.
-        tune_config, run_config: what the user has said.
-        resume: what becomes of the trials of an earlier session; None for a search that has none.
-        old_space: what the earlier session searched, if the space was given anew.
+        experiment: the trainable and the space.
+        tune_config, run_config: the user's settings.
+        resume: how trials of an earlier session are treated; None for a new search.
+        old_space: the space of the earlier session, if a new one was given.
     """
 
     experiment: Experiment
@@ -75,10 +75,10 @@ class Launch:
     interrupted: bool = field(default=False, init=False)
 
     def run(self) -> ExperimentAnalysis:
-        """Run it to its end.
+        """Run the search to its end.
 
         Raises:
-            TuneError, ValueError, TypeError: what was said cannot be done; the message says what.
+            TuneError, ValueError, TypeError: the settings are invalid; the message says which.
         """
         config = self.tune_config
         search = search_of(config, self.experiment)
@@ -144,7 +144,7 @@ class Launch:
     # -- an earlier session
 
     def _restore(self, machine: Machine) -> Any:
-        """Bring searcher, scheduler and trials to where the journal leaves them; what the first draw started from."""
+        """Restore searcher, scheduler and trials from the journal; return the random state of the first draw."""
         search, scheduler = machine.search_alg, machine.scheduler_alg
         numbers: dict[str, int] = {}
 
@@ -189,7 +189,7 @@ def _flat(trial: Trial) -> dict[str, Any]:
 
 
 def _resumed(trial: Trial, resume: ResumeConfig) -> None:
-    """What becomes of a trial of an earlier session."""
+    """Resume, restart or skip a trial of an earlier session."""
     if trial.status == Trial.TERMINATED:
         kind = resume.finished
     elif trial.status == Trial.ERROR:
@@ -270,11 +270,12 @@ def _set_state(search: Any, scheduler: TrialScheduler, state: dict[str, Any]) ->
 
 
 def search_of(config: TuneConfig, experiment: Experiment) -> SearchAlgorithm:
-    """The search algorithm for a config, told of metric, mode and space.
+    """Build the search algorithm for a config, with its metric, mode and space.
 
     Raises:
-        ValueError: the space was given twice, has grids that the searcher cannot go through, or two limits contradict each other.
-        TypeError: `search_alg` is no searcher.
+        ValueError: the space was given twice, has grids that the searcher does not support, or two limits
+            contradict each other.
+        TypeError: `search_alg` is not a searcher.
     """
     given = config.search_alg
     most = config.max_concurrent_trials or 0
@@ -286,14 +287,13 @@ def search_of(config: TuneConfig, experiment: Experiment) -> SearchAlgorithm:
         if most and given.max_concurrent and given.max_concurrent != most:
             raise ValueError(
                 f"max_concurrent_trials={most} and BasicVariantGenerator(max_concurrent={given.max_concurrent}) "
-                "contradict each other; "
-                "give one of them"
+                "contradict each other; set only one of them"
             )
     elif isinstance(given, Searcher):
         given = _limited(given, most)
     elif not isinstance(given, SearchAlgorithm):
         raise TypeError(
-            f"search_alg is a Searcher, a SearchAlgorithm, or the name of one, not {type(given).__name__}: {given!r:.80}"
+            f"search_alg must be a Searcher, a SearchAlgorithm, or the name of one, got {type(given).__name__}: {given!r:.80}"
         )
     search: SearchAlgorithm = given
     _tell_properties(search, config, experiment)
@@ -306,7 +306,7 @@ def _limited(given: Searcher, most: int) -> SearchAlgorithm:
         if most:
             raise ValueError(
                 f"max_concurrent_trials={most} was given with a "
-                f"ConcurrencyLimiter(max_concurrent={given.max_concurrent}); give one of them"
+                f"ConcurrencyLimiter(max_concurrent={given.max_concurrent}); set only one of them"
             )
         return SearchGenerator(given)
     return SearchGenerator(ConcurrencyLimiter(given, most) if most else given)
@@ -344,7 +344,7 @@ def _scheduler_of(config: TuneConfig) -> TrialScheduler:
         given = FIFOScheduler()
     if not isinstance(given, TrialScheduler):
         raise TypeError(
-            f"scheduler is a TrialScheduler, or the name of one, not {type(given).__name__}: {given!r:.80}"
+            f"scheduler must be a TrialScheduler, or the name of one, got {type(given).__name__}: {given!r:.80}"
         )
     metric = config.metric if isinstance(config.metric, str) else None
     mode = config.mode if isinstance(config.mode, str) else None

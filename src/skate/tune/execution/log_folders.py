@@ -1,4 +1,4 @@
-"""What loggers write of a search whose folder is not on this machine: written here first, then sent there."""
+"""Log folders of a search with remote storage: loggers write locally, then the files are uploaded."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _SEND_EVERY_S = 30.0
 
 
 class LogFolders:
-    """Passing folders of the trials that run. `before` is told before the loggers are, `after` after them.
+    """Temporary log folders of running trials. `before` runs before the loggers, `after` after them.
 
     Args:
-        filesystem: where the search is, a pyarrow filesystem.
-        kept: names of files that loggers go on with when a trial does.
+        filesystem: the pyarrow filesystem of the search.
+        kept: names of files that loggers append to when a trial resumes.
     """
 
     def __init__(self, filesystem: Any, kept: Sequence[str]) -> None:
@@ -48,7 +48,7 @@ class LogFolders:
         self._trials[trial.trial_id] = trial
 
     def send(self) -> None:
-        """Send what all of them have by now."""
+        """Upload the current logs of all trials."""
         for trial in self._trials.values():
             self._send(trial)
 
@@ -57,10 +57,10 @@ class LogFolders:
             files.upload(trial.log_folder, self.filesystem, trial.path)
         except OSError as error:
             # The search has its results in its journal; files for people to look at are not worth its end.
-            _log.warning("what loggers wrote of %s could not be sent to %s: %s", trial, trial.path, error)
+            _log.warning("the logs of %s could not be uploaded to %s: %s", trial, trial.path, error)
 
     def close(self, trial: Any) -> None:
-        """Send what a trial has, and let go of its folder."""
+        """Upload a trial's logs, and remove its local folder."""
         if self._trials.pop(trial.trial_id, None) is None:
             return
         self._send(trial)

@@ -1,7 +1,7 @@
-"""A search as a pure machine: results come in, commands come out; searcher, scheduler and stopper are asked on the way.
+"""A search as a pure machine: takes results, returns commands, and consults searcher, scheduler and stopper.
 
-Schedulers know it as the tune controller: `get_trials`, `get_live_trials`, `stop_trial`, `pause_trial` and what else stands under
-"for schedulers".
+Schedulers know it as the tune controller: `get_trials`, `get_live_trials`, `stop_trial`, `pause_trial` and the
+other methods under "for schedulers".
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Machine:
     """The state of a search.
 
     Args:
-        search: makes trials.
-        scheduler: decides which go on.
-        stopper: ends trials, or all.
-        settings: what the search goes by.
+        search: creates trials.
+        scheduler: decides which trials continue.
+        stopper: ends trials, or all of them.
+        settings: metric, limits and other settings of the search.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Machine:
     # -- trials come and start
 
     def adopt(self, trial: Trial, known: bool) -> None:
-        """Take in a trial of an earlier session; `known` if the scheduler has heard of it."""
+        """Take over a trial of an earlier session; `known` is True if the scheduler knows it already."""
         self.trials.append(trial)
         self._folders.add(trial.relative_logdir)
         self.by_id[trial.trial_id] = trial
@@ -99,7 +99,7 @@ class Machine:
         return True
 
     def fill(self, fits: Callable[[Trial], bool]) -> Iterator[list[Command]]:
-        """Start what finds room, one trial at a time: `fits` is asked anew after each."""
+        """Start the trials that fit, one at a time: `fits` is called again after each."""
         self._fits = fits
         while not self.ended:
             most = self.settings.max_concurrent
@@ -139,7 +139,7 @@ class Machine:
         self._tell("on_trial_start", trial=trial)
 
     def stuck(self) -> list[Command]:
-        """Nothing runs and nothing starts: whatever the scheduler holds back goes on, or the search is over."""
+        """Resume the trials that the scheduler holds back, or end the search: nothing runs and nothing can start."""
         paused = [
             each for each in self.live.values() if each.status == Trial.PAUSED and not self._waits(each)
         ]
@@ -155,21 +155,21 @@ class Machine:
         return any(trial in waiting for waiting in self._awaiting.values())
 
     def is_settled(self) -> bool:
-        """Whether every trial is as a snapshot can tell: nothing depends on what is being saved just now."""
+        """True if a snapshot describes every trial completely: no save is in progress."""
         return not self._awaiting and not self._ending
 
     def is_finished(self) -> bool:
-        """Whether there is nothing left to do."""
+        """True if nothing is left to do."""
         return not self.live and (bool(self.ended) or self.search_alg.is_finished())
 
     # -- results
 
     def came(self, trial: Trial, result: dict[str, Any]) -> list[Command]:
-        """A trial has taken a step.
+        """Process a trial's result.
 
         Raises:
-            UnknownMetricError: the result lacks a metric that is gone by.
-            TuneError: it lacks one that ends trials.
+            UnknownMetricError: the result lacks the metric of the search.
+            TuneError: it lacks a metric of the stopping criteria.
         """
         if trial.status != Trial.RUNNING:
             return self._taken()
@@ -223,7 +223,7 @@ class Machine:
                         name for name in result if name not in AUTO_KEYS and not name.startswith("config/")
                     )
                     raise UnknownMetricError(
-                        f"{who} goes by metric {metric!r}, which {trial} does not report; it reports: "
+                        f"{who} needs metric {metric!r}, which {trial} does not report; it reports: "
                         f"{', '.join(known) or 'nothing of its own'} (and training_iteration, time_total_s)"
                     )
 
@@ -305,7 +305,7 @@ class Machine:
     # -- checkpoints
 
     def saved(self, trial: Trial, name: str | None) -> list[Command]:
-        """A class trainable was saved; None if there was nothing to save."""
+        """Process the end of a save of a class trainable; `name` is None if there was nothing to save."""
         trial.saving = max(0, trial.saving - 1)
         if name is not None:
             self._keep(trial, name, trial.last_result)
@@ -318,7 +318,7 @@ class Machine:
         return self._taken()
 
     def _hand_on(self, donor: Trial) -> None:
-        """Whoever waits for what a trial saves starts from that, or from what it had saved before."""
+        """Start the trials that wait for a donor's checkpoint from its newest one."""
         for waiting in self._awaiting.pop(donor.trial_id, []):
             if waiting.is_finished():
                 continue
@@ -365,15 +365,15 @@ class Machine:
         return self.trials
 
     def get_live_trials(self) -> list[Trial]:
-        """Those that have not ended."""
+        """All trials that have not ended."""
         return list(self.live.values())
 
     def get_trial(self, tid: str) -> Trial | None:
-        """The trial of an id."""
+        """The trial with the given id, or None."""
         return self.by_id.get(tid)
 
     def has_resources_for_trial(self, trial: Trial) -> bool:
-        """Whether a trial finds room now."""
+        """True if the trial can start now."""
         return not self._waits(trial) and self._fits(trial)
 
     def save_trial(self, trial: Trial) -> Kept | None:
@@ -415,7 +415,9 @@ class Machine:
         self._tell("on_trial_complete", trial=trial)
 
     def exploit(self, trial: Trial, donor: Trial, config: dict[str, Any], tag: str) -> bool:
-        """Have a trial go on from another's newest checkpoint, with another configuration; False if there is no checkpoint."""
+        """Continue a trial from another's newest checkpoint with a new configuration; False if there is no
+        checkpoint.
+        """
         if not donor.saving and donor.latest is None:
             return False
         self.pause_trial(trial, should_checkpoint=False)
@@ -436,7 +438,7 @@ class Machine:
         return Cluster(self.resources)
 
     def total_resources(self) -> dict[str, float]:
-        """What the cluster has in all."""
+        """The total resources of the cluster."""
         return dict(self.resources)
 
     def write_line(self, name: str, line: str) -> None:

@@ -23,7 +23,7 @@ class Pins:
             self._users.setdefault((source.trial_id, source.name), set()).add(trial.trial_id)
 
     def unpin(self, trial: Trial) -> Key | None:
-        """A trial needs its source no more; a checkpoint that can go now."""
+        """Release the trial's source; return its checkpoint if it can now be deleted."""
         source = trial.source
         if source is None or source.trial_id == trial.trial_id:
             return None
@@ -39,7 +39,7 @@ class Pins:
         return key
 
     def holds(self, key: Key) -> bool:
-        """Whether somebody starts from a checkpoint that was to go; it goes when nobody does."""
+        """True if a trial starts from the checkpoint to be deleted; it is deleted once none does."""
         if self._users.get(key):
             self.doomed.add(key)
             return True

@@ -1,4 +1,4 @@
-"""What a trial asks for, by the names that programs know from `ray.tune.execution.placement_groups`."""
+"""Resource requests of trials, under the names of `ray.tune.execution.placement_groups`."""
 
 from __future__ import annotations
 

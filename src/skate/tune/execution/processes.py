@@ -1,5 +1,4 @@
-"""The processes of trials: actors, on placement groups where several bundles were asked for, and used again
-where that is wanted."""
+"""Processes of trials: actors, on placement groups if several bundles are requested, and reused if requested."""
 
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ class Processes:
         return found[1]
 
     def start(self, trial: Trial, spec: TrialSpec) -> Process:
-        """A new process for a trial."""
+        """Start a new process for a trial."""
         request = trial.placement_group_factory
         key = (id(trial.experiment.trainable), request)
         several = len(request.bundles) > 1 or request.strategy != "PACK"
@@ -92,13 +91,13 @@ class Processes:
         self._idle.setdefault(process.key, []).append(process)
 
     def end(self, process: Process) -> None:
-        """End a process, whatever it does."""
+        """End a process, regardless of its state."""
         skate.kill(process.actor)
         if process.group is not None:
             remove_placement_group(process.group)
 
     def close(self) -> None:
-        """End all that are kept."""
+        """End all idle processes."""
         for kept in self._idle.values():
             for process in kept:
                 self.end(process)

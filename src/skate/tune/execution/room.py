@@ -1,4 +1,4 @@
-"""Which trials find room: what the cluster has, less what this search's own trials hold."""
+"""The resources available to trials: the cluster's total, less what this search's own trials hold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _EPSILON = 1e-6
 
 
 class Room:
-    """The resources of a cluster, with what trials hold of them."""
+    """The resources of a cluster, and the share held by trials."""
 
     def __init__(self, nodes: Sequence[Mapping[str, float]]) -> None:
         self.nodes = [dict(node) for node in nodes]
@@ -22,24 +22,24 @@ class Room:
         self.held: dict[str, float] = {}
 
     def fits(self, request: PlacementGroupFactory) -> bool:
-        """Whether a request fits beside what is held."""
+        """True if a request fits beside the held resources."""
         return all(
             self.held.get(name, 0.0) + amount <= self.total.get(name, 0.0) + _EPSILON
             for name, amount in request.required_resources.items()
         )
 
     def take(self, request: PlacementGroupFactory) -> None:
-        """A trial holds what it asks for."""
+        """Reserve the resources of a trial."""
         for name, amount in request.required_resources.items():
             self.held[name] = self.held.get(name, 0.0) + amount
 
     def give_back(self, request: PlacementGroupFactory) -> None:
-        """A trial has ended."""
+        """Release the resources of a trial that has ended."""
         for name, amount in request.required_resources.items():
             self.held[name] = self.held.get(name, 0.0) - amount
 
     def why_never(self, request: PlacementGroupFactory) -> str:
-        """In words, what the whole cluster, empty, lacks for a request; empty if it lacks nothing."""
+        """Describe what the empty cluster lacks for a request; an empty text if it lacks nothing."""
         lacking = []
         for name, amount in request.required_resources.items():
             there = self.total.get(name, 0.0)

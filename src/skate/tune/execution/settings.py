@@ -1,4 +1,4 @@
-"""What a search goes by, beside searcher, scheduler and stopper."""
+"""Settings of a search besides searcher, scheduler and stopper."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skate.tune.experiment.trial import Trial
 
 @dataclass
 class Settings:
-    """What the search goes by."""
+    """Settings of a search: metric, mode, limits."""
 
     metric: Any = None
     mode: Any = None

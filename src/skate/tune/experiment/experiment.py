@@ -1,4 +1,4 @@
-"""What a search is of: a trainable, the space, and what its trials have in common."""
+"""An experiment: a trainable, the space, and the settings shared by its trials."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ class Experiment:
     """A trainable with a search space, under a name.
 
     Args:
-        name: of the folder that results go to.
+        name: the folder for results.
         run: a function of the configuration, a class that inherits from `Trainable`, or the name of a registered one.
         stop: when trials end: {"training_iteration": 10}, a function of trial id and result, or a `Stopper`.
         time_budget_s: seconds after which the search ends.
         config: the space.
         resources_per_trial: such as {"cpu": 2, "gpu": 0.5}.
-        num_samples: how often the space is drawn from.
-        storage_path, storage_filesystem: where the folder is.
+        num_samples: the number of draws from the space.
+        storage_path, storage_filesystem: the location of the folder.
         checkpoint_config: which checkpoints of a trial are kept.
-        trial_name_creator, trial_dirname_creator: functions of a trial that name it, and its folder.
-        log_to_file: write what trials print to files in their folders.
-        max_failures: failures of one trial that are followed by another start.
+        trial_name_creator, trial_dirname_creator: functions of a trial that return its name and its folder name.
+        log_to_file: write the output of trials to files in their folders.
+        max_failures: the number of restarts of a failed trial.
         restore: a checkpoint that all trials start from.
-        sync_config, export_formats, local_dir: taken for compatibility.
+        sync_config, export_formats, local_dir: accepted for compatibility.
 
     Raises:
-        TuneError, ValueError: an argument is not what it should be.
+        TuneError, ValueError: an argument is invalid.
     """
 
     PUBLIC_KEYS = frozenset({"stop", "num_samples", "time_budget_s"})
@@ -68,7 +68,7 @@ class Experiment:
     ) -> None:
         if local_dir is not None:
             raise DeprecationWarning(
-                "The `local_dir` argument is deprecated and no longer there. You should set the `storage_path` instead"
+                "The `local_dir` argument is deprecated and has been removed. You should set the `storage_path` instead"
             )
         if isinstance(checkpoint_config, Mapping):
             checkpoint_config = CheckpointConfig(**checkpoint_config)
@@ -102,8 +102,8 @@ class Experiment:
         if not callable(run) or (is_class and not issubclass(run, Trainable)):
             raise TuneError(
                 "Improper 'run' - not string nor trainable. A trainable is a function of the "
-                "configuration, a class that inherits from ray.tune.Trainable, or a trainer of "
-                f"ray.train; not {type(run).__name__}: {run!r:.80}"
+                "configuration, a class that inherits from ray.tune.Trainable, or a trainer of ray.train, got "
+                f"{type(run).__name__}: {run!r:.80}"
             )
         if not is_class:
             takes_config(run)
@@ -147,7 +147,7 @@ class Experiment:
 
     @property
     def public_spec(self) -> dict[str, Any]:
-        """What searchers may know of it."""
+        """The part of the experiment that searchers may see."""
         return {
             "stop": self.stopping_criterion,
             "num_samples": self.num_samples,
@@ -156,14 +156,14 @@ class Experiment:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """What trials are made of."""
+        """The specification that trials are created from."""
         return {"run": self.trainable_name, "config": self.config, **self.public_spec}
 
     def trial(self, config: dict[str, Any], trial_id: str, tag: str, evaluated: dict[str, Any]) -> Trial:
-        """A trial of this search.
+        """Create a trial of this search.
 
         Raises:
-            ValueError: its resources are said in no way that is known.
+            ValueError: its resource request is invalid.
         """
         own = resources_of(self.trainable, config)
         asked = (
@@ -188,10 +188,10 @@ class Experiment:
 
     @classmethod
     def from_json(cls, name: str, spec: dict[str, Any]) -> Experiment:
-        """From a dict such as `run_experiments` takes: {"run": ..., "config": {...}, ...}.
+        """Create an experiment from a dict as in `run_experiments`: {"run": ..., "config": {...}, ...}.
 
         Raises:
-            TuneError: there is no "run", or an argument that is not known.
+            TuneError: "run" is missing, or an argument is unknown.
         """
         given = dict(spec)
         if "run" not in given:
@@ -207,7 +207,7 @@ class Experiment:
 
     @classmethod
     def get_trainable_name(cls, run_object: Any) -> str:
-        """What trials of a trainable are called."""
+        """The name for trials of a trainable."""
         return run_object if isinstance(run_object, str) else name_of(run_object)
 
     @classmethod
@@ -220,7 +220,7 @@ class Experiment:
 
 
 def experiments_of(given: Any) -> list[Experiment]:
-    """A list of experiments for one, a list, or a dict of them.
+    """Return a list of experiments from one, a list, or a dict of them.
 
     Raises:
         TuneError: it is none of these.

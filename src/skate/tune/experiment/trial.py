@@ -1,4 +1,4 @@
-"""One trial: its configuration, how far it has come, and what it has reported."""
+"""One trial: its configuration, its progress, and its results."""
 
 from __future__ import annotations
 
@@ -188,18 +188,18 @@ class Trial:
         return self.last_result.get("node_ip")
 
     def get_ray_actor_ip(self) -> str | None:
-        """The same."""
+        """The IP address of the trial's node, as `node_ip`."""
         return self.node_ip
 
     def get_trainable_cls(self) -> Any:
-        """What the trial runs: the function, or the class."""
+        """The trainable: a function or a class."""
         return self.experiment.trainable if self.experiment is not None else None
 
     # -- how far it has come
 
     @property
     def is_saving(self) -> bool:
-        """Whether a save is under way."""
+        """True while a save is in progress."""
         return self.saving > 0
 
     @property
@@ -208,7 +208,7 @@ class Trial:
         return self.latest
 
     def is_finished(self) -> bool:
-        """Whether the trial has ended, well or not."""
+        """True if the trial has ended, successfully or not."""
         return self.status in (Trial.TERMINATED, Trial.ERROR)
 
     def set_status(self, status: str) -> None:
@@ -230,11 +230,13 @@ class Trial:
             ValueError: the trial runs.
         """
         if self.status == Trial.RUNNING:
-            raise ValueError(f"{self} runs, so its resources cannot be changed now; pause it first")
+            raise ValueError(f"the resources of {self} cannot be changed while it runs; pause it first")
         self.placement_group_factory = request_of(resources, self.config)
 
     def should_stop(self, result: Mapping[str, Any]) -> bool:
-        """Whether a flat result meets what ends the trial; a metric that it lacks ends nothing: it may come with a later one."""
+        """True if a flat result meets a stopping criterion; a missing metric stops nothing, as it may come with a
+        later result.
+        """
         if result.get("done"):
             return True
         for name, bound in self.stopping_criterion.items():
@@ -252,10 +254,12 @@ class Trial:
         known = ", ".join(
             sorted(each for each in result if each != "config" and not each.startswith("config/"))
         )
-        _log.warning("stop asks for the metric %r, which a result of %s lacks; it has: %s", name, self, known)
+        _log.warning(
+            "stop uses the metric %r, which is missing in a result of %s; it has: %s", name, self, known
+        )
 
     def update_last_result(self, result: dict[str, Any]) -> None:
-        """Take in a result."""
+        """Record a result."""
         self.last_result = result
         self.results += 1
         self.histories.add(flat(result))
@@ -275,7 +279,7 @@ class Trial:
 
     @property
     def has_reported_at_least_once(self) -> bool:
-        """Whether there is a result."""
+        """True if there is a result."""
         return self.results > 0
 
     # -- checkpoints
@@ -292,7 +296,7 @@ class Trial:
         return None if found is None else self.folder.checkpoint(found.name)
 
     def has_checkpoint(self) -> bool:
-        """Whether there is a checkpoint."""
+        """True if there is a checkpoint."""
         return bool(self.kept)
 
     def ranked(self) -> list[Kept]:
@@ -309,7 +313,7 @@ class Trial:
 
     @property
     def checkpoint_at_end(self) -> bool:
-        """Whether a class trainable saves a checkpoint at its end."""
+        """True if a class trainable saves a checkpoint at its end."""
         return bool(self.checkpoint_config.checkpoint_at_end)
 
     # -- errors

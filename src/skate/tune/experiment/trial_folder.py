@@ -1,5 +1,7 @@
-"""The folder of a trial. Its checkpoints are whole or not there, as those of Train, but are not forced onto the disk one by one:
-a search has hundreds, and what a crash of the machine takes of them is made again."""
+"""The folder of a trial. Its checkpoints are complete or absent, as those of Train, but not flushed to disk one by one.
+
+A search has hundreds of them, and one that a machine crash destroys is made again.
+"""
 
 from __future__ import annotations
 

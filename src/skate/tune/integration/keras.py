@@ -12,9 +12,9 @@ from skate.tune.trainable.session import report
 
 
 class TuneReportCheckpointCallback(ReportCheckpointCallback):
-    """Reports what Keras logs to the trial, with the model when it is due; give it to `model.fit(callbacks=[...])`.
+    """Reports Keras' logs to the trial, with the model when it is due; pass it to `model.fit(callbacks=[...])`.
 
-    See `ray.train.tensorflow.keras.ReportCheckpointCallback` for what it takes.
+    See `ray.train.tensorflow.keras.ReportCheckpointCallback` for the arguments.
     """
 
     def _happened(self, event: str, logs: Mapping[str, Any] | None) -> None:
@@ -37,5 +37,6 @@ class TuneReportCallback:
             DeprecationWarning: always.
         """
         raise DeprecationWarning(
-            "ray.tune.integration.keras.TuneReportCallback is no longer there: use TuneReportCheckpointCallback(checkpoint_on=[])"
+            "ray.tune.integration.keras.TuneReportCallback has been removed; use "
+            "TuneReportCheckpointCallback(checkpoint_on=[])"
         )

@@ -23,12 +23,12 @@ _HOOKS = (
 
 
 class TuneReportCheckpointCallback(Callback):
-    """Reports metrics to the trial, with a checkpoint of Lightning, when one of its hooks is called.
+    """Reports metrics to the trial, with a Lightning checkpoint, when one of its hooks is called.
 
     Args:
         metrics: names of Lightning's metrics, or a dict of new names to those; all by default.
-        filename: of Lightning's checkpoint in the trial's.
-        save_checkpoints: whether there are checkpoints.
+        filename: the name of Lightning's file in the trial's checkpoint.
+        save_checkpoints: True to save checkpoints.
         on: the hook, or several, such as "validation_end".
 
     Raises:
@@ -49,7 +49,7 @@ class TuneReportCheckpointCallback(Callback):
         for hook in [on] if isinstance(on, str) else on:
             short = hook.removeprefix("on_")
             if short not in _HOOKS:
-                raise ValueError(f"on is one of {', '.join(_HOOKS)}, not {hook!r}")
+                raise ValueError(f"on must be one of {', '.join(_HOOKS)}, got {hook!r}")
             setattr(self, f"on_{short}", self._tell)
 
     def _tell(self, trainer: Any, pl_module: Any, *more: Any) -> None:

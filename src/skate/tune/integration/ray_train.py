@@ -1,4 +1,4 @@
-"""What a run of Train reports, handed on to the trial that it runs in."""
+"""Forwards the reports of a Train run to the trial that it runs in."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ CHECKPOINT_PATH_KEY = "checkpoint_path"
 
 
 class TuneReportCallback(UserCallback):
-    """Give it to a trainer's `RunConfig(callbacks=[...])` when the trainer runs within a trial.
+    """Forwards a trainer's reports to its trial; pass it to the trainer's `RunConfig(callbacks=[...])`.
 
     Raises:
-        RuntimeError: this is no trial.
+        RuntimeError: this process does not run a trial.
     """
 
     def __init__(self) -> None:
         if session.spec() is None:
             raise RuntimeError(
-                "TuneReportCallback is for a trainer that runs within a trial of Tune; this process is none"
+                "TuneReportCallback requires a trainer within a trial of Tune, but this process does not run a trial"
             )
 
     def after_report(self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Any) -> None:

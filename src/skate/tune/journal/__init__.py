@@ -1,1 +1,1 @@
-"""What a search has come to, on disk: a line for each thing that happens, and now and then a snapshot of everything."""
+"""The state of a search on disk: a line for each event, and a complete snapshot at intervals."""

@@ -18,7 +18,7 @@ _PICKLED = "__pickled__"
 
 
 def is_exact(value: Any) -> bool:
-    """Whether JSON gives a value back as it is."""
+    """True if JSON returns a value unchanged."""
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
         return True
@@ -76,14 +76,14 @@ def _culprit(value: Any, at: str = "") -> str:
 
 
 def unpacked(value: Any) -> Any:
-    """What `packed` was given."""
+    """Reverse `packed`."""
     if isinstance(value, dict) and _PICKLED in value:
         return pickle.loads(base64.b64decode(value[_PICKLED]))
     return value
 
 
 def new_trial_entry(trial: Trial) -> dict[str, Any]:
-    """What has to be known of a trial that was just made."""
+    """The journal entry of a new trial."""
     request = trial.placement_group_factory
     return {
         "name": trial.trainable_name,
@@ -106,10 +106,10 @@ def new_trial_entry(trial: Trial) -> dict[str, Any]:
 
 
 def trial_of(trial_id: str, entry: dict[str, Any]) -> Trial:
-    """The trial of such an entry.
+    """Create the trial of such an entry.
 
     Raises:
-        ValueError: what the entry has pickled cannot be read here.
+        ValueError: pickled data of the entry cannot be read here.
     """
     head, bundles, strategy = entry["bundles"]
     try:
@@ -133,7 +133,7 @@ def trial_of(trial_id: str, entry: dict[str, Any]) -> Trial:
 
 
 def trial_state(trial: Trial) -> dict[str, Any]:
-    """All that a snapshot holds of a trial."""
+    """The complete state of a trial for a snapshot."""
     source = trial.source
     return {
         **new_trial_entry(trial),
@@ -176,5 +176,5 @@ def with_config(result: dict[str, Any], trial: Trial) -> dict[str, Any]:
 
 
 def as_json(value: Any) -> bytes:
-    """JSON; numbers of numpy and torch as Python's, and text for what it cannot hold."""
+    """Encode as JSON; numbers of numpy and torch become Python's, other unsupported values become text."""
     return json.dumps(value, default=plain).encode()

@@ -1,8 +1,9 @@
 """The journal of a search, and its snapshots.
 
-Entries are appended, so that a result costs the same however many there were. After many of them a snapshot of everything is
-written and the journal goes on in a new file, so that a search is restored from the last snapshot and what came after it.
-A snapshot is named last: a crash before leaves the one before and its whole journal.
+Entries are appended, so that the cost of a result does not grow with their number. After many entries a
+snapshot of everything is written and a new journal file begins, so that a search is restored from the last
+snapshot and the entries after it. A snapshot is named last: a crash before that leaves the previous one and its
+whole journal.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class _Lines(Journal):
     """A journal that takes what JSON cannot hold in its own way."""
 
     def append(self, entry: dict[str, Any], durable: bool = False) -> None:
-        """Enter something."""
+        """Write an entry."""
         if self._file is None or not self.folder.local:
             super().append(json.loads(as_json(entry)), durable)
             return
@@ -41,11 +42,11 @@ class _Lines(Journal):
 
 
 class ExperimentJournal:
-    """What is written of a search.
+    """Writes the state of a search.
 
     Args:
         folder: the folder of the search.
-        snapshot: gives everything as it is now, and how many parts that has.
+        snapshot: returns the complete state, and the number of its parts.
     """
 
     def __init__(self, folder: RunFolder, snapshot: Callable[[], tuple[dict[str, Any], int]]) -> None:
@@ -68,11 +69,11 @@ class ExperimentJournal:
 
     @property
     def due(self) -> bool:
-        """Whether a snapshot should be taken."""
+        """True if a snapshot should be taken."""
         return self._entries >= self._enough
 
     def take_snapshot(self) -> None:
-        """Write everything, and go on in a new journal."""
+        """Write a snapshot, and begin a new journal."""
         if self._lines is not None:
             self._lines.close()
         state, parts = self._snapshot()
@@ -97,14 +98,14 @@ class ExperimentJournal:
                     os.unlink(self.folder.at(name))
 
     def close(self) -> None:
-        """The session ends: one more snapshot, and nothing is open any more."""
+        """Take a last snapshot and close the file, at the end of the session."""
         try:
             self.take_snapshot()
         finally:  # also when the disk is full
             self.abandon()
 
     def abandon(self) -> None:
-        """Close the file, and write nothing more."""
+        """Close the file without writing anything more."""
         if self._lines is not None:
             self._lines.close()
             self._lines = None
@@ -137,10 +138,10 @@ def newest(folder: RunFolder) -> int:
 
 
 def read(folder: RunFolder) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
-    """The newest snapshot and what was entered since; None if there is no search in the folder.
+    """Return the newest snapshot and the entries since; None if there is no search in the folder.
 
     Raises:
-        TuneError: a later release has written them.
+        TuneError: they were written by a later release.
     """
     generation = newest(folder)
     if not generation:
@@ -160,7 +161,7 @@ def check_version(found: int, folder: RunFolder) -> None:
     if found > VERSION:
         raise TuneError(
             f"the search at {folder.path!r} was written by a later release of Skate (its format is {found}, this release reads "
-            f"up to {VERSION}): go on with it there, or install that release"
+            f"up to {VERSION}); resume it with that release"
         )
 
 

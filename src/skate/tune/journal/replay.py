@@ -13,11 +13,12 @@ from skate.tune.journal.journal import read
 
 
 class Replay:
-    """What a folder says of a search.
+    """Rebuilds the trials of a search from its folder.
 
     Args:
         folder: the folder of the search.
-        witness: is told each entry with its trial after it was taken in; a restored search tells searcher and scheduler.
+        witness: called with each entry and its trial after the entry is applied; a restored search updates
+            searcher and scheduler.
 
     Raises:
         FileNotFoundError: there is no search in the folder.
@@ -29,7 +30,7 @@ class Replay:
         found = read(folder)
         if found is None:
             raise FileNotFoundError(
-                f"there is no search at {folder.path!r}: no experiment_state-*.json is there"
+                f"there is no search at {folder.path!r}: it has no experiment_state-*.json"
             )
         self.state, self.entries = found
         self.folder = folder

@@ -1,6 +1,6 @@
-"""What is written of each trial: tables, lines of JSON, event files for TensorBoard, and services that keep runs.
+"""Loggers of trials: tables, JSON lines, event files for TensorBoard, and experiment tracking services.
 
-The loggers are those of `skate.air`, which Train has too.
+The loggers are those of `skate.air`, which Train uses as well.
 """
 
 from __future__ import annotations

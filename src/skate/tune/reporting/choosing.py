@@ -10,19 +10,19 @@ from skate.tune import progress_reporter as reporters
 
 
 class Adapted:
-    """A reporter of the user's own, asked when it wants to report."""
+    """The user's own reporter, called when its `should_report` is true."""
 
     def __init__(self, reporter: Any) -> None:
         self._reporter = reporter
 
     def look(self, trials: list[Any], done: bool) -> None:
-        """Report if it is time to."""
+        """Report if it is time to do so."""
         if self._reporter.should_report(trials, done):
             self._reporter.report(trials, done)
 
 
 def reporter_for(run_config: Any, machine: Any, tune_config: Any) -> Any:
-    """The reporter of a search; None if nothing is to be shown."""
+    """Return the reporter of a search; None if nothing is shown."""
     given, verbose = run_config.progress_reporter, run_config.verbose
     metric = tune_config.metric if isinstance(tune_config.metric, str) else machine.scheduler_alg.metric
     mode = tune_config.mode if isinstance(tune_config.mode, str) else machine.scheduler_alg._mode

@@ -1,4 +1,4 @@
-"""Which trials go on: all to their end, or the promising ones."""
+"""Schedulers: decide which trials continue, all of them or the promising ones."""
 
 from __future__ import annotations
 

@@ -12,16 +12,16 @@ from skate.tune.schedulers.trial_scheduler import FIFOScheduler, SchedulerArgume
 
 
 class AsyncHyperBandScheduler(FIFOScheduler):
-    """Ends a trial at a rung unless it is within the best 1/`reduction_factor` of those that have come to the rung.
+    """Ends a trial at a rung unless it is among the best 1/`reduction_factor` of those that have reached the rung.
 
     Args:
-        time_attr: the metric that says how far a trial is.
-        metric, mode: by which trials are compared; those of TuneConfig by default.
+        time_attr: the metric of a trial's progress.
+        metric, mode: compare trials; those of TuneConfig by default.
         max_t: trials end here in any case, unless `stop_last_trials` is False.
         grace_period: the first rung.
-        reduction_factor: rungs are this factor apart.
-        brackets: how many sequences of rungs, each beginning one rung later; a trial is put into one at random.
-        stop_last_trials: whether trials end at `max_t`.
+        reduction_factor: the ratio between rungs.
+        brackets: the number of sequences of rungs, each beginning one rung later; a trial is assigned to one at random.
+        stop_last_trials: True to end trials at `max_t`.
 
     Raises:
         ValueError, AssertionError: an argument is out of range.
@@ -40,18 +40,20 @@ class AsyncHyperBandScheduler(FIFOScheduler):
     ) -> None:
         self._check_mode(mode)
         if not max_t > 0:
-            raise SchedulerArgumentError(f"Max (time_attr) not valid! max_t is more than 0, not {max_t!r}")
+            raise SchedulerArgumentError(f"Max (time_attr) not valid! max_t must be above 0, got {max_t!r}")
         if not 0 < grace_period <= max_t:
             raise SchedulerArgumentError(
-                f"grace_period must be positive and must be <= max_t! It is more than 0 and at most "
-                f"max_t={max_t}, not {grace_period!r}"
+                f"grace_period must be positive and must be <= max_t! It must be above 0 and at most "
+                f"max_t={max_t}, got {grace_period!r}"
             )
         if not reduction_factor > 1:
             raise SchedulerArgumentError(
-                f"Reduction Factor not valid! reduction_factor is more than 1, not {reduction_factor!r}"
+                f"Reduction Factor not valid! reduction_factor must be above 1, got {reduction_factor!r}"
             )
         if isinstance(brackets, bool) or not isinstance(brackets, int) or brackets < 1:
-            raise SchedulerArgumentError(f"brackets must be positive! It is at least 1, not {brackets!r}")
+            raise SchedulerArgumentError(
+                f"brackets must be positive! It must be at least 1, got {brackets!r}"
+            )
         self._metric, self._mode = metric, mode
         self._time_attr, self._max_t = time_attr, max_t
         self._reduction_factor = reduction_factor
@@ -88,11 +90,11 @@ class AsyncHyperBandScheduler(FIFOScheduler):
             bracket.passes(trial.trial_id, result[self._time_attr], self._goodness(result))
 
     def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
-        """A trial is gone."""
+        """Forget a removed trial."""
         self._bracket_of.pop(trial.trial_id, None)
 
     def debug_string(self) -> str:
-        """How many trials were ended, and what the rungs ask for."""
+        """Describe the number of ended trials, and the cutoffs of the rungs."""
         lines = [f"Using AsyncHyperBand: num_stopped={self._num_stopped}"]
         return "\n".join([*lines, *(bracket.debug_string() for bracket in self._brackets)])
 
@@ -108,12 +110,12 @@ class Bracket:
         ]
 
     def cutoff(self, recorded: dict[str, float]) -> float | None:
-        """What a trial has to have at a rung; None while nobody was there."""
+        """The value required at a rung; None while no trial has reached it."""
         known = sorted(value for value in recorded.values() if value == value)
         return _percentile(known, 1 - 1 / self.factor) if known else None
 
     def passes(self, trial_id: str, at: float, value: float) -> bool:
-        """Whether a trial goes on from where it is; it is recorded at the highest rung that it has come to."""
+        """True if a trial continues; it is recorded at the highest rung that it has reached."""
         for milestone, recorded in self.rungs:
             if at < milestone or trial_id in recorded:
                 continue
@@ -123,7 +125,7 @@ class Bracket:
         return True
 
     def debug_string(self) -> str:
-        """What each rung asks for."""
+        """Describe the cutoff of each rung."""
         return "Bracket: " + " | ".join(
             f"Iter {at:.3f}: {self.cutoff(recorded)}" for at, recorded in self.rungs
         )

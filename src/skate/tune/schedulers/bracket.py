@@ -1,4 +1,4 @@
-"""A bracket of HyperBand: trials that come equally far, are compared, and of which the best go on."""
+"""A bracket of HyperBand: trials that run equally far, are compared, and of which the best continue."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class Bracket:
     """Trials that are halved together.
 
     Args:
-        time_attr: the metric that says how far a trial is.
-        max_trials: how many trials it takes.
-        init_t_attr: how far they come before they are compared first.
-        max_t_attr: how far the last of them come.
-        eta: what is kept is one in so many.
-        s: how often trials are dropped.
-        stop_last_trials: whether those that are left end at `max_t_attr`.
+        time_attr: the metric of a trial's progress.
+        max_trials: the capacity.
+        init_t_attr: the progress at the first comparison.
+        max_t_attr: the progress of the last survivors.
+        eta: one in `eta` trials is kept.
+        s: the number of halvings.
+        stop_last_trials: True to end the survivors at `max_t_attr`.
     """
 
     def __init__(
@@ -57,21 +57,21 @@ class Bracket:
     # -- trials come and go
 
     def add_trial(self, trial: Trial) -> None:
-        """One more trial."""
+        """Add a trial."""
         self._live_trials[trial] = None
         self._all_trials.append(trial)
 
     def cleanup_trial(self, trial: Trial) -> None:
-        """One trial less."""
+        """Remove a trial."""
         self._live_trials.pop(trial, None)
         self.trials_to_unpause.discard(trial)
 
     def current_trials(self) -> list[Trial]:
-        """Those that have not been dropped."""
+        """The trials that have not been dropped."""
         return list(self._live_trials)
 
     def filled(self) -> bool:
-        """Return whether it takes no more trials."""
+        """True if the bracket is full."""
         return len(self._live_trials) == self._n
 
     @property
@@ -85,7 +85,7 @@ class Bracket:
         return 0 if result is None else result[self._time_attr]
 
     def update_trial_stats(self, trial: Trial, result: dict[str, Any]) -> None:
-        """A trial has come further."""
+        """Record the progress of a trial."""
         self._completed_progress += self._time(result) - self._time(self._live_trials[trial])
         self._live_trials[trial] = result
         self.trials_to_unpause.discard(trial)
@@ -111,10 +111,10 @@ class Bracket:
         return min(self._completed_progress / self._total_work, 1.0)
 
     def successive_halving(self, metric: str, metric_op: float) -> tuple[list[Trial], list[Trial]]:
-        """Compare the trials; those that go on, and those that do not.
+        """Compare the trials; return those that continue, and those that do not.
 
         Args:
-            metric: by which they are compared.
+            metric: the metric to compare.
             metric_op: 1 if larger is better, -1 if smaller is.
         """
         if self._halves == 0 and not self.stop_last_trials:

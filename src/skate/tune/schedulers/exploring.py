@@ -29,10 +29,11 @@ def explored(
     factors: tuple[float, float],
     custom: Callable[[dict[str, Any]], dict[str, Any]] | None,
 ) -> dict[str, Any]:
-    """A configuration with each part either drawn anew, or moved: numbers by a factor, members of a list to a neighbour.
+    """Return a configuration with each part resampled or perturbed: numbers by a factor, members of a list to a
+    neighbour.
 
     Raises:
-        TypeError: the user's function returned no configuration.
+        TypeError: the user's function did not return a configuration.
     """
     found = copy.deepcopy(dict(config))
     for name, distribution in mutations.items():
@@ -43,7 +44,9 @@ def explored(
     if custom is not None:
         found = custom(found)
         if not isinstance(found, dict):
-            raise TypeError(f"custom_explore_fn returns the new configuration, a dict, not {found!r:.80}")
+            raise TypeError(
+                f"custom_explore_fn must return the new configuration as a dict, got {found!r:.80}"
+            )
     return found
 
 
@@ -65,7 +68,7 @@ def _moved(value: Any, distribution: Any, resample_probability: float, factors: 
 
 
 def filled(config: dict[str, Any], mutations: Mapping[str, Any]) -> None:
-    """Draw what a configuration lacks."""
+    """Draw the missing values of a configuration."""
     for name, distribution in mutations.items():
         if isinstance(distribution, Mapping):
             filled(config.setdefault(name, {}), distribution)
@@ -74,10 +77,10 @@ def filled(config: dict[str, Any], mutations: Mapping[str, Any]) -> None:
 
 
 def check_mutations(mutations: Mapping[str, Any]) -> None:
-    """Whether all can be drawn from.
+    """Check that all mutations can be drawn from.
 
     Raises:
-        TypeError: one is nothing to draw from.
+        TypeError: one cannot be drawn from.
         ValueError: one is a `sample_from`, which would need the rest of the configuration.
     """
     for name, distribution in mutations.items():
@@ -92,6 +95,6 @@ def check_mutations(mutations: Mapping[str, Any]) -> None:
             isinstance(distribution, (Domain, Sequence)) or callable(distribution)
         ):
             raise TypeError(
-                f"hyperparam_mutations[{name!r}] is either a List, Tuple, Dict, a tune search space object, or a callable "
-                f"without arguments, not {distribution!r:.80}"
+                f"hyperparam_mutations[{name!r}] is either a List, Tuple, Dict, a tune search space object, or "
+                f"a callable without arguments, got {distribution!r:.80}"
             )

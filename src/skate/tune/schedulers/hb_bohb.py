@@ -12,7 +12,9 @@ from skate.tune.schedulers.trial_scheduler import TrialScheduler
 
 
 class HyperBandForBOHB(HyperBandScheduler):
-    """HyperBand that tells a `TuneBOHB` how far each result was bought, and fills the largest bracket first (see the paper)."""
+    """HyperBand that informs a `TuneBOHB` of the budget of each result, and fills the largest bracket first (see
+    the paper).
+    """
 
     tells_pauses = True
 
@@ -38,11 +40,11 @@ class HyperBandForBOHB(HyperBandScheduler):
         return action
 
     def choose_trial_to_run(self, tune_controller: Any, allow_recurse: bool = True) -> Trial | None:
-        """A trial that has not started, else one that goes on; if none may, a bracket is halved as it is.
+        """Choose a trial that has not started, else a paused one; if none is allowed, halve a bracket early.
 
         Args:
             tune_controller: the search.
-            allow_recurse: whether to look again after a bracket was halved.
+            allow_recurse: True to choose again after a bracket was halved.
         """
         for bracket in self._brackets(by_progress=False):
             for trial in bracket.current_trials():

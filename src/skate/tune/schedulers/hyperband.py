@@ -14,11 +14,11 @@ class HyperBandScheduler(FIFOScheduler):
     """Runs a bracket's trials equally far, keeps the best 1/`reduction_factor`, and so on until `max_t`.
 
     Args:
-        time_attr: the metric that says how far a trial is.
-        metric, mode: by which trials are compared; those of TuneConfig by default.
-        max_t: how far the best trials of a bracket come.
-        reduction_factor: what is kept is one in so many.
-        stop_last_trials: whether trials end at `max_t`.
+        time_attr: the metric of a trial's progress.
+        metric, mode: compare trials; those of TuneConfig by default.
+        max_t: the progress of the best trials of a bracket.
+        reduction_factor: one in so many trials is kept.
+        stop_last_trials: True to end trials at `max_t`.
 
     Raises:
         ValueError, AssertionError: an argument is out of range.
@@ -38,9 +38,9 @@ class HyperBandScheduler(FIFOScheduler):
     ) -> None:
         self._check_mode(mode)
         if not max_t > 0:
-            raise SchedulerArgumentError(f"Max (time_attr) not valid! max_t is more than 0, not {max_t!r}")
+            raise SchedulerArgumentError(f"Max (time_attr) not valid! max_t must be above 0, got {max_t!r}")
         if not reduction_factor > 1:
-            raise SchedulerArgumentError(f"reduction_factor is more than 1, not {reduction_factor!r}")
+            raise SchedulerArgumentError(f"reduction_factor must be above 1, got {reduction_factor!r}")
         self._metric, self._mode, self._time_attr = metric, mode, time_attr
         self._max_t_attr, self._eta = max_t, reduction_factor
         self._stop_last_trials = stop_last_trials
@@ -118,7 +118,9 @@ class HyperBandScheduler(FIFOScheduler):
         return search is not None and not search.is_finished()
 
     def _process_bracket(self, controller: Any, bracket: Bracket, grows: bool | None = None) -> str:
-        """Halve a bracket once all its trials have come there; what the one that runs, which came last, does."""
+        """Halve a bracket once all its trials have arrived; return the decision for the running trial, which came
+        last.
+        """
         if self._may_grow(controller, bracket) if grows is None else grows:
             return TrialScheduler.PAUSE
         if not bracket.cur_iter_done():
@@ -161,7 +163,7 @@ class HyperBandScheduler(FIFOScheduler):
                 controller.stop_trial(trial)
 
     def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
-        """A trial is gone; its bracket no longer waits for it."""
+        """Remove a trial; its bracket no longer waits for it."""
         bracket, _ = self._trial_info[trial]
         bracket.cleanup_trial(trial)
         if not bracket.finished() and not bracket.is_being_processed:
@@ -172,7 +174,7 @@ class HyperBandScheduler(FIFOScheduler):
         self.on_trial_remove(tune_controller, trial)
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
-        """A trial has failed."""
+        """Remove a failed trial."""
         self.on_trial_remove(tune_controller, trial)
 
     # -- which starts
@@ -197,7 +199,7 @@ class HyperBandScheduler(FIFOScheduler):
         return None
 
     def unblock(self, tune_controller: Any) -> None:
-        """Nothing runs, no more trials come: brackets that were not filled are halved as they are."""
+        """Halve brackets that were never filled: nothing runs, and no more trials come."""
         for bracket in self._brackets(by_progress=False):
             waiting = bracket.current_trials()
             if waiting and all(trial.status == Trial.PAUSED for trial in waiting):
@@ -208,7 +210,7 @@ class HyperBandScheduler(FIFOScheduler):
         return {"num_brackets": sum(map(len, self._hyperbands)), "num_stopped": self._num_stopped}
 
     def debug_string(self) -> str:
-        """How many brackets there are, and how each stands."""
+        """Describe the number of brackets, and the state of each."""
         total = sum(map(len, self._hyperbands))
         lines = [f"Using HyperBand: num_stopped={self._num_stopped} total_brackets={total}"]
         for number, band in enumerate(self._hyperbands):

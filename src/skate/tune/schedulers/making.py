@@ -24,14 +24,14 @@ _BY_NAME = {
 
 
 def create_scheduler(scheduler: str, **kwargs: Any) -> Any:
-    """A scheduler of a name such as "async_hyperband"; keywords that it does not take are left out.
+    """Create a scheduler by a name such as "async_hyperband"; keywords that it does not accept are dropped.
 
     Raises:
-        ValueError: there is none of that name; those that there are are listed.
+        ValueError: the name is unknown; the error lists the known ones.
     """
     name = str(scheduler).lower()
     if name not in _BY_NAME:
-        raise ValueError(f"The `scheduler` argument must be one of {', '.join(_BY_NAME)}, not {scheduler!r}")
+        raise ValueError(f"The `scheduler` argument must be one of {', '.join(_BY_NAME)}, got {scheduler!r}")
     module, kind = _BY_NAME[name]
     found = getattr(importlib.import_module(f"skate.tune.schedulers.{module}"), kind)
     return found(**taken_by(found, kwargs))

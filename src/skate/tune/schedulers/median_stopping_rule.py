@@ -14,12 +14,12 @@ class MedianStoppingRule(FIFOScheduler):
     """Ends a trial whose best value so far is worse than the median of the others' averages up to the same time.
 
     Args:
-        time_attr: the metric that says how far a trial is.
-        metric, mode: by which trials are compared; those of TuneConfig by default.
-        grace_period: before this a trial goes on in any case, and no average is taken of it.
-        min_samples_required: so many other trials there must be.
-        min_time_slice: while there are too few others, a trial makes room for those that wait once it has come so much further.
-        hard_stop: end a trial; else pause it.
+        time_attr: the metric of a trial's progress.
+        metric, mode: compare trials; those of TuneConfig by default.
+        grace_period: before this a trial continues in any case, and does not count in averages.
+        min_samples_required: the least number of other trials.
+        min_time_slice: while there are too few others, a trial yields to waiting ones after this much progress.
+        hard_stop: True to end a trial; False to pause it.
 
     Raises:
         ValueError, AssertionError: the mode is neither "min" nor "max".
@@ -69,7 +69,7 @@ class MedianStoppingRule(FIFOScheduler):
         return TrialScheduler.STOP if self._hard_stop else TrialScheduler.PAUSE
 
     def _too_few(self, controller: Any, trial: Trial, time: float) -> str:
-        """Nothing to compare with yet: a trial that ran for a while makes room for others that wait."""
+        """Decide while there are too few trials to compare: one that ran for a while yields to waiting ones."""
         if not time - self._paused.get(trial.trial_id, float("-inf")) > self._min_time_slice:
             return TrialScheduler.CONTINUE
         if not any(each.status in (Trial.PENDING, Trial.PAUSED) for each in controller.get_live_trials()):
@@ -89,5 +89,5 @@ class MedianStoppingRule(FIFOScheduler):
             self._results.setdefault(trial.trial_id, []).append(last)
 
     def debug_string(self) -> str:
-        """How many trials were ended."""
+        """Describe the number of ended trials."""
         return f"Using MedianStoppingRule: num_stopped={len(self._stopped)}."

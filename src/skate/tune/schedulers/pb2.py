@@ -23,13 +23,13 @@ class PB2(PopulationBasedTraining):
     """Population based training for numbers within bounds.
 
     Args:
-        hyperparam_bounds: {"lr": [1e-4, 1e-1], ...}, nested or not: what is changed, and between what.
-        time_attr, metric, mode, perturbation_interval, quantile_fraction, log_config, require_attrs, synch, custom_explore_fn:
-            as in `PopulationBasedTraining`.
+        hyperparam_bounds: {"lr": [1e-4, 1e-1], ...}, nested or not: the parameters to change, with their bounds.
+        time_attr, metric, mode, perturbation_interval, quantile_fraction, log_config, require_attrs, synch,
+            custom_explore_fn: as in `PopulationBasedTraining`.
 
     Raises:
         TuneError: there are no bounds.
-        TypeError, ValueError: a bound is no pair of numbers, the smaller first.
+        TypeError, ValueError: a bound is not a pair of numbers, the smaller first.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class PB2(PopulationBasedTraining):
     ) -> None:
         if not hyperparam_bounds:
             raise TuneError(
-                "`hyperparam_bounds` must be specified to use PB2 scheduler: what it is to change, and between what"
+                "`hyperparam_bounds` must be specified to use PB2 scheduler; it lists the parameters to change and their bounds"
             )
         bounds = _paths(hyperparam_bounds)
         for path, pair in bounds.items():
@@ -99,7 +99,7 @@ class PB2(PopulationBasedTraining):
 
 
 def _paths(bounds: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
-    """What is bounded, by its way through nested dicts."""
+    """Flatten nested bounds to a dict of paths."""
     found: dict[tuple[str, ...], Any] = {}
     for name, each in bounds.items():
         found.update(_paths(each, (*path, name)) if isinstance(each, Mapping) else {(*path, name): each})
@@ -108,7 +108,7 @@ def _paths(bounds: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[
 
 def _check_bounds(name: str, pair: Any) -> None:
     if not isinstance(pair, (list, tuple)):
-        raise TypeError(f"`hyperparam_bounds` has a pair of numbers for {name!r}, not {pair!r:.80}")
+        raise TypeError(f"`hyperparam_bounds` needs a pair of numbers for {name!r}, got {pair!r:.80}")
     if len(pair) != 2 or not all(isinstance(each, (int, float)) for each in pair):
         raise ValueError(
             f"`hyperparam_bounds` values must either be a list or tuple of size 2, of numbers, but got {pair!r} instead for "

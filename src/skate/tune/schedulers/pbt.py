@@ -1,4 +1,4 @@
-"""Population based training: the worst go on from where the best are, a little changed (Jaderberg et al., 2017)."""
+"""Population based training: the worst trials continue from the best, slightly changed (Jaderberg et al., 2017)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = logging.getLogger("skate.tune")
 
 @dataclass
 class State:
-    """What is known of a member of the population."""
+    """The state of a member of the population."""
 
     tag: str
     score: float | None = None
@@ -34,26 +34,27 @@ class State:
 
 
 class PopulationBasedTraining(FIFOScheduler):
-    """Every `perturbation_interval`, trials of the lowest quantile go on from checkpoints of the highest,
-    with changed configurations.
+    """Every `perturbation_interval`, the lowest quantile of trials continues from checkpoints of the highest, with
+    changed configurations.
 
     Args:
-        time_attr: the metric that says how far a trial is.
-        metric, mode: by which trials are compared; those of TuneConfig by default.
-        perturbation_interval: how much further a trial comes between two looks at it.
+        time_attr: the metric of a trial's progress.
+        metric, mode: compare trials; those of TuneConfig by default.
+        perturbation_interval: the progress between two comparisons of a trial.
         burn_in_period: before this nothing is changed.
-        hyperparam_mutations: what is changed: by name, a domain, a list, a function without arguments, or a nested dict of these.
-        quantile_fraction: the part of the population that is lowest, and that is highest; at most a half.
-        resample_probability: how often a part is drawn anew rather than moved.
-        perturbation_factors: by which numbers are moved.
+        hyperparam_mutations: the parameters to change: by name, a domain, a list, a function without arguments,
+            or a nested dict of these.
+        quantile_fraction: the fraction of the population in the lowest and in the highest quantile; at most 0.5.
+        resample_probability: the probability that a value is drawn anew rather than perturbed.
+        perturbation_factors: the factors for numbers.
         custom_explore_fn: changes a configuration further.
-        log_config: write what was changed to pbt_global.txt and pbt_policy_<trial id>.txt in the folder of the search.
-        require_attrs: whether `time_attr` and `metric` have to be in every result.
-        synch: all trials are looked at together, once all have come so far.
+        log_config: write changes to pbt_global.txt and pbt_policy_<trial id>.txt in the folder of the search.
+        require_attrs: True if `time_attr` and `metric` must be in every result.
+        synch: compare all trials together, once all have come so far.
 
     Raises:
         TuneError: there is nothing to change.
-        TypeError, ValueError: an argument is not what it should be.
+        TypeError, ValueError: an argument is invalid.
     """
 
     replays = False
@@ -78,16 +79,17 @@ class PopulationBasedTraining(FIFOScheduler):
         mutations = hyperparam_mutations or {}
         if not mutations and custom_explore_fn is None:
             raise TuneError(
-                "You must specify at least one of `hyperparam_mutations` or `custom_explore_fn` to use PBT: what it is to change"
+                "You must specify at least one of `hyperparam_mutations` or `custom_explore_fn` to use PBT; "
+                "they define what it changes"
             )
         check_mutations(mutations)
         if not 0 <= quantile_fraction <= 0.5:
             raise ValueError(
-                f"You must set `quantile_fraction` to a value between 0 and 0.5, not {quantile_fraction!r}"
+                f"You must set `quantile_fraction` to a value between 0 and 0.5, got {quantile_fraction!r}"
             )
         if not perturbation_interval > 0:
             raise ValueError(
-                f"perturbation_interval must be a positive number greater than 0, not {perturbation_interval!r}"
+                f"perturbation_interval must be a positive number greater than 0, got {perturbation_interval!r}"
             )
         self._metric, self._mode, self._time_attr = metric, mode, time_attr
         self._interval, self._burn_in = perturbation_interval, burn_in_period
@@ -118,9 +120,11 @@ class PopulationBasedTraining(FIFOScheduler):
                 if self._require_attrs:
                     known = ", ".join(sorted(result))
                     raise RuntimeError(
-                        f"{type(self).__name__} needs {name!r} in every result of {trial}; there is: {known}"
+                        f"{type(self).__name__} needs {name!r} in every result of {trial}; this result has: {known}"
                     )
-                _log.warning("%s goes by %r, which a result of %s lacks", type(self).__name__, name, trial)
+                _log.warning(
+                    "%s needs %r, which is missing in a result of %s", type(self).__name__, name, trial
+                )
                 return TrialScheduler.CONTINUE
         time = float(result[self._time_attr])
         state = self._states[trial.trial_id]
@@ -151,7 +155,7 @@ class PopulationBasedTraining(FIFOScheduler):
         return TrialScheduler.PAUSE if others_wait else TrialScheduler.CONTINUE
 
     def _quantiles(self, trials: list[Trial]) -> tuple[list[Trial], list[Trial]]:
-        """The lowest and the highest."""
+        """Return the lowest and the highest trials."""
         known = [trial for trial in trials if not math.isnan(self._known_score(trial))]
         known.sort(key=self._known_score)
         if len(known) <= 1:
@@ -181,7 +185,7 @@ class PopulationBasedTraining(FIFOScheduler):
                 self._exploit(controller, trial, donor)
 
     def _exploit(self, controller: Any, trial: Trial, donor: Trial) -> None:
-        """Have a trial go on from another's checkpoint, with a configuration like the other's."""
+        """Continue a trial from another's checkpoint, with a configuration derived from the other's."""
         config = self._explored(donor, trial)
         state, theirs = self._states[trial.trial_id], self._states[donor.trial_id]
         before = dict(trial.config)
@@ -239,7 +243,7 @@ class PopulationBasedTraining(FIFOScheduler):
         return TrialScheduler.NOOP if trial.status == Trial.PAUSED else TrialScheduler.PAUSE
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """The one that is least far."""
+        """Choose the trial with the least progress."""
         candidates = [
             trial
             for trial in tune_controller.get_live_trials()
@@ -264,7 +268,7 @@ class PopulationBasedTraining(FIFOScheduler):
         self._look_again(tune_controller)
 
     def _look_again(self, controller: Any) -> None:
-        """The others may have waited for one that is gone."""
+        """Check whether the other trials waited only for the removed one."""
         live = [each for each in controller.get_live_trials() if each.trial_id in self._states]
         if (
             self._synch
@@ -274,17 +278,17 @@ class PopulationBasedTraining(FIFOScheduler):
             self._next_sync = max(self._states[each.trial_id].trained_until for each in live) + self._interval
 
     def unblock(self, tune_controller: Any) -> None:
-        """Nothing runs: no one waits for another any more."""
+        """Release all trials from waiting: nothing runs."""
         self._next_sync = math.inf
 
     def last_scores(self, trials: list[Trial]) -> list[float]:
-        """What trials had when they were last looked at."""
+        """The scores of trials at their last comparison."""
         return [
             score for trial in trials if (score := self._score(trial)) is not None and not trial.is_finished()
         ]
 
     def reset_stats(self) -> None:
-        """Count anew."""
+        """Reset the counters."""
         self._num_perturbations = self._num_checkpoints = 0
 
     def debug_string(self) -> str:
@@ -293,7 +297,7 @@ class PopulationBasedTraining(FIFOScheduler):
 
 
 def _handed_over(controller: Any, trial: Trial, donor: Trial, config: dict[str, Any], tag: str) -> bool:
-    """Have a trial go on from another's newest checkpoint; False if there is none."""
+    """Continue a trial from another's newest checkpoint; False if there is none."""
     exploit = getattr(controller, "exploit", None)
     if exploit is not None:
         return bool(exploit(trial, donor, config, tag))

@@ -43,12 +43,12 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
             ValueError: there is a second trial.
         """
         if self._trial is not None and self._trial.trial_id != trial.trial_id:
-            raise ValueError("a replay has one trial: num_samples=1, and no grid_search")
+            raise ValueError("a replay needs exactly one trial: num_samples=1, and no grid_search")
         self._trial = trial
         trial.config = {**trial.config, **self.config}
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """Change the configuration where the schedule says so."""
+        """Change the configuration where the schedule requires it."""
         if "training_iteration" not in result:
             return TrialScheduler.CONTINUE
         step = result["training_iteration"]
@@ -67,15 +67,15 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         return TrialScheduler.NOOP
 
     def debug_string(self) -> str:
-        """How far the schedule is."""
+        """Describe the progress through the schedule."""
         return f"Using PopulationBasedTrainingReplay: step {self.current_step}, {self._num_perturbations} changes"
 
 
 def _schedule(lines: list[list[Any]]) -> tuple[dict[str, Any], list[tuple[int, dict[str, Any]]]]:
-    """The first configuration, and when which one follows.
+    """Return the first configuration, and the later ones with their iterations.
 
-    A line says from whom the trial took over at which of its iterations: [own tag, other's tag, own iteration, other's
-    iteration, other's configuration, new configuration].
+    A line records a takeover: [own tag, other's tag, own iteration, other's iteration, other's configuration,
+    new configuration].
     """
     first = lines[0][4]
     policy = []

@@ -1,4 +1,4 @@
-"""Gives trials more resources while the search goes on."""
+"""Gives trials more resources during the search."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
 
 
 class DistributeResources:
-    """Spreads what the cluster has evenly over the trials that have not ended.
+    """Divides the resources of the cluster evenly among the trials that have not ended.
 
     Args:
-        add_bundles: give whole bundles more, not larger ones.
-        increase_by: what is given at a time, such as {"CPU": 1}; by default everything that is in a trial's bundle.
-        increase_by_times: how often at most; -1 for any number.
-        reserve_resources: what is left for others.
+        add_bundles: add whole bundles instead of enlarging them.
+        increase_by: the step, such as {"CPU": 1}; by default the resources of a trial's bundle.
+        increase_by_times: the most steps; -1 for no limit.
+        reserve_resources: resources left for others.
     """
 
     def __init__(
@@ -127,14 +127,16 @@ Allocation = Callable[[Any, Trial, dict[str, Any], "ResourceChangingScheduler"],
 
 
 class ResourceChangingScheduler(TrialScheduler):
-    """Another scheduler, whose trials are given other resources between two results; they go on from a checkpoint.
+    """Wraps another scheduler, and changes the resources of trials between two results; they continue from a
+    checkpoint.
 
     Args:
-        base_scheduler: decides which trials go on; all by default.
-        resources_allocation_function: of the search, a trial, its result and this: what the trial is to have; None to leave it.
+        base_scheduler: decides which trials continue; all by default.
+        resources_allocation_function: called with the search, a trial, its result and this; returns the new
+            resources, or None.
 
     Raises:
-        TypeError: the base is no scheduler, or is one of these.
+        TypeError: the base is not a scheduler, or is one of these.
     """
 
     def __init__(
@@ -145,37 +147,37 @@ class ResourceChangingScheduler(TrialScheduler):
         self._base = base_scheduler or FIFOScheduler()
         if not isinstance(self._base, TrialScheduler) or isinstance(self._base, ResourceChangingScheduler):
             raise TypeError(
-                f"base_scheduler is another kind of TrialScheduler, not {type(base_scheduler).__name__}"
+                f"base_scheduler must be another kind of TrialScheduler, got {type(base_scheduler).__name__}"
             )
         self._allocate = resources_allocation_function
         self._base_trial_resources: PlacementGroupFactory | None = None
 
     @property
     def metric(self) -> str | None:
-        """The metric of the base."""
+        """The metric of the base scheduler."""
         return self._base.metric
 
     @property
     def base_trial_resources(self) -> PlacementGroupFactory | None:
-        """What trials ask for before anything is changed."""
+        """The resources of trials before any change."""
         return self._base_trial_resources
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """As the base."""
+        """Pass the metric and mode to the base scheduler."""
         return self._base.set_search_properties(metric, mode, **spec)
 
     def on_trial_add(self, tune_controller: Any, trial: Trial, **kwargs: Any) -> None:
-        """A trial was added."""
+        """Add a trial."""
         if self._base_trial_resources is None:
             self._base_trial_resources = trial.placement_group_factory
         self._base.on_trial_add(tune_controller, trial)
 
     def on_trial_error(self, tune_controller: Any, trial: Trial, **kwargs: Any) -> None:
-        """A trial has failed."""
+        """Handle a failed trial."""
         self._base.on_trial_error(tune_controller, trial)
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """As the base; a trial that goes on, and is to have other resources, is paused to get them."""
+        """Return the base scheduler's decision; a continuing trial that gets other resources is paused for that."""
         decision = self._base.on_trial_result(tune_controller, trial, result)
         if decision != TrialScheduler.CONTINUE:
             return decision
@@ -189,15 +191,15 @@ class ResourceChangingScheduler(TrialScheduler):
     def on_trial_complete(
         self, tune_controller: Any, trial: Trial, result: dict[str, Any], **kwargs: Any
     ) -> None:
-        """A trial has ended."""
+        """Handle a trial that has ended."""
         self._base.on_trial_complete(tune_controller, trial, result)
 
     def on_trial_remove(self, tune_controller: Any, trial: Trial, **kwargs: Any) -> None:
-        """A trial is gone."""
+        """Handle a removed trial."""
         self._base.on_trial_remove(tune_controller, trial)
 
     def choose_trial_to_run(self, tune_controller: Any, **kwargs: Any) -> Trial | None:
-        """As the base."""
+        """Return the base scheduler's choice."""
         return self._base.choose_trial_to_run(tune_controller)
 
     def set_trial_resources(self, trial: Trial, new_resources: Any) -> bool:
@@ -211,7 +213,7 @@ class ResourceChangingScheduler(TrialScheduler):
     def reallocate_trial_resources_if_needed(
         self, tune_controller: Any, trial: Trial, result: dict[str, Any]
     ) -> Any:
-        """What a trial is to have from now on; None if nothing changes."""
+        """The new resources of a trial; None if nothing changes."""
         if self._allocate is None:
             return None
         wanted = self._allocate(tune_controller, trial, result, self)
@@ -221,5 +223,5 @@ class ResourceChangingScheduler(TrialScheduler):
         return None if wanted == trial.placement_group_factory else wanted
 
     def debug_string(self) -> str:
-        """As the base."""
+        """Describe the base scheduler."""
         return f"(ResourceChangingScheduler) {self._base.debug_string()}"

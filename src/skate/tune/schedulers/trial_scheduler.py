@@ -36,7 +36,7 @@ class TrialScheduler:
 
     @property
     def supports_buffered_results(self) -> bool:
-        """Whether results may come several at a time."""
+        """True if results may arrive several at a time."""
         return self._supports_buffered_results
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
@@ -61,13 +61,13 @@ class TrialScheduler:
         return -value if self._mode == "min" else value
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
-        """A trial was added."""
+        """Called when a trial is added."""
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
         """A trial has failed for good."""
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """What a trial does after a result: CONTINUE, PAUSE, STOP, or NOOP if that was seen to."""
+        """Decide after a result: CONTINUE, PAUSE, STOP, or NOOP if already handled."""
         return self.CONTINUE
 
     def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
@@ -81,16 +81,16 @@ class TrialScheduler:
         raise NotImplementedError
 
     def debug_string(self) -> str:
-        """How it stands, in a line."""
+        """Describe the state in one line."""
         return f"Using {type(self).__name__}."
 
     def save(self, checkpoint_path: str) -> None:
-        """Save the state in a file."""
+        """Save the state to a file."""
         with open(checkpoint_path, "wb") as file:
             pickle.dump(self.__dict__, file)
 
     def restore(self, checkpoint_path: str) -> None:
-        """Take the state from a file."""
+        """Load the state from a file."""
         with open(checkpoint_path, "rb") as file:
             self.__dict__.update(pickle.load(file))
 
@@ -101,7 +101,7 @@ class FIFOScheduler(TrialScheduler):
     replays = True
 
     def debug_string(self) -> str:
-        """Its name."""
+        """Name the scheduler."""
         return "Using FIFO scheduling algorithm."
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:

@@ -28,19 +28,19 @@ def _service() -> Any:
 
 
 class AxSearch(Searcher):
-    """Asks an `AxClient`.
+    """Suggests configurations with an `AxClient`.
 
     Args:
         space: Ax's list of parameters, or a space of ray.tune; the `param_space` by default.
-        metric, mode: what is best.
-        points_to_evaluate: configurations that come first.
-        parameter_constraints, outcome_constraints: of Ax, such as ["x1 + x2 <= 2.0"].
-        ax_client: a client that was made, with its experiment.
-        ax_kwargs: for `AxClient`.
+        metric, mode: the objective.
+        points_to_evaluate: configurations to try first.
+        parameter_constraints, outcome_constraints: constraints of Ax, such as ["x1 + x2 <= 2.0"].
+        ax_client: an existing client, with its experiment.
+        ax_kwargs: arguments of `AxClient`.
 
     Raises:
         ImportError: Ax is not installed.
-        ValueError: the space has what Ax cannot draw.
+        ValueError: the space has a domain that Ax does not support.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class AxSearch(Searcher):
         return True
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """What the client asks for next; None while it waits for results, FINISHED when it has no more."""
+        """Return the client's next configuration; None while it waits for results, FINISHED when it has no more."""
         if self._client is None:
             raise no_space("AxSearch")
         if self._points:
@@ -116,7 +116,7 @@ class AxSearch(Searcher):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Tell the client what came of it."""
+        """Pass the result to the client."""
         number = self._live.pop(trial_id, None)
         if number is None:
             return

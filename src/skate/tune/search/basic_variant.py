@@ -18,13 +18,13 @@ from skate.tune.space.variants import Path, assigned, copied, format_vars, gener
 
 
 class BasicVariantGenerator(SearchAlgorithm):
-    """Goes through the grids of a space `num_samples` times and draws everything else anew each time.
+    """Runs all grid points of a space `num_samples` times and draws everything else anew each time.
 
     Args:
-        points_to_evaluate: configurations, or parts of them, that come first.
-        max_concurrent: how many trials run at a time at most; 0 for as many as find room.
+        points_to_evaluate: configurations, or parts of them, to try first.
+        max_concurrent: the most trials at a time; 0 for as many as resources allow.
         constant_grid_search: draw once for all points of the grids.
-        random_state: a seed, or a generator of numpy; by default one that starts from numpy's global one.
+        random_state: a seed, or a generator of numpy; by default one seeded from numpy's global one.
     """
 
     CKPT_FILE_TMPL = "basic-variant-state-{}.json"
@@ -40,7 +40,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         for point in self.points_to_evaluate:
             if not isinstance(point, dict):
                 raise ValueError(
-                    f"points_to_evaluate is a list of configurations, each a dict; {point!r:.80} is none"
+                    f"points_to_evaluate must be a list of configurations, each a dict, got {point!r:.80}"
                 )
         self.max_concurrent = max_concurrent
         self.constant_grid_search = constant_grid_search
@@ -59,10 +59,10 @@ class BasicVariantGenerator(SearchAlgorithm):
         return self._total
 
     def add_configurations(self, experiments: Any) -> None:
-        """What trials are made of.
+        """Add experiments to create trials from.
 
         Raises:
-            ValueError: grids are to be gone through without end.
+            ValueError: grids cannot be combined with an unlimited number of samples.
         """
         for experiment in experiments_of(experiments):
             self._experiments.append(experiment)
@@ -79,7 +79,7 @@ class BasicVariantGenerator(SearchAlgorithm):
             self._variants = self._all()
 
     def _generator(self) -> Any:
-        """The source of what is drawn; made when it is first needed, since numpy takes time to load."""
+        """Return the random generator; created on first use, because numpy takes time to load."""
         if self._seed is None:
             import numpy as np  # as above
 
@@ -103,7 +103,7 @@ class BasicVariantGenerator(SearchAlgorithm):
                     yield experiment, found, config
 
     def next_trial(self) -> Any:
-        """The next trial; None if there is none now."""
+        """Return the next trial; None if there is none now."""
         if self.max_concurrent and len(self._live) >= self.max_concurrent:
             return None
         made = self._next()
@@ -133,7 +133,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         self._live.discard(trial_id)
 
     def replay(self, trial_id: str, number: int) -> None:
-        """Be as after that many trials were made, this the last of them."""
+        """Restore the state after that many trials were created, this the last of them."""
         self._prefix = trial_id.rpartition("_")[0] or self._prefix
         while self._made <= number and self._next() is not None:
             pass
@@ -153,7 +153,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         self._live = set(state["live"])
 
     def begin_state(self) -> str | None:
-        """What the first draw starts from, so that a restored search draws the same; None if nothing is drawn."""
+        """The random state of the first draw, so that a restored search draws the same; None if nothing is drawn."""
         if not any(_draws(experiment.config) for experiment in self._experiments):
             return None
         return base64.b64encode(pickle.dumps(self._generator())).decode()
@@ -164,14 +164,14 @@ class BasicVariantGenerator(SearchAlgorithm):
             self._seed = pickle.loads(base64.b64decode(state))
 
     def save_to_dir(self, dirpath: str, session_str: str = "default", **kwargs: Any) -> None:
-        """Save the state in a folder."""
+        """Save the state to a folder."""
         path = os.path.join(dirpath, self.CKPT_FILE_TMPL.format(session_str))
         with open(path + ".writing", "w") as file:
             json.dump(self.get_state(), file)
         os.replace(path + ".writing", path)
 
     def has_checkpoint(self, dirpath: str) -> bool:
-        """Whether a folder has a saved state."""
+        """True if a folder has a saved state."""
         return bool(self._states(dirpath))
 
     def _states(self, dirpath: str) -> list[str]:
@@ -179,7 +179,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         return sorted(found, key=os.path.getmtime)
 
     def restore_from_dir(self, dirpath: str) -> None:
-        """Take the newest state from a folder.
+        """Load the newest state from a folder.
 
         Raises:
             RuntimeError: there is none.

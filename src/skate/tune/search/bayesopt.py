@@ -18,31 +18,33 @@ def _package() -> Any:
         raise missing("bayesian-optimization", "BayesOptSearch", "bayesian-optimization") from None
     if not hasattr(bayes_opt, "acquisition"):
         raise ImportError(
-            f"BayesOptSearch needs bayesian-optimization 2 or later, and {getattr(bayes_opt, '__version__', 'an older one')} is "
+            f"BayesOptSearch needs bayesian-optimization 2 or later, and "
+            f"{getattr(bayes_opt, '__version__', 'an older one')} is "
             "installed (nevergrad holds it at 1.4): pip install -U bayesian-optimization"
         )
     return bayes_opt
 
 
 class BayesOptSearch(Searcher):
-    """Asks a Gaussian process; all parts of the space are real numbers.
+    """Suggests configurations with a Gaussian process; all parameters must be real numbers.
 
     Args:
         space: bounds by name, {"x": (0, 1)}, or a space of ray.tune; the `param_space` by default.
-        metric, mode: what is best.
-        points_to_evaluate: configurations that come first.
-        utility_kwargs: of the acquisition function: {"kappa": 2.576} of the upper confidence bound, or {"kind": "ei", "xi": 0.0}.
+        metric, mode: the objective.
+        points_to_evaluate: configurations to try first.
+        utility_kwargs: arguments of the acquisition function: {"kappa": 2.576} of the upper confidence bound,
+            or {"kind": "ei", "xi": 0.0}.
         random_state: a seed.
-        random_search_steps: how many are drawn at random before anything is learnt.
-        verbose: taken for compatibility.
+        random_search_steps: the number of random draws before the model is used.
+        verbose: accepted for compatibility.
         patience: the search ends once a point was proposed so often.
-        skip_duplicate: whether a point that was proposed before is proposed again.
+        skip_duplicate: True to skip points proposed before.
         analysis: an earlier search to learn from.
-        repeat_float_precision: digits by which points are told apart.
+        repeat_float_precision: the number of digits in which points are compared.
 
     Raises:
         ImportError: bayesian-optimization is not installed.
-        ValueError: the space has something else than real numbers.
+        ValueError: the space has a parameter that is not a real number.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class BayesOptSearch(Searcher):
         _package()
         super().__init__(metric, mode)
         if not isinstance(patience, int) or patience < 1:
-            raise ValueError(f"patience is at least 1, not {patience!r}")
+            raise ValueError(f"patience must be at least 1, got {patience!r}")
         self._points = [as_flat(point) for point in points_to_evaluate or []]
         self._utility = dict(utility_kwargs or {})
         self._seed = random_state
@@ -84,7 +86,7 @@ class BayesOptSearch(Searcher):
         kind = self._utility.pop("kind", "ucb")
         kwargs = {"ucb": {"kappa": 2.576}, "ei": {"xi": 0.01}, "poi": {"xi": 0.01}}.get(kind)
         if kwargs is None:
-            raise ValueError(f'utility_kwargs={{"kind": ...}} is "ucb", "ei" or "poi", not {kind!r}')
+            raise ValueError(f'utility_kwargs={{"kind": ...}} must be "ucb", "ei" or "poi", got {kind!r}')
         names = {
             "ucb": "UpperConfidenceBound",
             "ei": "ExpectedImprovement",
@@ -138,7 +140,9 @@ class BayesOptSearch(Searcher):
         return -float(value) if self._mode == "min" else float(value)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """What the process proposes next; None while the random draws are not back, FINISHED when it repeats itself."""
+        """Return the process's next proposal; None until the random draws have results, FINISHED when it repeats
+        itself.
+        """
         if self.optimizer is None:
             raise no_space("BayesOptSearch")
         if not self._metric or not self._mode:
@@ -170,7 +174,7 @@ class BayesOptSearch(Searcher):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Tell the process what came of it."""
+        """Pass the result to the process."""
         point = self._live.pop(trial_id, None)
         value = (result or {}).get(self._metric)
         if point is not None and value is not None and not error:

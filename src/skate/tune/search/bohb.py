@@ -29,7 +29,7 @@ def _packages() -> tuple[Any, Any]:
 
 
 class _Job:
-    """A result as HpBandSter wants it."""
+    """A result in HpBandSter's form."""
 
     def __init__(self, loss: float | None, budget: float, config: dict[str, Any]) -> None:
         self.result = None if loss is None else {"loss": loss}
@@ -38,19 +38,19 @@ class _Job:
 
 
 class TuneBOHB(LibrarySearcher):
-    """Asks BOHB; goes with `HyperBandForBOHB`.
+    """Suggests configurations with BOHB; use it with `HyperBandForBOHB`.
 
     Args:
         space: a `ConfigurationSpace`, or a space of ray.tune; the `param_space` by default.
-        bohb_config: for HpBandSter's BOHB.
-        metric, mode: what is best.
-        points_to_evaluate: configurations that come first.
-        seed: of what is drawn.
-        max_concurrent: how many trials are under way at most; 0 for any number.
+        bohb_config: arguments of HpBandSter's BOHB.
+        metric, mode: the objective.
+        points_to_evaluate: configurations to try first.
+        seed: the seed of random draws.
+        max_concurrent: the most trials at a time; 0 for no limit.
 
     Raises:
         ImportError: ConfigSpace or HpBandSter is not installed.
-        ValueError: the space has what ConfigSpace cannot draw.
+        ValueError: the space has a domain that ConfigSpace does not support.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class TuneBOHB(LibrarySearcher):
         return True
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """What the model proposes next; None while enough trials are under way."""
+        """Return the model's next proposal; None while enough trials run."""
         if self._model is None:
             raise no_space("TuneBOHB")
         if self._max_concurrent and len(self._running) >= self._max_concurrent:
@@ -120,7 +120,7 @@ class TuneBOHB(LibrarySearcher):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """A trial has ended."""
+        """Learn from a trial that has ended."""
         if trial_id in self._configs and result is not None and not error:
             self._learn(trial_id, result, float(result.get("training_iteration") or 1))
         self._configs.pop(trial_id, None)
@@ -133,7 +133,7 @@ class TuneBOHB(LibrarySearcher):
         self._running.discard(trial_id)
 
     def on_unpause(self, trial_id: str) -> None:
-        """A trial goes on."""
+        """Record that a trial resumes."""
         self._paused.discard(trial_id)
         self._running.add(trial_id)
 

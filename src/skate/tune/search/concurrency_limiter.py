@@ -8,15 +8,15 @@ from skate.tune.search.searcher import Searcher, tell_properties
 
 
 class ConcurrencyLimiter(Searcher):
-    """Lets a searcher have at most `max_concurrent` trials under way.
+    """Limits the concurrent trials of a searcher to `max_concurrent`.
 
     Args:
         searcher: the searcher.
-        max_concurrent: how many trials.
-        batch: tell the searcher of results, and ask for more, only once all of a batch have ended.
+        max_concurrent: the most trials at a time.
+        batch: pass results to the searcher, and ask for more, only once all trials of a batch have ended.
 
     Raises:
-        TypeError: it is no searcher.
+        TypeError: it is not a searcher.
         ValueError: `max_concurrent` is not at least 1.
     """
 
@@ -25,7 +25,7 @@ class ConcurrencyLimiter(Searcher):
             hint = "; it has max_concurrent of its own" if hasattr(searcher, "max_concurrent") else ""
             raise TypeError(f"ConcurrencyLimiter takes a Searcher, not {type(searcher).__name__}{hint}")
         if isinstance(max_concurrent, bool) or not isinstance(max_concurrent, int) or max_concurrent < 1:
-            raise ValueError(f"max_concurrent is at least 1 trial, not {max_concurrent!r}")
+            raise ValueError(f"max_concurrent must be at least 1, got {max_concurrent!r}")
         super().__init__(searcher.metric, searcher.mode)
         self.searcher = searcher
         self.max_concurrent = max_concurrent
@@ -40,13 +40,13 @@ class ConcurrencyLimiter(Searcher):
         return False
 
     def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
-        """As the searcher says."""
+        """Pass metric, mode and space to the searcher."""
         taken = tell_properties(self.searcher, metric, mode, config, spec)
         self._metric, self._mode = self.searcher.metric, self.searcher.mode
         return taken
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """What the searcher suggests, None while enough trials are under way."""
+        """Return the searcher's suggestion, None while enough trials run."""
         if self._limit_concurrency and len(self.live_trials) >= self.max_concurrent:
             return None
         found = self.searcher.suggest(trial_id)
@@ -56,13 +56,13 @@ class ConcurrencyLimiter(Searcher):
         return found
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """A trial has reported."""
+        """Pass a result to the searcher."""
         self.searcher.on_trial_result(trial_id, result)
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """A trial has ended; with `batch` the searcher is told once all have."""
+        """Pass the end of a trial to the searcher; with `batch`, once all of the batch have ended."""
         if trial_id not in self.live_trials:
             return
         if not self.batch:
@@ -87,15 +87,15 @@ class ConcurrencyLimiter(Searcher):
         pruned: bool = False,
         intermediate_values: list[float] | None = None,
     ) -> None:
-        """As the searcher does."""
+        """Pass an evaluated point to the searcher."""
         return self.searcher.add_evaluated_point(parameters, value, error, pruned, intermediate_values)
 
     def on_pause(self, trial_id: str) -> None:
-        """A trial is paused."""
+        """Pass the pause of a trial to the searcher."""
         self.searcher.on_pause(trial_id)
 
     def on_unpause(self, trial_id: str) -> None:
-        """A paused trial goes on."""
+        """Pass the resumption of a trial to the searcher."""
         self.searcher.on_unpause(trial_id)
 
     def get_state(self) -> dict[str, Any]:
@@ -105,6 +105,6 @@ class ConcurrencyLimiter(Searcher):
         return {"limiter": found, "searcher": self.searcher.get_state()}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take what was saved."""
+        """Restore a saved state."""
         self.__dict__.update(state["limiter"])
         self.searcher.set_state(state["searcher"])

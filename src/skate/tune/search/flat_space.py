@@ -15,7 +15,7 @@ class Flat:
     """One domain of a space.
 
     Attributes:
-        domain: the domain; q: the step of rounded values, None if there is none; log: whether orders of magnitude are alike.
+        domain: the domain; q: the step of rounded values, None if there is none; log: True for a logarithmic scale.
     """
 
     def __init__(self, name: str, domain: Domain) -> None:
@@ -35,7 +35,7 @@ class Flat:
         return self.domain.upper
 
     def settle(self, value: Any) -> Any:
-        """What a library has drawn as the space means it: of its type, on its steps, the very choice that was given."""
+        """Convert a library's value to the space's: its type, its step, and the original choice object."""
         domain = self.domain
         if isinstance(domain, Categorical):
             return next((each for each in domain.categories if each is value or each == value), value)
@@ -61,7 +61,7 @@ def flat_space(space: Mapping[str, Any], searcher: str, choices: bool = True) ->
         name = "/".join(map(str, path))
         if not isinstance(leaf, Domain) or leaf.is_grid():
             raise ValueError(
-                f"{searcher} cannot go through grids, and {name!r} is one: use tune.choice there"
+                f"{searcher} does not support grids, but {name!r} is one; use tune.choice instead"
             )
         if leaf.is_function():
             raise ValueError(
@@ -71,11 +71,11 @@ def flat_space(space: Mapping[str, Any], searcher: str, choices: bool = True) ->
             isinstance(leaf, Categorical) and not choices
         ):
             raise ValueError(
-                f"{searcher} has no notion of {type(leaf).__name__} {leaf.domain_str} for {name!r}"
+                f"{searcher} does not support {type(leaf).__name__} {leaf.domain_str} for {name!r}"
             )
         if isinstance(leaf, Categorical) and any(variants.has_open(each) for each in leaf.categories):
             raise ValueError(
-                f"{searcher} cannot search within the choices of {name!r}; use "
+                f"{searcher} does not support domains within the choices of {name!r}; use "
                 "a define-by-run function or draw at random"
             )
         made = Flat(name, leaf)
@@ -88,25 +88,25 @@ def flat_space(space: Mapping[str, Any], searcher: str, choices: bool = True) ->
 
 
 def has_domains(space: Any) -> bool:
-    """Whether anything in a space is a domain or a grid of ray.tune."""
+    """True if a space contains a domain or a grid of ray.tune."""
     return isinstance(space, Mapping) and variants.has_open(space)
 
 
 def missing(package: str, searcher: str, install: str) -> ImportError:
-    """What to say when a library is not installed."""
+    """Build the error for a library that is not installed."""
     return ImportError(f"{searcher} needs {package}, which is not installed: pip install {install}")
 
 
 def undefined(cls: str, metric: Any, mode: Any) -> RuntimeError:
-    """What to say when a searcher does not know what is best."""
+    """Build the error for a searcher without metric or mode."""
     return RuntimeError(
-        f"{cls} does not know what is best (metric={metric!r}, mode={mode!r}): give it, or TuneConfig, a metric and a mode"
+        f"{cls} does not know what is best (metric={metric!r}, mode={mode!r}); set metric and mode here or in TuneConfig"
     )
 
 
 def no_space(cls: str) -> RuntimeError:
-    """What to say when a searcher has no space."""
-    return RuntimeError(f"{cls} has no search space: give it space=..., or Tuner a param_space")
+    """Build the error for a searcher without a space."""
+    return RuntimeError(f"{cls} has no search space; set space=... here, or param_space of Tuner")
 
 
 def as_flat(point: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,19 +21,19 @@ def _hyperopt() -> Any:
 
 
 class HyperOptSearch(Searcher):
-    """Asks HyperOpt.
+    """Suggests configurations with HyperOpt.
 
     Args:
         space: a space of HyperOpt, or of ray.tune; the `param_space` by default.
-        metric, mode: what is best.
-        points_to_evaluate: configurations that come first.
-        n_initial_points: how many are drawn at random before anything is learnt.
-        random_state_seed: of what is drawn.
-        gamma: the part of results that counts as good.
+        metric, mode: the objective.
+        points_to_evaluate: configurations to try first.
+        n_initial_points: the number of random draws before the model is used.
+        random_state_seed: the seed of random draws.
+        gamma: the fraction of results that counts as good.
 
     Raises:
         ImportError: HyperOpt is not installed.
-        ValueError: the space has what HyperOpt cannot draw.
+        ValueError: the space has a domain that HyperOpt does not support.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class HyperOptSearch(Searcher):
         return True
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """What HyperOpt proposes next."""
+        """Return HyperOpt's next proposal."""
         if self._domain is None:
             raise no_space("HyperOptSearch")
         if not self._metric or not self._mode:
@@ -110,7 +110,7 @@ class HyperOptSearch(Searcher):
         return nest(_plain(found)) if isinstance(found, Mapping) else found
 
     def _indexed(self, point: dict[str, Any]) -> dict[str, Any]:
-        """Choices as HyperOpt wants them: by position."""
+        """Convert choices to HyperOpt's form: positions."""
         found = {}
         for name, value in point.items():
             node: Any = self._space.get(name) if isinstance(self._space, dict) else None
@@ -122,7 +122,7 @@ class HyperOptSearch(Searcher):
         return found
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """A trial goes on."""
+        """Mark the trial as running."""
         job = self._jobs.get(trial_id)
         if job is not None:
             job[1]["state"] = _hyperopt().JOB_STATE_RUNNING
@@ -130,7 +130,7 @@ class HyperOptSearch(Searcher):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Tell HyperOpt what came of it."""
+        """Pass the result to HyperOpt."""
         job = self._jobs.pop(trial_id, None)
         if job is None:
             return

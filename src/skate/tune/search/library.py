@@ -1,4 +1,4 @@
-"""What adapters to libraries have in common that search one space, given to them or found when the search begins."""
+"""Base of searchers that adapt a library; the space is given to them or found when the search begins."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ _BY_NAME = {
 
 
 def create_searcher(search_alg: str, **kwargs: Any) -> Any:
-    """A searcher of a name such as "optuna"; keywords that it does not take are left out.
+    """Create a searcher by a name such as "optuna"; keywords that it does not accept are dropped.
 
     Raises:
-        ValueError: there is none of that name; those that there are are listed.
+        ValueError: the name is unknown; the error lists the known ones.
     """
     name = str(search_alg).lower()
     if name not in _BY_NAME:
@@ -34,7 +34,7 @@ def create_searcher(search_alg: str, **kwargs: Any) -> Any:
 
 
 def taken_by(kind: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Those keywords that a class takes."""
+    """Select the keywords that a class accepts."""
     import inspect  # few programs make things by name
 
     parameters = inspect.signature(kind).parameters

@@ -26,18 +26,18 @@ def _package() -> Any:
 
 
 class NevergradSearch(LibrarySearcher):
-    """Asks an optimizer of Nevergrad.
+    """Suggests configurations with an optimizer of Nevergrad.
 
     Args:
-        optimizer: a class of optimizers, such as nevergrad.optimizers.OnePlusOne, or one that was made.
-        optimizer_kwargs: for the class, such as {"budget": 100}.
+        optimizer: an optimizer class, such as nevergrad.optimizers.OnePlusOne, or an instance.
+        optimizer_kwargs: arguments of the class, such as {"budget": 100}.
         space: a parametrization of Nevergrad, or a space of ray.tune; the `param_space` by default.
-        metric, mode: what is best.
-        points_to_evaluate: configurations that come first.
+        metric, mode: the objective.
+        points_to_evaluate: configurations to try first.
 
     Raises:
         ImportError: Nevergrad is not installed.
-        ValueError: the space has what Nevergrad cannot draw.
+        ValueError: the space has a domain that Nevergrad does not support.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class NevergradSearch(LibrarySearcher):
             self._model.suggest(**point)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """What the optimizer asks for next; FINISHED when its budget is used up."""
+        """Return the optimizer's next proposal; FINISHED when its budget is used up."""
         if self._model is None:
             raise no_space("NevergradSearch")
         if self._model.budget is not None and self._model.num_ask >= self._model.budget:
@@ -79,7 +79,7 @@ class NevergradSearch(LibrarySearcher):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Tell the optimizer what came of it."""
+        """Pass the result to the optimizer."""
         asked = self._live.pop(trial_id, None)
         value = (result or {}).get(self._metric)
         if asked is not None and value is not None and not error:

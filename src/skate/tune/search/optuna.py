@@ -21,22 +21,22 @@ def _optuna() -> Any:
 
 
 class OptunaSearch(Searcher):
-    """Asks a study of Optuna.
+    """Suggests configurations with a study of Optuna.
 
     Args:
-        space: Optuna's distributions by name, a function of Optuna's trial that calls its suggest methods (and may return
-            constants), or a space of ray.tune; the `param_space` by default.
-        metric, mode: what is best; lists of both for several objectives.
-        points_to_evaluate: configurations that come first.
+        space: Optuna's distributions by name, a function of Optuna's trial that calls its suggest methods (and
+            may return constants), or a space of ray.tune; the `param_space` by default.
+        metric, mode: the objective; lists of both for several objectives.
+        points_to_evaluate: configurations to try first.
         sampler: a sampler of Optuna; TPE by default.
-        study_name: of the study in the storage.
+        study_name: the name of the study in the storage.
         storage: a storage of Optuna, or its URL; memory by default.
-        seed: of the default sampler.
-        evaluated_rewards: what `points_to_evaluate` have come to, if that is known: they are then learnt from and not run.
+        seed: the seed of the default sampler.
+        evaluated_rewards: known results of `points_to_evaluate`, which are then learnt from and not run.
 
     Raises:
         ImportError: Optuna is not installed.
-        ValueError: the space has what Optuna cannot draw, or arguments contradict each other.
+        ValueError: the space has a domain that Optuna does not support, or arguments contradict each other.
     """
 
     def __init__(
@@ -57,14 +57,16 @@ class OptunaSearch(Searcher):
             space = self.convert_search_space(space)
         if evaluated_rewards and len(evaluated_rewards) != len(points_to_evaluate or []):
             raise ValueError(
-                f"each of points_to_evaluate has one of evaluated_rewards: {len(points_to_evaluate or [])} and "
+                f"points_to_evaluate and evaluated_rewards must have the same length: {len(points_to_evaluate or [])} and "
                 f"{len(evaluated_rewards)} were given"
             )
         if sampler is not None and seed is not None:
-            raise ValueError("seed is for the default sampler; give the sampler that you made its own seed")
+            raise ValueError(
+                "seed applies only to the default sampler; set the seed of your own sampler instead"
+            )
         if sampler is not None and not isinstance(sampler, optuna.samplers.BaseSampler):
             raise ValueError(
-                f"sampler is a sampler of Optuna, such as optuna.samplers.TPESampler(), not {sampler!r:.80}"
+                f"sampler must be a sampler of Optuna, such as optuna.samplers.TPESampler(), got {sampler!r:.80}"
             )
         self._space = space
         self._points = list(points_to_evaluate or [])
@@ -112,10 +114,10 @@ class OptunaSearch(Searcher):
         return True
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """What the study asks for next.
+        """Return the study's next proposal.
 
         Raises:
-            RuntimeError: there is no space, or neither metric nor mode.
+            RuntimeError: there is no space, metric or mode.
         """
         if not self._space:
             raise no_space("OptunaSearch")
@@ -126,7 +128,7 @@ class OptunaSearch(Searcher):
             more = self._space(asked)
             if more is not None and not isinstance(more, Mapping):
                 raise TypeError(
-                    f"a define-by-run function returns a dict of constants or nothing, not {more!r:.80}"
+                    f"a define-by-run function must return a dict of constants or None, got {more!r:.80}"
                 )
             params = {**asked.params, **(more or {})}
         else:
@@ -147,7 +149,7 @@ class OptunaSearch(Searcher):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Tell the study what came of it; a trial without a result has failed, or was pruned."""
+        """Pass the result to the study; a trial without a result has failed, or was pruned."""
         optuna = _optuna()
         asked = self._trials.get(trial_id)
         if asked is None:
@@ -180,14 +182,14 @@ class OptunaSearch(Searcher):
         """Learn from a point that was evaluated elsewhere.
 
         Raises:
-            TypeError: the space is a function, which says nothing of its distributions.
+            TypeError: the space is a function, so its distributions are unknown.
         """
         optuna = _optuna()
         if not self._space:
             raise no_space("OptunaSearch")
         if callable(self._space):
             raise TypeError(
-                "evaluated points need distributions: give OptunaSearch a space that is no function"
+                "evaluated points need distributions: give OptunaSearch a space that is not a function"
             )
         states = optuna.trial.TrialState
         state = states.FAIL if error else states.PRUNED if pruned else states.COMPLETE
@@ -221,7 +223,7 @@ class OptunaSearch(Searcher):
                 found[name] = of.CategoricalDistribution(domain.categories)
             elif flat.log and flat.q not in (None, 1):
                 raise ValueError(
-                    f"Optuna cannot round on a logarithmic scale, and {name!r} asks for it; leave out q"
+                    f"Optuna cannot round on a logarithmic scale, but {name!r} asks for it; leave out q"
                 )
             elif isinstance(domain, Integer):
                 step = 1 if flat.log else int(flat.q or 1)

@@ -10,15 +10,15 @@ TRIAL_INDEX = "__trial_index__"
 
 
 class Repeater(Searcher):
-    """Tries each suggestion `repeat` times and tells the searcher the mean.
+    """Tries each suggestion `repeat` times and passes the mean to the searcher.
 
     Args:
         searcher: the searcher.
-        repeat: how many trials each suggestion gets.
-        set_index: put the number of the repetition into the configuration, as "__trial_index__".
+        repeat: the number of trials per suggestion.
+        set_index: add the number of the repetition to the configuration, as "__trial_index__".
 
     Raises:
-        TypeError: it is no searcher, or one that limits how many trials are under way (put that around this instead).
+        TypeError: it is not a searcher, or it is a ConcurrencyLimiter (wrap the Repeater in it instead).
         ValueError: `repeat` is not at least 1.
     """
 
@@ -27,10 +27,10 @@ class Repeater(Searcher):
             raise TypeError(f"Repeater takes a Searcher, not {type(searcher).__name__}")
         if type(searcher).__name__ == "ConcurrencyLimiter":
             raise TypeError(
-                "a ConcurrencyLimiter inside a Repeater would wait for itself; write ConcurrencyLimiter(Repeater(...))"
+                "a ConcurrencyLimiter inside a Repeater would wait for itself; use ConcurrencyLimiter(Repeater(...))"
             )
         if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
-            raise ValueError(f"repeat is at least 1, not {repeat!r}")
+            raise ValueError(f"repeat must be at least 1, got {repeat!r}")
         super().__init__(searcher.metric, searcher.mode)
         self.searcher = searcher
         self.repeat = repeat
@@ -56,7 +56,7 @@ class Repeater(Searcher):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False, **kwargs: Any
     ) -> None:
-        """A repetition has ended; once all have, the searcher is told."""
+        """Record the end of a repetition; after the last one, pass the mean to the searcher."""
         group = self._group_of.get(trial_id)
         if group is None:
             return
@@ -72,7 +72,7 @@ class Repeater(Searcher):
             self._group_of.pop(each, None)
 
     def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
-        """As the searcher says."""
+        """Pass metric, mode and space to the searcher."""
         taken = tell_properties(self.searcher, metric, mode, config, spec)
         self._metric, self._mode = self.searcher.metric, self.searcher.mode
         return taken
@@ -84,7 +84,7 @@ class Repeater(Searcher):
         return {"repeater": found, "searcher": self.searcher.get_state()}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take what was saved."""
+        """Restore a saved state."""
         self.__dict__.update(state["repeater"])
         self.searcher.set_state(state["searcher"])
 

@@ -1,4 +1,4 @@
-"""What the search asks for trials: the contract between it and whatever makes them."""
+"""The contract between a search and the source of its trials."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 
 class SearchAlgorithm:
-    """Makes trials, and is told what becomes of them."""
+    """Creates trials, and receives their results."""
 
     _finished = False
     _metric: Any = None
 
     @property
     def metric(self) -> Any:
-        """The metric that is searched by, None if there is none."""
+        """The metric of the search, None if there is none."""
         return self._metric
 
     def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
@@ -26,23 +26,23 @@ class SearchAlgorithm:
         return 0
 
     def add_configurations(self, experiments: Any) -> None:
-        """What trials are made of."""
+        """Add experiments to create trials from."""
         raise NotImplementedError
 
     def next_trial(self) -> Any:
-        """The next trial; None if there is none now."""
+        """Return the next trial; None if there is none now."""
         raise NotImplementedError
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """A trial has reported."""
+        """Called with each result of a trial."""
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """A trial has ended."""
+        """Called when a trial has ended."""
 
     def is_finished(self) -> bool:
-        """Whether there will be no more trials."""
+        """True if there will be no more trials."""
         return self._finished
 
     def set_finished(self) -> None:
@@ -50,11 +50,11 @@ class SearchAlgorithm:
         self._finished = True
 
     def has_checkpoint(self, dirpath: str) -> bool:
-        """Whether a folder has a saved state of this."""
+        """True if a folder has a saved state of this."""
         return False
 
     def save_to_dir(self, dirpath: str, **kwargs: Any) -> None:
-        """Save the state in a folder."""
+        """Save the state to a folder."""
 
     def restore_from_dir(self, dirpath: str) -> None:
         """Take the state from a folder."""

@@ -1,4 +1,4 @@
-"""Makes trials of what a searcher suggests."""
+"""Creates trials from a searcher's suggestions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from skate.tune.space.variants import format_vars, is_grid
 
 
 class SearchGenerator(SearchAlgorithm):
-    """Makes trials of what a searcher suggests.
+    """Creates trials from a searcher's suggestions.
 
     Raises:
-        TypeError: it is no searcher.
+        TypeError: it is not a searcher.
     """
 
     CKPT_FILE_TMPL = "search_gen_state-{}.json"
@@ -26,7 +26,7 @@ class SearchGenerator(SearchAlgorithm):
     def __init__(self, searcher: Searcher) -> None:
         if not isinstance(searcher, Searcher):
             raise TypeError(
-                f"a searcher inherits from ray.tune.search.Searcher; {type(searcher).__name__} does not"
+                f"a searcher must inherit from ray.tune.search.Searcher; {type(searcher).__name__} does not"
             )
         self.searcher = searcher
         self._experiments: list[Any] = []
@@ -44,27 +44,27 @@ class SearchGenerator(SearchAlgorithm):
         return self._total
 
     def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
-        """As the searcher says."""
+        """Pass metric, mode and space to the searcher."""
         return tell_properties(self.searcher, metric, mode, config, spec)
 
     def add_configurations(self, experiments: Any) -> None:
-        """What trials are made of."""
+        """Add experiments to create trials from."""
         for experiment in experiments_of(experiments):
             self._experiments.append(experiment)
             self._total = 2**31 if experiment.num_samples < 0 else self._total + experiment.num_samples
 
     def next_trial(self) -> Any:
-        """The next trial; None if there is none now."""
+        """Return the next trial; None if there is none now."""
         if self._finished or self._made >= self._total:
             self._finished = True
             return None
         return self.create_trial_if_possible(self._experiments[0])
 
     def create_trial_if_possible(self, experiment: Any) -> Any:
-        """A trial of the next suggestion; None if there is none now.
+        """Create a trial from the next suggestion; None if there is none now.
 
         Raises:
-            TypeError: the searcher suggested something else than a dict.
+            TypeError: the searcher suggested something other than a dict.
         """
         trial_id = Trial.generate_id()
         suggested = self.searcher.suggest(trial_id)
@@ -76,7 +76,7 @@ class SearchGenerator(SearchAlgorithm):
         if not isinstance(suggested, Mapping):
             name = type(self.searcher).__name__
             raise TypeError(
-                f"{name}.suggest() gives a configuration as a dict, None or FINISHED; it gave {suggested!r:.80}"
+                f"{name}.suggest() must return a configuration as a dict, None or FINISHED, got {suggested!r:.80}"
             )
         nested = nest(suggested)
         config = merged(_constants(experiment.config), nested)
@@ -89,17 +89,17 @@ class SearchGenerator(SearchAlgorithm):
         return experiment.trial(config, trial_id, tag, _flat(nested))
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """A trial has reported."""
+        """Pass a result to the searcher."""
         self.searcher.on_trial_result(trial_id, result)
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """A trial has ended."""
+        """Pass the end of a trial to the searcher."""
         self.searcher.on_trial_complete(trial_id, result=result, error=error)
 
     def replay(self, trial_id: str, number: int) -> None:
-        """The searcher is asked again what it was asked before, so that it is as it was."""
+        """Ask the searcher again for an earlier suggestion, to restore its state."""
         if number >= self._made:
             self.searcher.suggest(trial_id)
             self._made = number + 1
@@ -108,7 +108,7 @@ class SearchGenerator(SearchAlgorithm):
     # -- save and restore
 
     def get_state(self) -> dict[str, Any]:
-        """How many trials were made."""
+        """The number of trials created, as state for a snapshot."""
         return {"made": self._made, "finished": self._finished}
 
     def set_state(self, state: dict[str, Any]) -> None:

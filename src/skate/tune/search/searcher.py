@@ -1,4 +1,4 @@
-"""What libraries are adapted to: suggest a configuration, be told what came of it."""
+"""The interface of searchers: suggest a configuration, then receive its result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skate.tune.configs import checked_mode
 def tell_properties(
     searcher: Any, metric: Any, mode: Any, config: dict[str, Any], spec: dict[str, Any]
 ) -> bool:
-    """Tell a searcher what it searches for; one that is written for older versions does without what else is known."""
+    """Pass metric, mode and space to a searcher; one written for older versions gets only the arguments it accepts."""
     taken = inspect.signature(searcher.set_search_properties).parameters.values()
     if not any(each.kind is each.VAR_KEYWORD for each in taken):
         spec = {}
@@ -25,11 +25,11 @@ class Searcher:
     """Suggests configurations.
 
     Args:
-        metric: the reported metric to go by, or a list of them.
+        metric: the reported metric to optimize, or a list of them.
         mode: "min" or "max", or a list with one for each metric.
 
     Raises:
-        ValueError: the mode is another, or there are more of one than of the other.
+        ValueError: the mode is invalid, or the lists differ in length.
     """
 
     FINISHED = "FINISHED"
@@ -43,12 +43,10 @@ class Searcher:
             and mode is not None
         ):
             raise ValueError(
-                f"metric and mode are both one, or both a list; not metric={metric!r}, mode={mode!r}"
+                f"metric and mode must be both single, or both a list, got metric={metric!r}, mode={mode!r}"
             )
         if isinstance(metric, (list, tuple)) and isinstance(mode, (list, tuple)) and len(metric) != len(mode):
-            raise ValueError(
-                f"each metric has a mode: {len(metric)} metrics were given, and {len(mode)} modes"
-            )
+            raise ValueError(f"each metric needs a mode, got {len(metric)} metrics and {len(mode)} modes")
         self._metric, self._mode = metric, mode
 
     @property
@@ -66,23 +64,23 @@ class Searcher:
         return False
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """The configuration of a new trial; None if there is none now, FINISHED if there will be none."""
+        """Return the configuration of a new trial; None if there is none now, FINISHED if there will be none."""
         raise NotImplementedError
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """A trial has reported."""
+        """Called with each result of a trial."""
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """A trial has ended."""
+        """Called when a trial has ended."""
         raise NotImplementedError
 
     def on_pause(self, trial_id: str) -> None:
-        """A trial is paused."""
+        """Called when a trial is paused."""
 
     def on_unpause(self, trial_id: str) -> None:
-        """A paused trial goes on."""
+        """Called when a paused trial resumes."""
 
     def add_evaluated_point(
         self,
@@ -114,33 +112,33 @@ class Searcher:
     # -- save and restore
 
     def get_state(self) -> dict[str, Any]:
-        """All that is to be saved."""
+        """The state to save."""
         return self.__dict__.copy()
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take what was saved."""
+        """Restore a saved state."""
         self.__dict__.update(state)
 
     def save(self, checkpoint_path: str) -> None:
-        """Save the state in a file."""
+        """Save the state to a file."""
         import cloudpickle  # states may hold functions of the user's program
 
         with open(checkpoint_path, "wb") as file:
             file.write(cloudpickle.dumps(self.get_state()))
 
     def restore(self, checkpoint_path: str) -> None:
-        """Take the state from a file."""
+        """Load the state from a file."""
         with open(checkpoint_path, "rb") as file:
             self.set_state(pickle.load(file))
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
-        """Save the state in a folder."""
+        """Save the state to a folder."""
         path = os.path.join(checkpoint_dir, self.CKPT_FILE_TMPL.format(session_str))
         self.save(path + ".writing")
         os.replace(path + ".writing", path)
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
-        """Take the newest state from a folder.
+        """Load the newest state from a folder.
 
         Raises:
             RuntimeError: there is none.
@@ -149,5 +147,5 @@ class Searcher:
             glob.glob(os.path.join(checkpoint_dir, self.CKPT_FILE_TMPL.format("*"))), key=os.path.getmtime
         )
         if not found:
-            raise RuntimeError(f"there is no saved searcher in {checkpoint_dir!r}")
+            raise RuntimeError(f"no saved searcher in {checkpoint_dir!r}")
         self.restore(found[-1])

@@ -29,20 +29,22 @@ def _package() -> Any:
 
 
 class ZOOptSearch(LibrarySearcher):
-    """Asks ZOOpt.
+    """Suggests configurations with ZOOpt.
 
     Args:
-        algo: "asracos" or "sracos", which are the same here: trials are told of as they end.
-        budget: how many trials there will be; ZOOpt draws the first at random, and how many depends on it.
+        algo: "asracos" or "sracos", which are the same here: results are passed on as trials end.
+        budget: the total number of trials; ZOOpt derives the number of initial random draws from it.
         dim_dict: ZOOpt's dimensions by name, or a space of ray.tune; the `param_space` by default.
-        metric, mode: what is best.
-        points_to_evaluate: configurations that come first. ZOOpt learns nothing from these: it knows only what it drew itself.
-        parallel_num: how many trials of its own run at a time.
-        kwargs: for `zoopt.Parameter`. ZOOpt draws from numpy's global generator: seed that for the same points again.
+        metric, mode: the objective.
+        points_to_evaluate: configurations to try first. ZOOpt does not learn from them, only from its own draws.
+        parallel_num: the number of its own trials that run at a time.
+        kwargs: arguments of `zoopt.Parameter`. ZOOpt draws from numpy's global generator: seed that for
+            reproducible points.
 
     Raises:
         ImportError: ZOOpt is not installed.
-        ValueError: there is no budget, no such algorithm, or the space has what ZOOpt cannot draw.
+        ValueError: the budget is missing, the algorithm is unknown, or the space has a domain that ZOOpt does
+            not support.
     """
 
     def __init__(
@@ -59,11 +61,9 @@ class ZOOptSearch(LibrarySearcher):
         _package()
         super().__init__(metric, mode)
         if algo.lower() not in _ALGORITHMS:
-            raise ValueError(f"algo is one of {', '.join(_ALGORITHMS)}, not {algo!r}")
+            raise ValueError(f"algo must be one of {', '.join(_ALGORITHMS)}, got {algo!r}")
         if budget is None or budget < 1:
-            raise ValueError(
-                f"ZOOptSearch wants budget=, how many trials there will be; it was given {budget!r}"
-            )
+            raise ValueError(f"ZOOptSearch needs budget=, the total number of trials, got {budget!r}")
         self._budget, self._parallel, self._kwargs = budget, parallel_num, kwargs
         self._points = [as_flat(point) for point in points_to_evaluate or []]
         self._live: dict[str, Any] = {}
@@ -89,7 +89,7 @@ class ZOOptSearch(LibrarySearcher):
         return self._model
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """What ZOOpt proposes next; None while it waits for results, FINISHED when it finds nothing new."""
+        """Return ZOOpt's next proposal; None while it waits for results, FINISHED when it finds nothing new."""
         if self._model is None:
             raise no_space("ZOOptSearch")
         if self._points:
@@ -109,7 +109,7 @@ class ZOOptSearch(LibrarySearcher):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Tell ZOOpt what came of it; a trial that failed was as bad as can be, as ZOOpt waits for each."""
+        """Pass the result to ZOOpt; a failed trial gets the worst value, because ZOOpt waits for each."""
         solution = self._live.pop(trial_id, None)
         if solution is None:
             return
@@ -133,7 +133,7 @@ class ZOOptSearch(LibrarySearcher):
                 found[name] = (kinds.GRID, list(domain.categories))
             elif flat.log:
                 raise ValueError(
-                    f"ZOOptSearch has no logarithmic scale, and {name!r} is {domain.domain_str}: draw its "
+                    f"ZOOptSearch does not support a logarithmic scale, but {name!r} is {domain.domain_str}: draw its "
                     "exponent with tune.uniform"
                 )
             elif isinstance(domain, Integer):

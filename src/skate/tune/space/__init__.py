@@ -1,1 +1,1 @@
-"""What is searched: domains to draw from, grids to go through, and the variants that come of a nested dict of them."""
+"""Search spaces: domains to draw from, grids, and the variants of a nested dict of them."""

@@ -1,4 +1,4 @@
-"""What a value may be: a range of numbers, one of several things, or what a function gives."""
+"""Domains: a range of numbers, a set of choices, or the result of a function."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Domain:
         """
         if self.sampler is not None and not allow_override:
             raise ValueError(
-                f"{self.domain_str} is drawn with {self.sampler} already; give allow_override=True"
+                f"{self.domain_str} already has the sampler {self.sampler}; set allow_override=True"
             )
         self.sampler = sampler
 
@@ -48,15 +48,15 @@ class Domain:
         return self.get_sampler().sample(self, config=config, size=size, random_state=random_state)
 
     def is_grid(self) -> bool:
-        """Whether all values are gone through."""
+        """True if all values are tried instead of drawn."""
         return isinstance(self.sampler, samplers.Grid)
 
     def is_function(self) -> bool:
-        """Whether a function gives the value."""
+        """True if a function returns the value."""
         return False
 
     def is_valid(self, value: Any) -> bool:
-        """Whether a value belongs to the domain."""
+        """True if a value belongs to the domain."""
         raise NotImplementedError
 
     @property
@@ -71,7 +71,7 @@ class Domain:
 
 
 class Float(Domain):
-    """Real numbers between two bounds; None stands for no bound."""
+    """Real numbers between two bounds; None for no bound."""
 
     default_sampler_cls = samplers.Uniform
 
@@ -86,10 +86,10 @@ class Float(Domain):
     def _check_bounds(self, what: str) -> None:
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if bound in (float("-inf"), float("inf")):
-                raise ValueError(f"{what} needs a {name} bound that is a number, not {bound}")
+                raise ValueError(f"{what} needs a {name} bound that is a number, got {bound}")
 
     def uniform(self) -> Float:
-        """Every value alike."""
+        """Draw uniformly."""
         self._check_bounds("a uniform distribution")
         found: Float = self._with(samplers.Uniform())
         return found
@@ -110,15 +110,15 @@ class Float(Domain):
         return found
 
     def normal(self, mean: float = 0.0, sd: float = 1.0) -> Float:
-        """Around a mean."""
+        """Draw from a normal distribution."""
         found: Float = self._with(samplers.Normal(mean, sd))
         return found
 
     def quantized(self, q: float) -> Float:
-        """Rounded to multiples of `q`.
+        """Round to multiples of `q`.
 
         Raises:
-            ValueError: a bound is no multiple of `q`.
+            ValueError: a bound is not a multiple of `q`.
         """
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if bound not in (float("-inf"), float("inf")) and not _divides(q, bound):
@@ -131,7 +131,7 @@ class Float(Domain):
         return new
 
     def is_valid(self, value: float) -> bool:
-        """Whether a number is within the bounds."""
+        """True if a number is within the bounds."""
         return bool(self.lower <= value <= self.upper)
 
     @property
@@ -160,7 +160,7 @@ class Integer(Domain):
         return new
 
     def uniform(self) -> Integer:
-        """Every value alike."""
+        """Draw uniformly."""
         found: Integer = self._with(samplers.Uniform())
         return found
 
@@ -180,7 +180,7 @@ class Integer(Domain):
         return found
 
     def is_valid(self, value: int) -> bool:
-        """Whether a number is within the bounds."""
+        """True if a number is within the bounds."""
         return bool(self.lower <= value <= self.upper)
 
     @property
@@ -190,7 +190,7 @@ class Integer(Domain):
 
 
 class Categorical(Domain):
-    """One of several things."""
+    """A choice among several values."""
 
     default_sampler_cls = samplers.Uniform
 
@@ -198,7 +198,7 @@ class Categorical(Domain):
         self.categories = list(categories)
 
     def uniform(self) -> Categorical:
-        """Every category alike."""
+        """Draw uniformly."""
         found: Categorical = self._with(samplers.Uniform())
         return found
 
@@ -214,7 +214,7 @@ class Categorical(Domain):
         return self.categories[item]
 
     def is_valid(self, value: Any) -> bool:
-        """Whether something is one of the categories."""
+        """True if a value is one of the categories."""
         return value in self.categories
 
     @property
@@ -234,7 +234,7 @@ class _Call(samplers.BaseSampler):
 
 
 class Function(Domain):
-    """What a function of the rest of the configuration gives."""
+    """The result of a function of the rest of the configuration."""
 
     default_sampler_cls = _Call
 
@@ -243,7 +243,7 @@ class Function(Domain):
         self.func = func
 
     def is_function(self) -> bool:
-        """Whether a function gives the value."""
+        """True: a function returns the value."""
         return True
 
     def is_valid(self, value: Any) -> bool:
@@ -259,7 +259,7 @@ class Function(Domain):
 def _parameters(func: Callable[..., Any]) -> list[Any]:
     if not callable(func):
         raise ValueError(
-            f"sample_from takes a function of the configuration, not {type(func).__name__}: {func!r:.80}"
+            f"sample_from takes a function of the configuration, got {type(func).__name__}: {func!r:.80}"
         )
     try:
         found = list(inspect.signature(func).parameters.values())
@@ -272,7 +272,7 @@ def _parameters(func: Callable[..., Any]) -> list[Any]:
     ]
     if len(needed) > 1:
         raise ValueError(
-            f"sample_from takes a function of no or one argument; {func!r:.80} needs {len(needed)}"
+            f"sample_from takes a function of zero or one arguments; {func!r:.80} needs {len(needed)}"
         )
     return found
 

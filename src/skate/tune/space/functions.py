@@ -1,4 +1,4 @@
-"""The functions that say a search space: `uniform(0, 1)`, `choice([...])`, `grid_search([...])`, ..."""
+"""Functions that define a search space: `uniform(0, 1)`, `choice([...])`, `grid_search([...])`, ..."""
 
 from __future__ import annotations
 
@@ -68,21 +68,23 @@ def qlograndint(lower: int, upper: int, q: int, base: Any = LOG_BASE) -> Integer
 
 
 def choice(categories: Sequence[Any]) -> Categorical:
-    """One of several things; they may be or hold domains themselves."""
+    """Choose among several values, which may be or contain domains themselves."""
     return Categorical(categories).uniform()
 
 
 def sample_from(func: Callable[..., Any]) -> Function:
-    """What a function gives: of the configuration drawn so far (`config["lr"]`, or `spec.config.lr`), or of nothing."""
+    """Compute a value with a function of the configuration drawn so far (`config["lr"]`, or `spec.config.lr`), or
+    of nothing.
+    """
     return Function(func)
 
 
 def grid_search(values: Iterable[Any]) -> dict[str, list[Any]]:
-    """All of several values, one trial each; grids are crossed with each other.
+    """Try all values, one trial each; several grids are combined as a product.
 
     Raises:
-        TypeError: `values` cannot be gone through.
+        TypeError: `values` is not iterable.
     """
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise TypeError(f"grid_search takes a list of values, not {type(values).__name__}: {values!r:.80}")
+        raise TypeError(f"grid_search takes a list of values, got {type(values).__name__}: {values!r:.80}")
     return {"grid_search": list(values)}

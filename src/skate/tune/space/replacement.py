@@ -1,4 +1,4 @@
-"""A space that is given anew when a search is restored: what its trials were given as objects is exchanged for the new ones."""
+"""A new space for a restored search: objects in the trials' configurations are replaced by the new ones."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _PLAIN = (bool, int, float, str, bytes, type(None))
 
 
 def with_objects_of(config: dict[str, Any], old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration with each object of an old space in it exchanged for the one that stands in its place in a new space.
+    """Replace each object of an old space in a configuration by the one at the same place of a new space.
 
     Args:
-        config: of a trial of the old space.
-        old, new: the spaces; where they differ in shape the configuration stays as it is.
+        config: the configuration of a trial of the old space.
+        old, new: the spaces; where they differ in shape the configuration stays unchanged.
     """
     found = copied(config)
     for path, before, after in _places(old, new):
@@ -34,7 +34,7 @@ def with_objects_of(config: dict[str, Any], old: Mapping[str, Any], new: Mapping
 
 
 def _places(old: Any, new: Any, path: Path = ()) -> list[tuple[Path, Any, Any]]:
-    """Where the two have values, choices or grids, with what they have there."""
+    """The places where both have values, choices or grids, with those of each."""
     if isinstance(old, Mapping) and isinstance(new, Mapping) and not is_grid(old):
         return [
             place for name in old if name in new for place in _places(old[name], new[name], (*path, name))
@@ -55,7 +55,7 @@ def _choices(leaf: Any) -> list[Any] | None:
 
 
 def _counterpart(value: Any, before: Any, after: Any) -> Any:
-    """What stands for a value in the new space; None if nothing does."""
+    """The counterpart of a value in the new space; None if there is none."""
     old, new = _choices(before), _choices(after)
     if old is None or new is None:
         return None if isinstance(before, Domain) or isinstance(after, Domain) else after

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class LogBase:
-    """The default base of logarithmic samplers, 10, told apart from one that was given."""
+    """The default base of logarithmic samplers, 10, distinguishable from an explicit one."""
 
     def __repr__(self) -> str:
         return "10"
@@ -18,12 +18,12 @@ LOG_BASE = LogBase()
 
 
 def base_of(base: Any) -> float:
-    """The base as a number."""
+    """Convert the base to a number."""
     return 10.0 if isinstance(base, LogBase) else float(base)
 
 
 def generator(random_state: Any) -> Any:
-    """numpy's generator for what a caller gave: a seed, a generator, or None for numpy's global one."""
+    """Return numpy's generator for a seed, a generator, or None for numpy's global one."""
     import numpy as np  # 80 ms that searches through grids never pay
 
     if random_state is None:
@@ -46,7 +46,7 @@ class Sampler:
 
 
 class BaseSampler(Sampler):
-    """Draws uniformly from what the domain is."""
+    """Draws from the domain uniformly."""
 
     def sample(self, domain: Any, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
         """One value, or a list of `size` values if that is more than 1."""
@@ -81,10 +81,10 @@ class LogUniform(BaseSampler):
     def __init__(self, base: Any = LOG_BASE) -> None:
         self.base = base_of(base)
         if self.base <= 0:
-            raise ValueError(f"the base of a logarithm is more than 0, not {base!r}")
+            raise ValueError(f"the base of a logarithm must be above 0, got {base!r}")
 
     def draw(self, domain: Any, size: int, source: Any) -> Any:
-        """Powers of the base."""
+        """Draw powers of the base."""
         low, high = math.log(domain.lower, self.base), math.log(domain.upper, self.base)
         found = self.base ** source.uniform(low, high, size=size)
         return [math.floor(each) for each in found] if domain.whole else found
@@ -98,7 +98,7 @@ class Normal(BaseSampler):
 
     def __init__(self, mean: float = 0.0, sd: float = 0.0) -> None:
         if sd <= 0:
-            raise ValueError(f"the standard deviation is more than 0, not {sd!r}")
+            raise ValueError(f"the standard deviation must be above 0, got {sd!r}")
         self.mean, self.sd = mean, sd
 
     def draw(self, domain: Any, size: int, source: Any) -> Any:
@@ -110,11 +110,11 @@ class Normal(BaseSampler):
 
 
 class Grid(Sampler):
-    """Stands for all categories, one after the other."""
+    """Marks a domain of which all categories are tried in turn."""
 
     def sample(self, domain: Any, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
-        """Refused: a grid is gone through, not drawn from."""
-        raise RuntimeError("a grid is gone through, not drawn from; use it with BasicVariantGenerator")
+        """Raise: a grid is enumerated, not drawn from."""
+        raise RuntimeError("a grid is enumerated, not drawn from; use it with BasicVariantGenerator")
 
     def __str__(self) -> str:
         return "Grid"
@@ -125,7 +125,7 @@ class Quantized(Sampler):
 
     def __init__(self, sampler: Sampler, q: float) -> None:
         if not q:
-            raise ValueError("the step q is more than 0")
+            raise ValueError("the step q must be above 0")
         self.sampler, self.q = sampler, q
 
     def get_sampler(self) -> Sampler:

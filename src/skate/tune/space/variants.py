@@ -1,5 +1,6 @@
-"""The trials that a search space stands for: grids are crossed, domains drawn from, functions called once
-what they ask for is there."""
+"""The variants of a search space: grids are combined, domains drawn from, functions called once their inputs are
+known.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +28,16 @@ class Unresolved(Exception):
 
 
 def is_grid(value: Any) -> bool:
-    """Whether a value is what `grid_search` gives.
+    """True if a value comes from `grid_search`.
 
     Raises:
-        ValueError: its values are no list.
+        ValueError: its values are not a list.
     """
     if not (isinstance(value, Mapping) and len(value) == 1 and "grid_search" in value):
         return False
     if not isinstance(value["grid_search"], (list, tuple)):
         found = value["grid_search"]
-        raise ValueError(f"grid_search takes a list of values, not {type(found).__name__}: {found!r:.80}")
+        raise ValueError(f"grid_search takes a list of values, got {type(found).__name__}: {found!r:.80}")
     return True
 
 
@@ -57,7 +58,7 @@ def _of_text(text: str) -> Function:
 
 
 def open_leaves(space: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """What is still to be decided in a nested space, with the way there, in the order in which it stands."""
+    """Yield the undecided leaves of a nested space with their paths, in order of appearance."""
     if isinstance(space, Domain) or is_grid(space):
         yield path, space
     elif is_text(space):
@@ -71,7 +72,7 @@ def open_leaves(space: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def has_open(space: Any) -> bool:
-    """Whether anything is still to be decided."""
+    """True if anything is still undecided."""
     return any(True for _ in open_leaves(space))
 
 
@@ -81,7 +82,7 @@ def grids_of(space: Any) -> list[Path]:
 
 
 def count(space: Any) -> int:
-    """How many trials one pass over the grids makes, as far as can be told before anything is drawn."""
+    """The number of trials in one pass over the grids, as far as it is known before anything is drawn."""
     found = 1
     for _, leaf in open_leaves(space):
         values = _grid_values(leaf)
@@ -97,7 +98,7 @@ def _grid_values(leaf: Any) -> list[Any] | None:
 
 
 def copied(space: Any) -> Any:
-    """The containers anew, what is in them as it is."""
+    """Copy the containers, not their contents."""
     if isinstance(space, Domain):
         return space
     if isinstance(space, dict):
@@ -108,7 +109,7 @@ def copied(space: Any) -> Any:
 
 
 def assigned(space: Any, path: Path, value: Any) -> Any:
-    """Put a value at the end of a path; what cannot be changed in place is made anew and returned."""
+    """Set the value at a path; containers that cannot be changed in place are rebuilt and returned."""
     if not path:
         return value
     first, rest = path[0], path[1:]
@@ -160,7 +161,7 @@ def _decided(value: Any) -> Any:
 def generate_variants(
     unresolved_spec: dict[str, Any], constant_grid_search: bool = False, random_state: Any = None
 ) -> Iterator[tuple[dict[Path, Any], dict[str, Any]]]:
-    """The trials of one pass over a space: what was decided, by path, and the configuration.
+    """Yield the trials of one pass over a space: the decided values by path, and the configuration.
 
     Args:
         unresolved_spec: nested dicts and lists with domains and grids in them.
@@ -168,7 +169,7 @@ def generate_variants(
         random_state: a seed or a generator of numpy; None for numpy's global one.
 
     Raises:
-        RecursiveDependencyError: functions ask for each other's values.
+        RecursiveDependencyError: functions depend on each other's values.
     """
     leaves = list(open_leaves(unresolved_spec))
     grids = [(path, values) for path, leaf in leaves if (values := _grid_values(leaf)) is not None]
@@ -204,7 +205,7 @@ def _drawn(config: Any, domains: Mapping[Path, Domain], random_state: Any) -> tu
             except Exception as error:  # the user's function, whatever it raises
                 name = "/".join(map(str, path))
                 raise ValueError(
-                    f"no value could be drawn for {name!r} from {type(domain).__name__} {domain.domain_str}: "
+                    f"cannot draw a value for {name!r} from {type(domain).__name__} {domain.domain_str}: "
                     f"{type(error).__name__}: {error}"
                 ) from error
             del waiting[path]
@@ -220,7 +221,7 @@ def _drawn(config: Any, domains: Mapping[Path, Domain], random_state: Any) -> tu
                 and _more_open(config, waiting)
             ):
                 return found, config
-            raise RecursiveDependencyError(f"the values of {names} depend on each other; break the circle")
+            raise RecursiveDependencyError(f"the values of {names} depend on each other; break the cycle")
     return found, config
 
 
@@ -229,7 +230,7 @@ def _more_open(config: Any, waiting: Mapping[Path, Domain]) -> bool:
 
 
 def resolved_names(found: Mapping[Path, Any]) -> dict[str, Any]:
-    """What was decided, nested names joined with slashes."""
+    """The decided values, with nested names joined by slashes."""
     return {"/".join(map(str, path)): value for path, value in found.items()}
 
 
@@ -237,7 +238,7 @@ _UNSAFE = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
 def format_vars(resolved_vars: Mapping[Path, Any]) -> str:
-    """What was decided as a short text that may be part of a folder's name, such as "lr=0.0100,layers=2"."""
+    """Format the decided values as a short text for a folder's name, such as "lr=0.0100,layers=2"."""
     found = []
     for path, value in sorted(resolved_vars.items(), key=lambda each: tuple(map(str, each[0]))):
         names = [str(part) for part in path if part != "config"]

@@ -1,4 +1,4 @@
-"""When trials end: after so many iterations, when they no longer get better, when time is up, or when a function says so."""
+"""Stoppers: end trials after some iterations, without improvement, after a time limit, or by a function."""
 
 from __future__ import annotations
 

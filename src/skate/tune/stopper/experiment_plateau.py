@@ -18,13 +18,13 @@ class ExperimentPlateauStopper(Stopper):
         self, metric: str, std: float = 0.001, top: int = 10, mode: str = "min", patience: int = 0
     ) -> None:
         if mode not in ("min", "max"):
-            raise ValueError(f'mode is "min" or "max", not {mode!r}')
+            raise ValueError(f'mode must be "min" or "max", got {mode!r}')
         if isinstance(top, bool) or not isinstance(top, int) or top <= 1:
-            raise ValueError(f"top is a number of results, at least 2, not {top!r}")
+            raise ValueError(f"top must be a number of results >= 2, got {top!r}")
         if not isinstance(patience, int) or patience < 0:
             raise ValueError(f"patience is 0 or more results, not {patience!r}")
         if not isinstance(std, (int, float)) or std <= 0:
-            raise ValueError(f"std is more than 0, not {std!r}")
+            raise ValueError(f"std must be above 0, got {std!r}")
         self._metric, self._mode, self._std, self._top, self._patience = metric, mode, std, top, patience
         self._iterations = 0
         self._best: list[float] = []
@@ -36,11 +36,11 @@ class ExperimentPlateauStopper(Stopper):
         return self.stop_all()
 
     def has_plateaued(self) -> bool:
-        """Whether the best results are all alike."""
+        """True if the best results are all alike."""
         return len(self._best) == self._top and deviation(self._best) <= self._std
 
     def stop_all(self) -> bool:
-        """Whether they have been alike for long enough."""
+        """True if the best results have been alike for long enough."""
         return self.has_plateaued() and self._iterations >= self._patience
 
 

@@ -1,4 +1,4 @@
-"""Ends trials when a function says so."""
+"""Ends trials by a function."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from skate.tune.stopper.stopper import Stopper
 
 
 class FunctionStopper(Stopper):
-    """Ends a trial when a function of its id and result returns something true.
+    """Ends a trial when a function of its id and result returns a true value.
 
     Raises:
-        ValueError: it is no function of two arguments.
+        ValueError: it is not a function of two arguments.
     """
 
     def __init__(self, function: Callable[[str, dict[str, Any]], bool]) -> None:
         if not self.is_valid_function(function):
-            raise ValueError(
-                f"a stopping function takes a trial's id and a result; {function!r:.80} does not"
-            )
+            raise ValueError(f"a stopping function must take a trial's id and a result, got {function!r:.80}")
         self._function = function
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
@@ -32,7 +30,7 @@ class FunctionStopper(Stopper):
 
     @classmethod
     def is_valid_function(cls, fn: Any) -> bool:
-        """Whether something can be called with an id and a result."""
+        """True if a value can be called with an id and a result."""
         if not callable(fn) or isinstance(fn, (type, Stopper)):
             return False
         try:

@@ -1,4 +1,4 @@
-"""What `stop=` may be: a dict of bounds, a function, a stopper, or a list of stoppers."""
+"""Conversion of `stop=`: a dict of bounds, a function, a stopper, or a list of stoppers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from skate.tune.stopper.stopper import CombinedStopper, NoopStopper, Stopper
 
 
 def stopper_of(stop: Any) -> tuple[dict[str, float], Stopper]:
-    """The bounds and the stopper that `stop=` stands for.
+    """Return the bounds and the stopper for `stop=`.
 
     Raises:
-        TuneError, ValueError: it is nothing of that, or a bound is no number.
+        TuneError, ValueError: the value is none of these, or a bound is not a number.
     """
     if stop is None:
         return {}, NoopStopper()
@@ -26,7 +26,7 @@ def stopper_of(stop: Any) -> tuple[dict[str, float], Stopper]:
         for name, bound in bounds.items():
             if number(bound) is None and not isinstance(bound, bool):
                 raise BadExperiment(
-                    f"Invalid stop criteria: stop={{{name!r}: ...}} is a number that the metric is to reach, not {bound!r}"
+                    f"Invalid stop criteria: stop={{{name!r}: ...}} must be a number for the metric to reach, got {bound!r}"
                 )
         return bounds, NoopStopper()
     if isinstance(stop, (list, tuple)) and stop and all(isinstance(each, Stopper) for each in stop):
@@ -34,7 +34,8 @@ def stopper_of(stop: Any) -> tuple[dict[str, float], Stopper]:
     if isinstance(stop, (list, tuple)) and stop:
         others = [type(each).__name__ for each in stop if not isinstance(each, Stopper)]
         raise BadExperiment(
-            f"Invalid stop criteria: each element of the list must be an instance of `ray.tune.Stopper`. Got {', '.join(others)}"
+            f"Invalid stop criteria: each element of the list must be an instance of `ray.tune.Stopper`. Got "
+            f"{', '.join(others)}"
         )
     if FunctionStopper.is_valid_function(stop):
         return {}, FunctionStopper(stop)

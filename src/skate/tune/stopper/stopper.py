@@ -7,15 +7,15 @@ from typing import Any
 
 
 class Stopper(abc.ABC):
-    """Says after each result whether its trial ends, and at any time whether all do."""
+    """Decides after each result if its trial ends, and at any time if all do."""
 
     @abc.abstractmethod
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Whether the trial ends with this result."""
+        """True if the trial ends with this result."""
 
     @abc.abstractmethod
     def stop_all(self) -> bool:
-        """Whether the whole search ends."""
+        """True if the whole search ends."""
 
 
 class NoopStopper(Stopper):
@@ -25,7 +25,7 @@ class NoopStopper(Stopper):
         return False
 
     def stop_all(self) -> bool:
-        """Never."""
+        """False: the search never ends early."""
         return False
 
 
@@ -33,18 +33,18 @@ class CombinedStopper(Stopper):
     """Stops when any of several stoppers does.
 
     Raises:
-        TypeError: one of them is no stopper.
+        TypeError: one of them is not a stopper.
     """
 
     def __init__(self, *stoppers: Stopper) -> None:
         for each in stoppers:
             if not isinstance(each, Stopper):
-                raise TypeError(f"CombinedStopper takes stoppers, not {type(each).__name__}: {each!r:.80}")
+                raise TypeError(f"CombinedStopper takes stoppers, got {type(each).__name__}: {each!r:.80}")
         self._stoppers = stoppers
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         return any([each(trial_id, result) for each in self._stoppers])  # noqa: C419 - each keeps count of all results
 
     def stop_all(self) -> bool:
-        """When any of them says so."""
+        """True if any of the stoppers ends the search."""
         return any(each.stop_all() for each in self._stoppers)

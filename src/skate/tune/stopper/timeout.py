@@ -20,7 +20,7 @@ class TimeoutStopper(Stopper):
         if isinstance(timeout, datetime.timedelta):
             timeout = timeout.total_seconds()
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-            raise ValueError(f"timeout is a number of seconds or a timedelta, not {timeout!r}")
+            raise ValueError(f"timeout must be a number of seconds or a timedelta, got {timeout!r}")
         self._left = float(timeout)
         self._since: float | None = None
 
@@ -28,7 +28,7 @@ class TimeoutStopper(Stopper):
         return self.stop_all()
 
     def stop_all(self) -> bool:
-        """Whether time is up."""
+        """True once the time limit has passed."""
         now = time.monotonic()
         if self._since is None:
             self._since = now

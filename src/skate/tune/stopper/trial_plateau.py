@@ -13,12 +13,12 @@ class TrialPlateauStopper(Stopper):
     """Ends a trial when its last `num_results` values of a metric have a standard deviation of less than `std`.
 
     Args:
-        metric: which metric.
+        metric: the metric to watch.
         std: the standard deviation.
-        num_results: how many values are looked at.
-        grace_period: so many results a trial has in any case.
-        metric_threshold: a trial goes on as long as the metric is on the other side of this ("min": above it).
-        mode: "min" or "max"; goes with `metric_threshold`.
+        num_results: the number of values to consider.
+        grace_period: the least number of results of a trial.
+        metric_threshold: a trial continues while the metric is on the worse side of this ("min": above it).
+        mode: "min" or "max"; required with `metric_threshold`.
 
     Raises:
         ValueError: a threshold was given without a mode.
@@ -34,7 +34,7 @@ class TrialPlateauStopper(Stopper):
         mode: str | None = None,
     ) -> None:
         if metric_threshold is not None and mode not in ("min", "max"):
-            raise ValueError(f'with metric_threshold, mode is "min" or "max", not {mode!r}')
+            raise ValueError(f'with metric_threshold, mode must be "min" or "max", got {mode!r}')
         self._metric, self._mode, self._threshold = metric, mode, metric_threshold
         self._std, self._grace = std, grace_period
         self._count: defaultdict[str, int] = defaultdict(int)

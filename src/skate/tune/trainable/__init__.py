@@ -1,4 +1,4 @@
-"""What runs in the process of a trial, by the names that programs know from `ray.tune.trainable`."""
+"""The code in the process of a trial, under the names of `ray.tune.trainable`."""
 
 from __future__ import annotations
 

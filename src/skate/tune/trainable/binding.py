@@ -71,12 +71,12 @@ def _from_store(ref: Any) -> Parameter:
 
 
 def with_parameters(trainable: Any, **kwargs: Any) -> Any:
-    """A trainable that is also given values, which all trials share through the object store.
+    """Return a trainable that also receives values, which all trials share through the object store.
 
     A function gets them as keywords beside the configuration, a class as keywords of `setup`.
 
     Raises:
-        ValueError: it is no trainable, or the function does not take such a keyword.
+        ValueError: it is not a trainable, or the function does not accept such a keyword.
     """
     if _is_class(trainable):
         values = {name: Parameter(value) for name, value in kwargs.items()}
@@ -149,7 +149,7 @@ def _is_class(trainable: Any) -> bool:
 
 
 def resources_of(trainable: Any, config: dict[str, Any]) -> PlacementGroupFactory | None:
-    """What a trainable itself says that its trials ask for; None if it says nothing."""
+    """The resources that a trainable itself requests for its trials; None if it requests none."""
     if _is_class(trainable):
         found = trainable.default_resource_request(config)
         return None if found is None else request_of(found, config)
@@ -158,7 +158,7 @@ def resources_of(trainable: Any, config: dict[str, Any]) -> PlacementGroupFactor
 
 
 def name_of(trainable: Any) -> str:
-    """What trials of a trainable are called."""
+    """The name for trials of a trainable."""
     if isinstance(trainable, functools.partial):
         return name_of(trainable.func)
     name = getattr(trainable, "__name__", None) or type(trainable).__name__

@@ -1,6 +1,6 @@
 """Functions as trainables: the function runs in a thread, and each of its reports is one step.
 
-A report hands its metrics over and waits: so the decision whether the trial goes on is made before the function does.
+A report passes its metrics on and waits, so that the scheduler decides before the function continues.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class FunctionTrainable(Trainable):
     function: Callable[..., Any]
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Nothing is begun before the first step."""
+        """Clear the state; the function starts with the first step."""
         self._clear()
 
     def _clear(self) -> None:
@@ -45,10 +45,10 @@ class FunctionTrainable(Trainable):
         self._next_checkpoint = spec.next_checkpoint if spec else 0
 
     def step(self) -> dict[str, Any]:
-        """Let the function run to its next report; once it has ended, its last report again with "done".
+        """Let the function run to its next report; once it has ended, repeat its last report with "done".
 
         Raises:
-            Exception: what the function raises, as it is.
+            Exception: whatever the function raises, unchanged.
         """
         if self._thread is None:
             context = contextvars.copy_context()
@@ -66,7 +66,7 @@ class FunctionTrainable(Trainable):
         return {**self._last, "done": True, "__duplicate__": True}
 
     def train(self) -> dict[str, Any]:
-        """As for all trainables; the end of the function is no iteration of its own."""
+        """Run one step like any trainable; the end of the function is not an iteration of its own."""
         started = time.monotonic()
         result = self.step()
         if result.pop("__duplicate__", False):
@@ -104,7 +104,7 @@ class FunctionTrainable(Trainable):
             self._come.release()
 
     def reported(self, metrics: dict[str, Any], checkpoint: Checkpoint | None) -> None:
-        """Hand a report over, and wait until the trial may go on.
+        """Pass a report on, and wait until the trial may continue.
 
         Raises:
             TrialEnded: the trial has been stopped.
@@ -140,12 +140,14 @@ class FunctionTrainable(Trainable):
         return not thread.is_alive()
 
     def cleanup(self) -> None:
-        """Ends the function."""
+        """End the function."""
         self.end()
 
     def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any] | None:
         """Refused: functions report their checkpoints."""
-        raise NotImplementedError("a function reports its checkpoints: tune.report(metrics, checkpoint=...)")
+        raise NotImplementedError(
+            "a function trainable saves by reporting a checkpoint: tune.report(metrics, checkpoint=...)"
+        )
 
     def load_checkpoint(self, checkpoint: Any) -> None:
         """A function asks for its checkpoint itself."""
@@ -164,15 +166,16 @@ def _metrics(value: Any) -> dict[str, Any]:
     if isinstance(value, (int, float)) or hasattr(value, "__float__"):
         return {"_metric": value}
     raise TypeError(
-        f"a trainable function returns or yields a dict of metrics, or one number; it gave {type(value).__name__}: {value!r:.80}"
+        f"a trainable function must return or yield a dict of metrics, or one number, got "
+        f"{type(value).__name__}: {value!r:.80}"
     )
 
 
 def takes_config(function: Callable[..., Any]) -> bool:
-    """Whether a function can be called with the configuration alone.
+    """True if a function can be called with the configuration alone.
 
     Raises:
-        ValueError: it cannot; what it takes is named.
+        ValueError: it cannot; the error shows its signature.
     """
     try:
         signature = inspect.signature(function)

@@ -1,4 +1,4 @@
-"""The trial as its own process sees it: who it is, where it starts from, and what the trainable may ask of it."""
+"""The trial as seen by its own process: identity, starting point, and functions for the trainable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skate.train.storage.run_folder import RunFolder
 
 @dataclass
 class TrialSpec:
-    """What the process of a trial is told when it starts."""
+    """The parameters of a trial's process."""
 
     trial_id: str
     trial_name: str
@@ -44,25 +44,25 @@ def begin(spec: TrialSpec, trainable: Any = None) -> None:
 
 
 def leave() -> None:
-    """This process is no trial any more."""
+    """Mark this process as no longer running a trial."""
     _current[:] = [None, None]
 
 
 def spec() -> TrialSpec | None:
-    """What this process was told, None if it is no trial."""
+    """The parameters of this process's trial, None if it runs none."""
     found: TrialSpec | None = _current[0]
     return found
 
 
 def report(metrics: dict[str, Any], *, checkpoint: Checkpoint | None = None) -> None:
-    """Tell how a trial goes, with a checkpoint if there is one; returns once it is decided that the trial goes on.
+    """Report metrics, with a checkpoint if there is one; returns once it is decided that the trial continues.
 
     Args:
-        metrics: by name; nested dicts are named with slashes, such as "eval/loss".
-        checkpoint: a folder of files to go on from; copied to the storage before this returns.
+        metrics: values by name; nested dicts are named with slashes, such as "eval/loss".
+        checkpoint: a folder of files to resume from; copied to the storage before this returns.
 
     Raises:
-        TypeError: metrics is no dict, or checkpoint no Checkpoint.
+        TypeError: metrics is not a dict, or checkpoint not a Checkpoint.
     """
     if not isinstance(metrics, dict):
         raise TypeError(
@@ -70,7 +70,7 @@ def report(metrics: dict[str, Any], *, checkpoint: Checkpoint | None = None) -> 
         )
     if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
         raise TypeError(
-            f"checkpoint is a ray.tune.Checkpoint, not {type(checkpoint).__name__}; make one of a folder: "
+            f"checkpoint must be a ray.tune.Checkpoint, got {type(checkpoint).__name__}; create one from a folder: "
             "Checkpoint.from_directory(folder)"
         )
     trainable = _current[1]
@@ -83,11 +83,11 @@ def report(metrics: dict[str, Any], *, checkpoint: Checkpoint | None = None) -> 
 
 
 def get_checkpoint() -> Checkpoint | None:
-    """The checkpoint that the trial goes on from: the last one it reported, or that was handed to it; None at a first start."""
+    """The checkpoint to resume from: the last one reported, or one handed to the trial; None at a first start."""
     trainable = _current[1]
     if trainable is None:
         warnings.warn(
-            "tune.get_checkpoint was called outside of a trial; there is none", UserWarning, stacklevel=2
+            "tune.get_checkpoint was called outside of a trial; it returns None", UserWarning, stacklevel=2
         )
         return None
     found: Checkpoint | None = trainable.latest_checkpoint
@@ -95,7 +95,7 @@ def get_checkpoint() -> Checkpoint | None:
 
 
 class TuneContext:
-    """Who this trial is; outside of a trial everything is None."""
+    """The identity of this trial; outside of a trial everything is None."""
 
     def get_experiment_name(self) -> Any:
         """The name of the search."""
@@ -110,7 +110,7 @@ class TuneContext:
         return _get("trial_id")
 
     def get_trial_resources(self) -> Any:
-        """What the trial asks for, as a `PlacementGroupFactory`."""
+        """The resources of the trial, as a `PlacementGroupFactory`."""
         return _get("resources")
 
     def get_trial_dir(self) -> str | None:
@@ -124,7 +124,7 @@ class TuneContext:
 
     def get_metadata(self) -> dict[str, Any]:
         """Refused: a trial has no metadata."""
-        raise DeprecationWarning("get_metadata is no longer there; pass values in the configuration")
+        raise DeprecationWarning("get_metadata has been removed; pass values in the configuration")
 
     def get_world_size(self) -> int:
         """Refused: a trial is one process."""
@@ -157,10 +157,10 @@ def _get(name: str) -> Any:
 
 def _no_ranks(name: str) -> DeprecationWarning:
     return DeprecationWarning(
-        f"{name} is not there in a trial, which is one process; ranks are a matter of ray.train"
+        f"{name} is not available in a trial, which is a single process; ranks exist only in ray.train"
     )
 
 
 def get_context() -> TuneContext:
-    """Who this trial is."""
+    """Return the context of this trial."""
     return TuneContext()

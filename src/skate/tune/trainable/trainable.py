@@ -1,4 +1,4 @@
-"""The class API: what is trained, step by step, with a way to save it and to go on."""
+"""The class API: training step by step, with saving and resuming."""
 
 from __future__ import annotations
 
@@ -67,17 +67,17 @@ class Trainable:
     def step(self) -> dict[str, Any]:
         """One iteration; returns its metrics, with "done": True if it was the last."""
         raise NotImplementedError(
-            f"{type(self).__name__} has to define step(), which returns a dict of metrics"
+            f"{type(self).__name__} must define step(), which returns a dict of metrics"
         )
 
     def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any] | None:
-        """Write what is to be gone on from into a folder, or return it as a dict."""
-        raise NotImplementedError(f"{type(self).__name__} has to define save_checkpoint() to be saved")
+        """Write the state into a folder, or return it as a dict."""
+        raise NotImplementedError(f"{type(self).__name__} must define save_checkpoint() to be saved")
 
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Take in what was saved: the dict, or the folder."""
         raise NotImplementedError(
-            f"{type(self).__name__} has to define load_checkpoint() to go on from what was saved"
+            f"{type(self).__name__} must define load_checkpoint() to resume from a checkpoint"
         )
 
     def cleanup(self) -> None:
@@ -92,18 +92,18 @@ class Trainable:
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> PlacementGroupFactory | None:
-        """What a trial with that configuration asks for; None for one CPU."""
+        """The resources of a trial with that configuration; None for one CPU."""
         return None
 
     @classmethod
     def resource_help(cls, config: dict[str, Any]) -> str:
-        """What to say when resources were asked for in a wrong way."""
+        """Advice for invalid resource requests."""
         return ""
 
     # -- called for you
 
     def train(self) -> dict[str, Any]:
-        """One step, and its metrics with what is added to all: iteration, times, process."""
+        """Run one step, and return its metrics with the automatic ones: iteration, times, process."""
         started = time.monotonic()
         result = self.step()
         if not isinstance(result, dict):
@@ -136,7 +136,7 @@ class Trainable:
         timestamp: int | None = None,
         debug_metrics_only: bool = False,
     ) -> dict[str, Any]:
-        """What is added to the metrics of each result."""
+        """The metrics added to each result."""
         now = now or datetime.now()
         found: dict[str, Any] = {
             "trial_id": self.trial_id,
@@ -168,7 +168,7 @@ class Trainable:
         """Save into a folder, a new one if none is given.
 
         Raises:
-            TypeError: `save_checkpoint` returned neither a dict nor the folder nor nothing.
+            TypeError: `save_checkpoint` returned neither a dict nor the folder nor None.
         """
         folder = checkpoint_dir or tempfile.mkdtemp(prefix="checkpoint_")
         os.makedirs(folder, exist_ok=True)
@@ -178,8 +178,8 @@ class Trainable:
                 pickle.dump(found, file)
         elif found is not None and os.path.abspath(str(found)) != os.path.abspath(folder):
             raise TypeError(
-                f"{type(self).__name__}.save_checkpoint() writes into the folder it is given, or returns a dict; it "
-                f"returned {found!r:.80}"
+                f"{type(self).__name__}.save_checkpoint() must write into the given folder, or return a dict; "
+                f"it returned {found!r:.80}"
             )
         checkpoint = Checkpoint.from_directory(folder)
         with open(os.path.join(folder, _STATE), "wb") as file:
@@ -188,10 +188,10 @@ class Trainable:
         return checkpoint
 
     def restore(self, checkpoint_path: Any) -> None:
-        """Go on from what was saved.
+        """Resume from a saved state.
 
         Raises:
-            FileNotFoundError: there is nothing saved at that path.
+            FileNotFoundError: nothing is saved at that path.
         """
         given = checkpoint_path if isinstance(checkpoint_path, Checkpoint) else Checkpoint(checkpoint_path)
         with given.as_directory() as folder:
@@ -212,7 +212,7 @@ class Trainable:
         self.latest_checkpoint = given
 
     def get_state(self) -> dict[str, Any]:
-        """How far the trial has come."""
+        """The progress of the trial."""
         return {
             "iteration": self._iteration,
             "time_total": self._time_total,
@@ -228,12 +228,12 @@ class Trainable:
         return True
 
     def stop(self) -> None:
-        """The trial ends."""
+        """End the trial and clean up."""
         self.cleanup()
 
     def export_model(self, export_formats: Any, export_dir: str | None = None) -> dict[str, str]:
         """Refused: save the model with a checkpoint."""
-        raise DeprecationWarning("export_model is no longer there; save the model in save_checkpoint()")
+        raise DeprecationWarning("export_model has been removed; save the model in save_checkpoint()")
 
     # -- asked
 
@@ -243,7 +243,7 @@ class Trainable:
         return found["node_ip"], found["pid"]
 
     def is_actor(self) -> bool:
-        """Whether this runs as a trial."""
+        """True if this runs as a trial."""
         return session.spec() is not None
 
     def get_config(self) -> dict[str, Any]:
@@ -273,16 +273,16 @@ class Trainable:
 
     @property
     def trial_resources(self) -> Any:
-        """What the trial asks for."""
+        """The resources of the trial."""
         spec = self._spec()
         return spec.resources if spec else PlacementGroupFactory([{"CPU": 1}])
 
     @property
     def iteration(self) -> int:
-        """How many steps were done."""
+        """The number of steps done."""
         return self._iteration
 
     @property
     def training_iteration(self) -> int:
-        """How many steps were done."""
+        """The number of steps done."""
         return self._iteration

@@ -17,7 +17,7 @@ _SETTABLE = ("train_loop_config", "scaling_config", "datasets", "run_config")
 
 
 def is_trainer(trainable: Any) -> bool:
-    """Whether something is a trainer of ray.train."""
+    """True for a trainer of ray.train."""
     return (
         hasattr(trainable, "fit")
         and hasattr(trainable, "scaling_config")
@@ -26,7 +26,7 @@ def is_trainer(trainable: Any) -> bool:
 
 
 def trainer_run_config(trainer: Any) -> RunConfig:
-    """What a trainer's own run config says about the search: its name and storage; the rest stays the trainer's."""
+    """The name and storage from a trainer's own run config, for the search; the rest stays the trainer's."""
     found = run_config_of(trainer.run_config)
     return RunConfig(
         name=found.name,
@@ -54,10 +54,10 @@ def trainable_of_trainer(trainer: Any) -> Any:
 
 
 def _configured(trainer: Any, config: Mapping[str, Any]) -> Any:
-    """A copy of a trainer for one trial.
+    """Copy a trainer for one trial.
 
     Raises:
-        ValueError: the configuration sets what a trainer has not.
+        ValueError: the configuration sets an attribute that a trainer lacks.
     """
     unknown = sorted(set(config) - set(_SETTABLE))
     if unknown:

@@ -1,4 +1,4 @@
-"""Whether a trainable can be what Tune makes of it: saved, restored, sent to another process."""
+"""Checks of a trainable: saving, restoring, sending to another process."""
 
 from __future__ import annotations
 
@@ -16,33 +16,31 @@ _STEPS = 3
 def validate_save_restore(
     trainable_cls: type, config: dict[str, Any] | None = None, num_gpus: int = 0
 ) -> bool:
-    """Whether what one copy of a class trainable saves is what another goes on from.
+    """True if one copy of a class trainable resumes from what another saves.
 
     Args:
         trainable_cls: the class.
         config: its configuration.
-        num_gpus: that each of the two copies has.
+        num_gpus: the number of GPUs of each copy.
 
     Raises:
-        RuntimeError: no session runs, or the second copy goes on from somewhere else.
+        RuntimeError: no session runs, or the second copy resumes from a different state.
     """
     if not skate.is_initialized():
-        raise RuntimeError(
-            "validate_save_restore runs the trainable in processes of a session: call init() first"
-        )
+        raise RuntimeError("validate_save_restore needs a running session; call init() first")
     remote: Any = skate.remote(num_gpus=num_gpus)(trainable_cls)
     first, second = remote.remote(config=config), remote.remote(config=config)
     try:
         for _ in range(_STEPS):
             result = skate.get(first.train.remote())
         if not result.get("training_iteration"):
-            raise RuntimeError(f"{trainable_cls.__name__} gives results without training_iteration")
+            raise RuntimeError(f"{trainable_cls.__name__} reports results without training_iteration")
         skate.get(second.restore.remote(skate.get(first.save.remote())))
         for expected in (_STEPS + 1, _STEPS + 2):
             found = skate.get(second.train.remote())["training_iteration"]
             if found != expected:
                 raise RuntimeError(
-                    f"{trainable_cls.__name__} was saved after {_STEPS} iterations, and the copy that was restored from that "
+                    f"{trainable_cls.__name__} was saved after {_STEPS} iterations, and its restored copy "
                     f"calls its next one number {found}, not {expected}"
                 )
     finally:
@@ -71,24 +69,24 @@ def validate_warmstart(
     evaluated_rewards: Any,
     validate_point_name_lengths: bool = True,
 ) -> None:
-    """Whether points to begin with, and the rewards that some of them have had, are what a searcher can take.
+    """Check initial points, and the rewards known for them, for a searcher.
 
     Args:
-        parameter_names: of the space.
+        parameter_names: the names in the space.
         points_to_evaluate: dicts, or lists with a value for each parameter.
         evaluated_rewards: a list with the reward of each point.
-        validate_point_name_lengths: whether each point has to have as many values as there are parameters.
+        validate_point_name_lengths: True to require as many values in each point as there are parameters.
 
     Raises:
-        TypeError: they are no lists, or a point is neither dict nor list.
-        ValueError: a point is shorter or longer than the space, or there is not one reward a point.
+        TypeError: they are not lists, or a point is neither dict nor list.
+        ValueError: a point is shorter or longer than the space, or the numbers of points and rewards differ.
     """
     for name, given in (("points_to_evaluate", points_to_evaluate), ("evaluated_rewards", evaluated_rewards)):
         if given and not isinstance(given, list):
             raise TypeError(f"{name} is a list, not {type(given).__name__}: {given!r:.80}")
     for point in points_to_evaluate or ():
         if not isinstance(point, dict | list):
-            raise TypeError(f"points_to_evaluate has dicts or lists in it, not {type(point).__name__}")
+            raise TypeError(f"points_to_evaluate must contain dicts or lists, got {type(point).__name__}")
         if validate_point_name_lengths and len(point) != len(parameter_names):
             raise ValueError(
                 f"the point {point} has {len(point)} values, the space {len(parameter_names)}: "
@@ -96,6 +94,6 @@ def validate_warmstart(
             )
     if points_to_evaluate and evaluated_rewards and len(points_to_evaluate) != len(evaluated_rewards):
         raise ValueError(
-            f"{len(points_to_evaluate)} points_to_evaluate were given with {len(evaluated_rewards)} evaluated_rewards; "
-            "give one for each"
+            f"{len(points_to_evaluate)} points_to_evaluate were given with {len(evaluated_rewards)} "
+            "evaluated_rewards; the numbers must be equal"
         )

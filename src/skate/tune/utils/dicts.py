@@ -14,16 +14,16 @@ from skate.air.flat import flat
 def flatten_dict(
     dt: dict[Any, Any], delimiter: str = "/", prevent_delimiter: bool = False, flatten_list: bool = False
 ) -> dict[str, Any]:
-    """Nested dicts as one: `{"a": {"b": 1}}` becomes `{"a/b": 1}`.
+    """Flatten nested dicts: `{"a": {"b": 1}}` becomes `{"a/b": 1}`.
 
     Args:
         dt: the dict; it is not changed.
-        delimiter: what stands between names.
-        prevent_delimiter: whether a name that has the delimiter in it already is an error.
-        flatten_list: whether lists are opened too, their places as names.
+        delimiter: the separator of names.
+        prevent_delimiter: True to raise if a name contains the delimiter already.
+        flatten_list: True to flatten lists too, with positions as names.
 
     Raises:
-        ValueError: a name has the delimiter in it, and `prevent_delimiter` is set.
+        ValueError: a name contains the delimiter, and `prevent_delimiter` is set.
     """
     if prevent_delimiter:
         _refuse(dt, delimiter)
@@ -33,7 +33,7 @@ def flatten_dict(
 def _refuse(values: Mapping[Any, Any], delimiter: str) -> None:
     for name, value in values.items():
         if isinstance(name, str) and delimiter in name:
-            raise ValueError(f"the name {name!r} has {delimiter!r} in it, which is to stand between names")
+            raise ValueError(f"the name {name!r} contains the delimiter {delimiter!r}")
         if isinstance(value, dict):
             _refuse(value, delimiter)
 
@@ -84,13 +84,13 @@ def is_nan_or_inf(value: Any) -> bool:
 def unflattened_lookup(
     flat_key: str, lookup: Mapping[Any, Any] | Sequence[Any], delimiter: str = "/", **kwargs: Any
 ) -> Any:
-    """The value of a flat name in nested dicts and lists.
+    """Look up a flat name in nested dicts and lists.
 
     Args:
         flat_key: such as "layers/0/size".
-        lookup: where to look.
-        delimiter: what stands between names.
-        default: what to give if there is none.
+        lookup: the container to search.
+        delimiter: the separator of names.
+        default: the value to return if there is none.
 
     Raises:
         KeyError, IndexError: there is none, and no default was given.
@@ -105,12 +105,12 @@ def unflattened_lookup(
         if "default" in kwargs:
             return kwargs["default"]
         kind = IndexError if isinstance(error, IndexError) else KeyError
-        raise kind(f"there is nothing under {flat_key!r}") from error
+        raise kind(f"no value under {flat_key!r}") from error
     return found
 
 
 def merge_dicts(d1: dict[Any, Any], d2: dict[Any, Any]) -> dict[Any, Any]:
-    """A new dict: a deep copy of the first with what the second says put in, dict by dict."""
+    """Return a deep copy of the first dict, updated recursively with the second."""
     return deep_update(copy.deepcopy(d1), d2, True)
 
 
@@ -122,18 +122,18 @@ def deep_update(
     override_all_if_type_changes: Sequence[str] | None = None,
     override_all_key_list: Sequence[str] | None = None,
 ) -> dict[Any, Any]:
-    """Put what another dict says into a dict, dict by dict, and return it.
+    """Update a dict recursively with another, and return it.
 
     Args:
-        original: the dict that is changed.
-        new_dict: what is put in.
-        new_keys_allowed: whether there may be names that `original` has not.
+        original: the dict to change.
+        new_dict: the new values.
+        new_keys_allowed: True if names may be missing in `original`.
         allow_new_subkey_list: names of dicts in which new names are allowed anyway.
-        override_all_if_type_changes: names of dicts that are replaced as a whole if what they hold as "type" changes.
+        override_all_if_type_changes: names of dicts that are replaced as a whole if their "type" changes.
         override_all_key_list: names of dicts that are always replaced as a whole.
 
     Raises:
-        KeyError: a name is new and may not be.
+        KeyError: a name is new and not allowed.
     """
     whole = override_all_key_list or ()
     for name, value in new_dict.items():

@@ -1,4 +1,4 @@
-"""A GPU that another process may not have left yet."""
+"""Waiting for a GPU that another process may still use."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def wait_for_gpu(
     """Wait until little of a GPU's memory is in use; call it at the beginning of a trial that reuses one.
 
     Args:
-        gpu_id: its number, or (part of) its UUID; by default the first that this process was given.
-        target_util: the part of its memory that may be in use, of 1.
-        retry: how often it is looked at.
-        delay_s: seconds between looks.
-        gpu_memory_limit: MiB that may be in use, in place of `target_util`.
+        gpu_id: its number, or (part of) its UUID; by default the first GPU of this process.
+        target_util: the fraction of its memory that may be in use.
+        retry: the number of checks.
+        delay_s: seconds between checks.
+        gpu_memory_limit: MiB that may be in use, instead of `target_util`.
 
     Returns:
         True, once little is in use.
@@ -36,8 +36,8 @@ def wait_for_gpu(
         given: list[Any] = skate.get_gpu_ids()
         if not given:
             raise RuntimeError(
-                "wait_for_gpu looks at the GPU that this process was given, and it has none: ask for one with "
-                'tune.with_resources(trainable, {"gpu": 1}), or say gpu_id='
+                "wait_for_gpu checks the GPU of this process, which has none; request one with "
+                'tune.with_resources(trainable, {"gpu": 1}), or set gpu_id='
             )
         gpu_id = given[0]
     for look in range(retry):
@@ -48,18 +48,18 @@ def wait_for_gpu(
         if used <= most:
             return True
     raise RuntimeError(
-        f"GPU {gpu_id} has {used:.0f} MiB of {total:.0f} in use after {retry} looks, {delay_s} s apart; at most {most:.0f} were "
-        "waited for"
+        f"GPU {gpu_id} has {used:.0f} MiB of {total:.0f} in use after {retry} looks, {delay_s} s apart; the limit is "
+        f"{most:.0f} MiB"
     )
 
 
 def _memory(gpu_id: int | str) -> tuple[float, float]:
-    """MiB in use and MiB in all."""
+    """The memory in use and in total, in MiB."""
     asked = ["nvidia-smi", "--query-gpu=index,uuid,memory.used,memory.total", "--format=csv,noheader,nounits"]
     try:
         listed = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60).stdout
     except (OSError, subprocess.SubprocessError) as error:
-        raise RuntimeError(f"wait_for_gpu asks nvidia-smi, which cannot be run here: {error}") from error
+        raise RuntimeError(f"wait_for_gpu needs nvidia-smi, which cannot be run here: {error}") from error
     found = [[each.strip() for each in line.split(",")] for line in listed.splitlines() if line.strip()]
     for number, uuid, used, total in found:
         text = str(gpu_id)

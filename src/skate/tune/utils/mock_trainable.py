@@ -1,4 +1,4 @@
-"""A trainable that learns nothing and has a curve all the same, for trying schedulers."""
+"""A trainable with a synthetic learning curve, for trying schedulers."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ class MyTrainableClass(Trainable):
     """
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Begin at step 0."""
+        """Start at step 0."""
         self.timestep = 0
         self.restored = False
 
     def step(self) -> dict[str, Any]:
-        """One step along the curve."""
+        """Advance one step along the curve."""
         config = self.config
         fails = config.get(MOCK_ERROR_KEY) and (config.get("persistent_error") or not self.restored)
         if fails and self.timestep > 0:
-            raise RuntimeError(f"Failing on purpose! It was asked to, after step {self.timestep}")
+            raise RuntimeError(f"Failing on purpose, as configured, after step {self.timestep}")
         time.sleep(config.get("sleep", 0))
         self.timestep += 1
         height, width = float(config.get("height", 1)), float(config.get("width", 1))
         return {"episode_reward_mean": height * math.tanh(self.timestep / width)}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Write the step down."""
+        """Save the step."""
         pathlib.Path(checkpoint_dir, "checkpoint").write_text(json.dumps({"timestep": self.timestep}))
 
     def load_checkpoint(self, checkpoint: str) -> None:
-        """Go on from the step."""
+        """Resume from the saved step."""
         self.timestep = json.loads(pathlib.Path(checkpoint, "checkpoint").read_text())["timestep"]
         self.restored = True
 

@@ -9,10 +9,10 @@ _log = logging.getLogger("skate.tune")
 
 
 class Tee:
-    """Writes to two streams; one that is closed is passed over with a warning.
+    """Writes to two streams; a closed one is skipped with a warning.
 
     Args:
-        stream1, stream2: where it writes to. What is asked of it besides is asked of the first.
+        stream1, stream2: the streams. Other attributes come from the first.
     """
 
     def __init__(self, stream1: Any, stream2: Any) -> None:
@@ -33,15 +33,15 @@ class Tee:
                         self._warns = False
 
     def write(self, *args: Any, **kwargs: Any) -> None:
-        """Write to both."""
+        """Write to both streams."""
         self._both("write", *args, **kwargs)
 
     def flush(self, *args: Any, **kwargs: Any) -> None:
-        """Flush both."""
+        """Flush both streams."""
         self._both("flush", *args, **kwargs)
 
     def seek(self, *args: Any, **kwargs: Any) -> None:
-        """Go to a position in both."""
+        """Seek in both streams."""
         self._both("seek", *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 def warn_if_slow(
     name: str, threshold: float | None = None, message: str | None = None, disable: bool = False
 ) -> Iterator[None]:
-    """Say so, in the log, if what stands in the block takes long.
+    """Log a message if the block takes long.
 
     Args:
-        name: what it is.
-        threshold: how many seconds are long; 0.5 by default.
-        message: what to say, with {name} and {duration}.
-        disable: whether to say nothing.
+        name: the name of the block.
+        threshold: the limit in seconds; 0.5 by default.
+        message: the message, with {name} and {duration}.
+        disable: True to log nothing.
     """
     limit = 0.5 if threshold is None else threshold
     began = time.monotonic()

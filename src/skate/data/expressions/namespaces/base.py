@@ -1,4 +1,4 @@
-"""What all namespaces have in common: the expression they are asked of, and how they make functions of it."""
+"""Base of all namespaces: the expression they belong to, and how they build calls."""
 
 from __future__ import annotations
 

@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 
 class DatetimeNamespace(Namespace):
-    """What can be done with dates and points in time, in the column's own time zone."""
+    """Functions of dates and timestamps, in the column's time zone."""
 
     _title = "dt"
 
     def year(self) -> Expr:
-        """The year."""
+        """Return the year."""
         return self._call("year", "year")
 
     def month(self) -> Expr:
-        """The month, from 1."""
+        """Return the month, from 1 to 12."""
         return self._call("month", "month")
 
     def day(self) -> Expr:
@@ -28,15 +28,15 @@ class DatetimeNamespace(Namespace):
         return self._call("day", "day")
 
     def hour(self) -> Expr:
-        """The hour, from 0 to 23."""
+        """Return the hour, from 0 to 23."""
         return self._call("hour", "hour")
 
     def minute(self) -> Expr:
-        """The minute."""
+        """Return the minute, from 0 to 59."""
         return self._call("minute", "minute")
 
     def second(self) -> Expr:
-        """The second."""
+        """Return the second, from 0 to 59."""
         return self._call("second", "second")
 
     def strftime(self, fmt: str) -> Expr:
@@ -48,9 +48,9 @@ class DatetimeNamespace(Namespace):
         return self._call("ceil", "ceil_temporal", unit=unit)
 
     def floor(self, unit: str) -> Expr:
-        """Down to a whole unit."""
+        """Round down to a whole unit, such as "day"."""
         return self._call("floor", "floor_temporal", unit=unit)
 
     def round(self, unit: str) -> Expr:
-        """To the nearest whole unit."""
+        """Round to the nearest whole unit, such as "day"."""
         return self._call("round", "round_temporal", unit=unit)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ListNamespace(Namespace):
-    """What can be done with lists."""
+    """Functions of lists."""
 
     _title = "list"
 
@@ -28,7 +28,7 @@ class ListNamespace(Namespace):
         if isinstance(key, slice):
             return self.slice(key.start, key.stop, key.step)
         if not isinstance(key, int):
-            raise TypeError(f"a list has elements by number and slices, not {key!r}")
+            raise TypeError(f"list elements are accessed by an integer or a slice, got {key!r}")
         return self.get(key)
 
     def get(self, index: int) -> Expr:
@@ -48,7 +48,7 @@ class ListNamespace(Namespace):
             ("null_placement", null_placement, ("at_start", "at_end")),
         ):
             if value not in known:
-                raise ValueError(f"{name} is {known[0]!r} or {known[1]!r}, not {value!r}")
+                raise ValueError(f"{name} must be {known[0]!r} or {known[1]!r}, got {value!r}")
         return self._call("sort", sorted_lists, order=order, null_placement=null_placement)
 
     def flatten(self) -> Expr:
@@ -57,12 +57,12 @@ class ListNamespace(Namespace):
 
 
 class ArrayNamespace(Namespace):
-    """What can be done with arrays."""
+    """Functions of arrays."""
 
     _title = "arr"
 
     def to_list(self) -> Expr:
-        """Arrays as lists."""
+        """Convert arrays to lists."""
         return self._call("to_list", as_lists)
 
 
@@ -94,7 +94,7 @@ def _need_list(column: Any) -> Any:
     if pa.types.is_fixed_size_list(kind):
         return column.cast(pa.list_(kind.value_type))
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
-        raise TypeError(f".list needs a column of lists, and this one is {kind}")
+        raise TypeError(f".list needs a column of lists, got {kind}")
     return column
 
 
@@ -117,11 +117,11 @@ def sorted_lists(column: Any, order: str, null_placement: str) -> Any:
 
 
 def flattened(column: Any) -> Any:
-    """One level of lists less."""
+    """Remove one level of nesting from lists."""
     column = _need_list(column)
     inner = column.type.value_type
     if not (pa.types.is_list(inner) or pa.types.is_large_list(inner)):
-        raise TypeError(f".list.flatten() needs lists of lists, and these are {column.type}")
+        raise TypeError(f".list.flatten() needs a column of lists of lists, got {column.type}")
     rows = [
         None if row is None else [each for part in row for each in part or ()] for row in column.to_pylist()
     ]
@@ -129,7 +129,7 @@ def flattened(column: Any) -> Any:
 
 
 def _packed(column: Any) -> Any:
-    """The same lists with nothing between them: slices and null rows may hide elements."""
+    """Rebuild the lists without gaps: slices and null rows may hide elements."""
     whole = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
     made = []
     for chunk in whole.chunks:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class MapNamespace(Namespace):
-    """What can be done with maps."""
+    """Functions of maps."""
 
     _title = "map"
 
@@ -45,9 +45,7 @@ def _component(column: Any, which: int) -> Any:
         and kind.value_type.num_fields >= 2
     )
     if not pairs:
-        raise TypeError(
-            f".map needs a column of maps, or of lists of structs of key and value; this one is {kind}"
-        )
+        raise TypeError(f".map needs a column of maps, or of lists of structs of key and value, got {kind}")
     if pa.types.is_map(kind):
         # The same bytes seen as a list of structs.
         plain = pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)]))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Mathematics:
-    """Functions of numbers. What a function is not defined for gives NaN."""
+    """Functions of numbers. The result is NaN where a function is undefined."""
 
     def _call(self, title: str, function: Any, *options: Any, **named: Any) -> Expr:
         raise NotImplementedError
@@ -25,7 +25,7 @@ class Mathematics:
         return self._call("negate", "negate_checked")
 
     def sign(self) -> Expr:
-        """-1, 0 or 1."""
+        """Return the sign: -1, 0 or 1."""
         return self._call("sign", "sign")
 
     def ceil(self) -> Expr:
@@ -41,7 +41,7 @@ class Mathematics:
         return self._call("round", "round")
 
     def trunc(self) -> Expr:
-        """The number without what is after the point."""
+        """Drop the fractional part."""
         return self._call("trunc", "trunc")
 
     def exp(self) -> Expr:
@@ -49,15 +49,15 @@ class Mathematics:
         return self._call("exp", "exp")
 
     def ln(self) -> Expr:
-        """The natural logarithm."""
+        """Return the natural logarithm."""
         return self._call("ln", "ln")
 
     def log10(self) -> Expr:
-        """The logarithm to base 10."""
+        """Return the logarithm to base 10."""
         return self._call("log10", "log10")
 
     def log2(self) -> Expr:
-        """The logarithm to base 2."""
+        """Return the logarithm to base 2."""
         return self._call("log2", "log2")
 
     def power(self, exponent: Any) -> Expr:
@@ -95,6 +95,6 @@ class Mathematics:
             kind = DataType.from_dtype(target_type)
         if kind is None:
             raise TypeError(
-                f"cast() takes a DataType (DataType.int64()), a pyarrow type or a Python class, not {target_type!r}"
+                f"cast() takes a DataType (DataType.int64()), a pyarrow type or a Python class, got {target_type!r}"
             )
         return self._call("cast", "cast", kind.to_arrow_dtype(), safe=safe)

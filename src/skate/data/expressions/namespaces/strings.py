@@ -11,24 +11,24 @@ if TYPE_CHECKING:
 
 
 class StringNamespace(Namespace):
-    """What can be done with text. Further arguments go to the function of `pyarrow.compute` that does the work."""
+    """Functions of text. Further arguments go to the underlying function of `pyarrow.compute`."""
 
     _title = "str"
 
     def len(self) -> Expr:
-        """How many characters."""
+        """Return the number of characters."""
         return self._call("len", "utf8_length")
 
     def byte_len(self) -> Expr:
-        """How many bytes."""
+        """Return the number of bytes."""
         return self._call("byte_len", "binary_length")
 
     def upper(self) -> Expr:
-        """In capitals."""
+        """Convert to upper case."""
         return self._call("upper", "utf8_upper")
 
     def lower(self) -> Expr:
-        """In small letters."""
+        """Convert to lower case."""
         return self._call("lower", "utf8_lower")
 
     def capitalize(self) -> Expr:
@@ -36,7 +36,7 @@ class StringNamespace(Namespace):
         return self._call("capitalize", "utf8_capitalize")
 
     def title(self) -> Expr:
-        """Each word with a capital."""
+        """Capitalize each word."""
         return self._call("title", "utf8_title")
 
     def swapcase(self) -> Expr:
@@ -48,67 +48,67 @@ class StringNamespace(Namespace):
         return self._call("reverse", "utf8_reverse")
 
     def is_alpha(self) -> Expr:
-        """Whether all are letters."""
+        """True if all characters are letters."""
         return self._call("is_alpha", "utf8_is_alpha")
 
     def is_alnum(self) -> Expr:
-        """Whether all are letters or digits."""
+        """True if all characters are letters or digits."""
         return self._call("is_alnum", "utf8_is_alnum")
 
     def is_digit(self) -> Expr:
-        """Whether all are digits."""
+        """True if all characters are digits."""
         return self._call("is_digit", "utf8_is_digit")
 
     def is_decimal(self) -> Expr:
-        """Whether all are decimal digits."""
+        """True if all characters are decimal digits."""
         return self._call("is_decimal", "utf8_is_decimal")
 
     def is_numeric(self) -> Expr:
-        """Whether all stand for numbers."""
+        """True if all characters are numeric."""
         return self._call("is_numeric", "utf8_is_numeric")
 
     def is_space(self) -> Expr:
-        """Whether all are white space."""
+        """True if all characters are whitespace."""
         return self._call("is_space", "utf8_is_space")
 
     def is_lower(self) -> Expr:
-        """Whether all letters are small."""
+        """True if all letters are lower case."""
         return self._call("is_lower", "utf8_is_lower")
 
     def is_upper(self) -> Expr:
-        """Whether all letters are capitals."""
+        """True if all letters are upper case."""
         return self._call("is_upper", "utf8_is_upper")
 
     def is_title(self) -> Expr:
-        """Whether each word begins with a capital and goes on small."""
+        """True if each word is capitalized."""
         return self._call("is_title", "utf8_is_title")
 
     def is_printable(self) -> Expr:
-        """Whether all can be printed."""
+        """True if all characters are printable."""
         return self._call("is_printable", "utf8_is_printable")
 
     def is_ascii(self) -> Expr:
-        """Whether all are ASCII."""
+        """True if all characters are ASCII."""
         return self._call("is_ascii", "string_is_ascii")
 
     def starts_with(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
-        """Whether it begins with a text."""
+        """True if the text starts with `pattern`."""
         return self._call("starts_with", "starts_with", pattern, *args, **kwargs)
 
     def ends_with(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
-        """Whether it ends with a text."""
+        """True if the text ends with `pattern`."""
         return self._call("ends_with", "ends_with", pattern, *args, **kwargs)
 
     def contains(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
-        """Whether it contains a text."""
+        """True if the text contains `pattern`."""
         return self._call("contains", "match_substring", pattern, *args, **kwargs)
 
     def match(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
-        """Whether it is like an SQL pattern: % for any text, _ for one character."""
+        """True if the text matches an SQL LIKE pattern: % for any text, _ for one character."""
         return self._call("match", "match_like", pattern, *args, **kwargs)
 
     def match_regex(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
-        """Whether it contains what a regular expression describes."""
+        """True if the text contains a match of a regular expression."""
         return self._call("match_regex", "match_substring_regex", pattern, *args, **kwargs)
 
     def find(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
@@ -120,7 +120,7 @@ class StringNamespace(Namespace):
         return self._call("find_regex", "find_substring_regex", pattern, *args, **kwargs)
 
     def count(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
-        """How often a text is found."""
+        """Count the occurrences of `pattern`."""
         return self._call("count", "count_substring", pattern, *args, **kwargs)
 
     def count_regex(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
@@ -152,7 +152,7 @@ class StringNamespace(Namespace):
         return self._call("replace", "replace_substring", pattern, replacement, *args, **kwargs)
 
     def replace_regex(self, pattern: str, replacement: str, *args: Any, **kwargs: Any) -> Expr:
-        """With what a regular expression matches replaced by a text."""
+        """Replace matches of a regular expression with a text."""
         return self._call("replace_regex", "replace_substring_regex", pattern, replacement, *args, **kwargs)
 
     def replace_slice(self, start: int, stop: int, replacement: str, *args: Any, **kwargs: Any) -> Expr:
@@ -160,7 +160,7 @@ class StringNamespace(Namespace):
         return self._call("replace_slice", "utf8_replace_slice", start, stop, replacement, *args, **kwargs)
 
     def repeat(self, n: int, *args: Any, **kwargs: Any) -> Expr:
-        """The text `n` times over."""
+        """Repeat the text `n` times."""
         return self._call("repeat", "binary_repeat", n, *args, **kwargs)
 
     def center(self, width: int, padding: str = " ", *args: Any, **kwargs: Any) -> Expr:
@@ -176,10 +176,10 @@ class StringNamespace(Namespace):
         return self._call("rpad", "utf8_rpad", width, padding, *args, **kwargs)
 
     def pad(self, width: int, fillchar: str = " ", side: str = "right") -> Expr:
-        """At least `width` characters; what is missing is put on the "left", the "right" or on "both" sides."""
+        """Pad the text to `width` characters on the "left", the "right" or "both" sides."""
         functions = {"left": "utf8_lpad", "right": "utf8_rpad", "both": "utf8_center"}
         if side not in functions:
-            raise ValueError(f"side is 'left', 'right' or 'both', not {side!r}")
+            raise ValueError(f"side must be 'left', 'right' or 'both', got {side!r}")
         return self._call("pad", functions[side], width, fillchar)
 
     def strip(self, characters: str | None = None) -> Expr:

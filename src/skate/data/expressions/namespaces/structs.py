@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class StructNamespace(Namespace):
-    """What can be done with structs."""
+    """Functions of structs."""
 
     _title = "struct"
 
@@ -20,12 +20,12 @@ class StructNamespace(Namespace):
             return self.field(key)
         if isinstance(key, int):
             return self.field_by_index(key)
-        raise TypeError(f"a struct has fields by name and by number, not {key!r}")
+        raise TypeError(f"struct fields are accessed by name or position, got {key!r}")
 
     def field(self, field_name: str) -> Expr:
-        """The field of that name."""
+        """Return the field with the given name."""
         return self._call("field", "struct_field", field_name)
 
     def field_by_index(self, index: int) -> Expr:
-        """The field at that place."""
+        """Return the field at the given position."""
         return self._call("field_by_index", "struct_field", [index])

@@ -1,11 +1,11 @@
-"""Files: what users say as paths, what that finds, how files are opened, shared out over tasks, and written.
+"""Files: users' paths resolved to files, opened, divided among tasks, and written.
 
 filesystems  from paths and URLs to a filesystem and its paths
-listing      which files there are, and how large
-partitioning values that stand in the paths of files
-streams      files opened, decompressed, tried again after errors that pass
-grouping     files shared out over tasks
+listing      the files under the paths, with their sizes
+partitioning values encoded in the paths of files
+streams      files opened, decompressed, retried after transient errors
+grouping     files divided among tasks
 source       the base of datasources that read files
-naming       the names of files that are written
+naming       the names of written files
 sink         the base of datasinks that write files
 """

@@ -1,4 +1,4 @@
-"""From what a user calls paths to one filesystem and the paths in it."""
+"""Resolution of users' paths to one filesystem and the paths in it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _LOCAL_SCHEMES = frozenset({"", "file", "local"})
 
 
 def resolve(paths: Any, filesystem: Any = None) -> tuple[list[str], pafs.FileSystem]:
-    """The paths in the form that the filesystem takes, and the filesystem.
+    """Return the paths in the form that the filesystem takes, and the filesystem.
 
     Args:
         paths: a path or URL as str or Path, or several of them.
-        filesystem: a `pyarrow.fs` or fsspec filesystem; None to go by the URLs.
+        filesystem: a `pyarrow.fs` or fsspec filesystem; None to derive it from the URLs.
 
     Raises:
-        TypeError: for what is no path.
-        ValueError: for no paths, or URLs of several filesystems.
+        TypeError: for values that are not paths.
+        ValueError: for an empty list of paths, or URLs of several filesystems.
         ImportError: for a scheme whose filesystem is not installed.
     """
     given = as_list(paths)
@@ -39,8 +39,8 @@ def resolve(paths: Any, filesystem: Any = None) -> tuple[list[str], pafs.FileSys
     schemes = {"" if scheme in _LOCAL_SCHEMES else scheme for scheme in schemes}
     if len(schemes) > 1:
         raise ValueError(
-            f"the paths are of several filesystems ({', '.join(sorted(s or 'local' for s in schemes))}); "
-            f"read each by itself and join them with union()"
+            f"the paths are of several filesystems ({', '.join(sorted(s or 'local' for s in schemes))}); read "
+            "each separately and combine them with union()"
         )
     if schemes == {""}:
         return [_local(path) for path in given], pafs.LocalFileSystem()
@@ -48,7 +48,7 @@ def resolve(paths: Any, filesystem: Any = None) -> tuple[list[str], pafs.FileSys
     if len(roots) > 1 and schemes & _ARROW_SCHEMES:
         queries = {query for _, _, query in roots}
         if len(queries) > 1 or any("@" in netloc for _, netloc, _ in roots):
-            raise ValueError("the URLs ask for different credentials or options; read each by itself")
+            raise ValueError("the URLs ask for different credentials or options; read each separately")
     found = _by_root(*sorted(roots)[0])
     return [_remote(path, found) for path in given], found
 
@@ -59,12 +59,12 @@ def as_list(paths: Any) -> list[str]:
         paths = [paths]
     elif isinstance(paths, bytes) or not isinstance(paths, Iterable):
         raise TypeError(
-            f"paths are a str, a Path or a list of them, not {type(paths).__name__}: {paths!r:.80}"
+            f"paths must be a str, a Path or a list of them, got {type(paths).__name__}: {paths!r:.80}"
         )
     given = []
     for path in paths:
         if not isinstance(path, (str, os.PathLike)):
-            raise TypeError(f"a path is a str or a Path, not {type(path).__name__}: {path!r:.80}")
+            raise TypeError(f"a path must be a str or a Path, got {type(path).__name__}: {path!r:.80}")
         given.append(os.fspath(path))
     if not given:
         raise ValueError("no paths were given; name at least one file or directory")
@@ -72,7 +72,7 @@ def as_list(paths: Any) -> list[str]:
 
 
 def scheme_of(path: str) -> str:
-    """The scheme of a URL in lower case; empty for what is none."""
+    """The scheme of a URL in lower case; empty for a plain path."""
     scheme, separator, _ = path.partition("://")
     return scheme.lower() if separator and scheme.replace("+", "").replace("-", "").isalnum() else ""
 
@@ -86,8 +86,8 @@ def as_arrow(filesystem: Any) -> pafs.FileSystem:
     if hasattr(filesystem, "_strip_protocol"):
         return pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
     raise TypeError(
-        f"filesystem is a pyarrow.fs.FileSystem or an fsspec filesystem, not {type(filesystem).__name__}; leave it out to go "
-        f"by the scheme of the URLs"
+        f"filesystem must be a pyarrow.fs.FileSystem or an fsspec filesystem, got {type(filesystem).__name__}; "
+        "leave it out to use the scheme of the URLs"
     )
 
 
@@ -98,7 +98,7 @@ def of_fsspec(filesystem: pafs.FileSystem) -> Any:
 
 
 def is_local(filesystem: pafs.FileSystem) -> bool:
-    """Whether files are on this machine's disk, so that opening one costs next to nothing."""
+    """True if files are on this machine's disk, so that opening one is cheap."""
     if isinstance(filesystem, pafs.SubTreeFileSystem):
         return is_local(filesystem.base_fs)
     if isinstance(filesystem, pafs.LocalFileSystem):
@@ -108,7 +108,9 @@ def is_local(filesystem: pafs.FileSystem) -> bool:
 
 
 def renames(filesystem: pafs.FileSystem) -> bool:
-    """Whether a rename replaces a file in one step; object stores copy instead, but show no object before it is whole."""
+    """True if a rename replaces a file atomically; object stores copy instead, but show no object before it is
+    complete.
+    """
     if isinstance(filesystem, pafs.SubTreeFileSystem):
         return renames(filesystem.base_fs)
     if isinstance(filesystem, pafs.PyFileSystem):
@@ -130,7 +132,7 @@ def _local(path: str) -> str:
 
 
 def _root_of(path: str) -> tuple[str, str, str]:
-    """What decides which filesystem a URL is of: scheme, host or bucket, options."""
+    """The parts of a URL that determine its filesystem: scheme, host or bucket, options."""
     scheme = scheme_of(path)
     rest = path.partition("://")[2]
     body, _, query = (
@@ -159,9 +161,7 @@ def _from_fsspec(scheme: str) -> pafs.FileSystem:
     try:
         inner = fsspec.filesystem(scheme)
     except ValueError:
-        raise ValueError(
-            f"no filesystem is known for {scheme}://; pass filesystem=, or check the URL"
-        ) from None
+        raise ValueError(f"unknown filesystem for {scheme}://; pass filesystem=, or check the URL") from None
     except ImportError as error:
         raise ImportError(f"{scheme}:// needs a library that is not installed: {error}") from None
     return pafs.PyFileSystem(pafs.FSSpecHandler(inner))

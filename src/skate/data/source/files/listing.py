@@ -20,7 +20,7 @@ _MANY = 32
 
 
 class Listed(NamedTuple):
-    """A file: its path in its filesystem, and its bytes (None if the filesystem does not say)."""
+    """A file: its path in its filesystem, and its size in bytes (None if the filesystem does not report it)."""
 
     path: str
     size: int | None
@@ -34,9 +34,9 @@ def list_files(
     extensions_asked: bool = True,
     ignore_missing: bool = False,
 ) -> list[Listed]:
-    """All files under paths: those of a path in order of their names, the paths in the order given.
+    """Return all files under the paths: paths in the given order, the files of each sorted by name.
 
-    `extensions` (without the dot, in any case) leaves out other files; if they were not asked for, only of directories.
+    `extensions` (without the dot, in any case) excludes other files; by default only for files found in directories.
 
     Raises:
         FileNotFoundError: for a path that does not exist, unless `ignore_missing`.
@@ -60,7 +60,7 @@ def list_files(
 
 
 def _infos(paths: Sequence[str], filesystem: pafs.FileSystem) -> list[Any]:
-    """What each path is; many at a time, as a request each may take a while."""
+    """Return the file info of each path; many at once, because a request may take a while."""
     if len(paths) < _MANY or of_fsspec(filesystem) is None:
         found: list[Any] = filesystem.get_file_info(list(paths))
         return found
@@ -126,7 +126,7 @@ def _is_pattern(path: str) -> bool:
 
 
 def _matching(pattern: str, filesystem: pafs.FileSystem, ignore_missing: bool) -> list[Listed]:
-    """The files that a pattern stands for; `*` stays within a directory, `**` does not."""
+    """The files that match a pattern; `*` stays within a directory, `**` does not."""
     parts = pattern.split("/")
     first = next(at for at, part in enumerate(parts) if _is_pattern(part))
     base = "/".join(parts[:first]) or ("/" if pattern.startswith("/") else "")
@@ -157,7 +157,7 @@ class FileMetadataProvider:
 
 
 class BaseFileMetadataProvider(FileMetadataProvider):
-    """As above, for files of any kind."""
+    """Provides metadata of files of any kind; accepted for compatibility."""
 
     def expand_paths(
         self, paths: list[str], filesystem: Any, partitioning: Any = None, ignore_missing_paths: bool = False
@@ -167,4 +167,4 @@ class BaseFileMetadataProvider(FileMetadataProvider):
 
 
 class DefaultFileMetadataProvider(BaseFileMetadataProvider):
-    """As above."""
+    """Provides metadata of files by default; accepted for compatibility."""

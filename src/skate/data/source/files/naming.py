@@ -6,10 +6,11 @@ from typing import Any
 
 
 class FilenameProvider:
-    """Names files. Subclasses say how; a name must be another for each task, block and row, and the same when repeated.
+    """Names output files. Subclasses must return a different name for each task, block and row, and the same one
+    on a retry.
 
     Args:
-        dataset_uuid: taken as Ray has it.
+        dataset_uuid: accepted for compatibility.
         file_format: the extension without its dot.
     """
 
@@ -24,12 +25,12 @@ class FilenameProvider:
     def get_filename_for_row(
         self, row: dict[str, Any], write_uuid: str, task_index: int, block_index: int, row_index: int
     ) -> str:
-        """The name of a row's file."""
+        """Return the file name for one row."""
         task = self.get_filename_for_task(write_uuid, task_index)
         return self._ending(f"{task}_{block_index:06d}_{row_index:06d}")
 
     def get_filename_for_task(self, write_uuid: str, task_index: int) -> str:
-        """What the names of a task's files begin with."""
+        """Return the prefix of the names of a task's files."""
         return f"{write_uuid}_{task_index:06d}"
 
     def _ending(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""One file written so that nobody ever sees half of it: under a name of its own first, or put as a whole."""
+"""Atomic writing of one file: under a temporary name first, or uploaded as a whole."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COPIED = 8 << 20
 
 
 class Output:
-    """A file being written; `done` makes it appear under its name, `drop` leaves nothing of it."""
+    """A file being written; `done` publishes it under its name, `drop` discards it."""
 
     def __init__(
         self, filesystem: pafs.FileSystem, path: str, options: dict[str, Any], retried: Sequence[str]
@@ -47,7 +47,7 @@ class Output:
                 self.file = pa.CompressedOutputStream(self.file, compression)
 
     def done(self) -> None:
-        """Everything is written."""
+        """Finish writing, and publish the file under its name."""
         self.file.close()
         if self._spool is None:
             self._filesystem.move(self._temporary, self._path)
@@ -73,7 +73,7 @@ class Output:
                 file.write(data)
 
     def drop(self) -> None:
-        """It came to nothing."""
+        """Discard the file after a failure."""
         with contextlib.suppress(OSError, pa.ArrowException, ValueError):
             self.file.close()
         if self._spool is not None:
@@ -84,7 +84,7 @@ class Output:
 
 
 class _Kept:
-    """A file that is not closed with what is around it."""
+    """A file object that ignores `close`, so that closing its wrapper keeps it open."""
 
     def __init__(self, file: Any) -> None:
         self._file = file

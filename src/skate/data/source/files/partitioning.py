@@ -29,16 +29,16 @@ class PartitionStyle(str, Enum):
 
 @dataclass
 class Partitioning:
-    """How to read values out of the paths of files.
+    """How to parse values from the paths of files.
 
     Args:
         style: "hive" or "dir".
-        base_dir: only what comes after this directory is looked at; empty for the whole path.
-        field_names: the names of the values, in order; needed for "dir", and for "hive" the names that there must be.
-        field_types: int, float, str or bool by name; str if nothing is said.
-        filesystem: the filesystem of `base_dir`, if it is no URL and not local.
+        base_dir: parse only the part of a path after this directory; empty for the whole path.
+        field_names: the names of the values, in order; required for "dir"; for "hive" the names that must be present.
+        field_types: int, float, str or bool by name; str by default.
+        filesystem: the filesystem of `base_dir`, if it is neither a URL nor local.
 
-    Raises ValueError for a style that does not exist, and for "dir" without field names.
+    Raises ValueError for an unknown style, and for "dir" without field names.
     """
 
     style: PartitionStyle
@@ -51,20 +51,22 @@ class Partitioning:
         try:
             self.style = PartitionStyle(self.style)
         except ValueError:
-            raise ValueError(f"the style of a Partitioning is 'hive' or 'dir', not {self.style!r}") from None
+            raise ValueError(
+                f"the style of a Partitioning must be 'hive' or 'dir', got {self.style!r}"
+            ) from None
         if self.style is PartitionStyle.DIRECTORY and not self.field_names:
             raise ValueError(
-                "directories have no names in their paths: give field_names to Partitioning('dir', ...)"
+                "directories have no names in their paths; pass field_names to Partitioning('dir', ...)"
             )
         self.base_dir = self.base_dir or ""
         self.field_types = self.field_types or {}
         for name, kind in self.field_types.items():
             if kind not in _ARROW_TYPES:
-                raise ValueError(f"field_types[{name!r}] is int, float, str or bool, not {kind!r}")
+                raise ValueError(f"field_types[{name!r}] must be int, float, str or bool, got {kind!r}")
 
     @property
     def normalized_base_dir(self) -> str:
-        """The base directory as it stands in the paths of its filesystem."""
+        """The base directory in the form of its filesystem's paths."""
         if not self.base_dir:
             return ""
         paths, found = resolve(self.base_dir, self.filesystem)
@@ -110,7 +112,7 @@ class PathPartitionParser:
 
     @property
     def scheme(self) -> Partitioning:
-        """How the paths are read."""
+        """The partitioning by which paths are parsed."""
         return self._scheme
 
     def __call__(self, path: str) -> dict[str, Value]:
@@ -145,8 +147,8 @@ class PathPartitionParser:
         if len(directories) != len(names):
             below = f" below {self._base}" if self._base else ""
             raise ValueError(
-                f"{path} has {len(directories)} directories{below}, but field_names are {names}: one name a directory; "
-                f"give base_dir if the first ones are no values"
+                f"{path} has {len(directories)} directories{below}, but field_names are {names}; one name per "
+                "directory is needed; set base_dir to skip leading directories"
             )
         return {name: unquote(value) for name, value in zip(names, directories, strict=True)}
 
@@ -159,14 +161,18 @@ class PathPartitionParser:
                 return {"true": True, "false": False, "1": True, "0": False}[value.lower()]
             return kind(value)
         except (ValueError, KeyError):
-            raise ValueError(f"{path}: the value {value!r} of {name!r} is no {kind.__name__}") from None
+            raise ValueError(
+                f"{path}: the value {value!r} of {name!r} is not of type {kind.__name__}"
+            ) from None
 
     def type_of(self, name: str) -> pa.DataType:
         """The Arrow type of a field."""
         return _ARROW_TYPES[(self._scheme.field_types or {}).get(name, str)]
 
     def evaluate_predicate_on_partition(self, path: str, predicate: Any) -> bool:
-        """Whether files of a path may have rows for which an expression is true; True if the path does not say."""
+        """True if files of a path may have rows for which an expression is true; also if the path has no values to
+        decide it.
+        """
         values = self(path)
         if not values:
             return True
@@ -180,7 +186,7 @@ class PathPartitionParser:
 
 
 class PathPartitionFilter:
-    """Keeps the paths for whose values a function is true; a path without values is kept if the function says so of {}."""
+    """Keeps the paths for whose values a function is true; for a path without values the function receives {}."""
 
     def __init__(
         self, path_partition_parser: PathPartitionParser, filter_fn: Callable[[dict[str, str]], bool]
@@ -203,11 +209,11 @@ class PathPartitionFilter:
 
     @property
     def parser(self) -> PathPartitionParser:
-        """What reads the values."""
+        """The parser of the values."""
         return self._parser
 
     def apply(self, path: str) -> bool:
-        """Whether a path is kept."""
+        """True if the path is kept."""
         return bool(self._filter_fn(self._parser(path)))
 
     def __call__(self, paths: Iterable[str]) -> list[str]:

@@ -25,14 +25,15 @@ class FileDatasink(Datasink[Any]):
 
     Args:
         path: the directory, as path or URL.
-        filesystem: a `pyarrow.fs` or fsspec filesystem; None to go by the URL.
-        try_create_dir: make the directory if it is not there.
-        open_stream_args: what `open_output_stream` is given; `compression` by the files' names if it is not said.
+        filesystem: a `pyarrow.fs` or fsspec filesystem; None to derive it from the URL.
+        try_create_dir: create the directory if it does not exist.
+        open_stream_args: keyword arguments for `open_output_stream`; `compression` is by default derived from
+            file names.
         filename_provider: names the files.
         file_format: the extension.
-        mode: what to do if the directory is there already.
+        mode: what to do if the directory exists already.
 
-    Raises ValueError at the start of a write if the directory is there and `mode` is "error" or "create".
+    Raises ValueError at the start of a write if the directory exists and `mode` is "error" or "create".
     """
 
     def __init__(
@@ -74,7 +75,8 @@ class FileDatasink(Datasink[Any]):
         there = info.type != pafs.FileType.NotFound
         if there and self.mode in (SaveMode.ERROR, SaveMode.CREATE):
             raise ValueError(
-                f"Path {self.unresolved_path} already exists, and mode={self.mode.value!r} writes only where nothing is; use "
+                f"Path {self.unresolved_path} already exists, and mode={self.mode.value!r} requires a path that "
+                "does not exist; use "
                 f"mode='append', 'overwrite' or 'ignore', or another path"
             )
         if there and self.mode is SaveMode.IGNORE:
@@ -156,7 +158,7 @@ class BlockBasedFileDatasink(FileDatasink):
     ) -> None:
         super().__init__(path, **file_datasink_kwargs)
         if min_rows_per_file is not None and min_rows_per_file < 1:
-            raise ValueError(f"min_rows_per_file must be a positive integer, not {min_rows_per_file}")
+            raise ValueError(f"min_rows_per_file must be a positive integer, got {min_rows_per_file}")
         self.min_rows_per_file = min_rows_per_file
 
     @property
@@ -165,9 +167,7 @@ class BlockBasedFileDatasink(FileDatasink):
 
     def write_block_to_file(self, block: BlockAccessor, file: Any) -> None:
         """Write a block to an open file."""
-        raise NotImplementedError(
-            f"{type(self).__name__} does not say how a block is written: give it write_block_to_file(block, file)"
-        )
+        raise NotImplementedError(f"{type(self).__name__} must define write_block_to_file(block, file)")
 
     def write_tables(self, tables: Iterable[pa.Table], file: Any) -> None:
         """Write blocks, all of one schema, to an open file, one after the other; by default all together as one block."""
@@ -193,12 +193,10 @@ class RowBasedFileDatasink(FileDatasink):
 
     def write_row_to_file(self, row: dict[str, Any], file: Any) -> None:
         """Write a row to an open file."""
-        raise NotImplementedError(
-            f"{type(self).__name__} does not say how a row is written: give it write_row_to_file(row, file)"
-        )
+        raise NotImplementedError(f"{type(self).__name__} must define write_row_to_file(row, file)")
 
     def write_block(self, block: BlockAccessor, block_index: int, ctx: TaskContext) -> list[str]:
-        """Write the rows of a block."""
+        """Write each row of a block to a file of its own."""
         written = []
         for number, row in enumerate(block.iter_rows()):
             name = self.filename_provider.get_filename_for_row(
@@ -215,9 +213,10 @@ class RowBasedFileDatasink(FileDatasink):
 
 
 def runs_of_one_schema(blocks: Iterable[pa.Table]) -> Iterator[Iterator[pa.Table]]:
-    """Blocks with rows, in runs that have one schema: those that differ are cast if that loses nothing, or begin a run.
+    """Group nonempty blocks into runs of one schema: a block that differs is cast if that loses nothing, or begins
+    a new run.
 
-    Each run must be used up before the next is asked for.
+    Each run must be consumed before the next is requested.
     """
     source = (table for table in blocks if table.num_rows)
     waiting = [next(source, None)]
@@ -263,6 +262,6 @@ def arguments_of(function: Callable[[], dict[str, Any]] | None, given: dict[str,
 
 
 def rows_in(tables: Iterable[pa.Table]) -> Iterator[dict[str, Any]]:
-    """The rows of tables."""
+    """Iterate over the rows of tables."""
     for table in tables:
         yield from rows_of(table)

@@ -1,4 +1,6 @@
-"""The base of datasources that read files: finds them, shares them out over tasks, opens them, adds what their paths tell."""
+"""The base of datasources that read files: finds files, divides them among tasks, opens them, adds values from
+their paths.
+"""
 
 from __future__ import annotations
 
@@ -65,24 +67,24 @@ class FileShuffleConfig:
 
 
 class FileBasedDatasource(Datasource):
-    """Reads files. A subclass says how one is read: `_read_stream(file, path)` gives its blocks.
+    """Reads files. A subclass defines `_read_stream(file, path)`, which yields the blocks of one file.
 
     Args:
         paths: files, directories, patterns or URLs.
-        filesystem: a `pyarrow.fs` or fsspec filesystem; None to go by the URLs.
+        filesystem: a `pyarrow.fs` or fsspec filesystem; None to derive it from the URLs.
         schema: the schema of the blocks, if it is known.
-        open_stream_args: what `open_input_stream` is given.
-        meta_provider: accepted as Ray has it, and not needed.
-        partition_filter: keeps the paths that it is true for.
-        partitioning: how values are read out of paths; they become columns.
-        ignore_missing_paths: leave out paths that do not exist.
+        open_stream_args: keyword arguments for `open_input_stream`.
+        meta_provider: accepted for compatibility, and not used.
+        partition_filter: a predicate on paths; reads the paths for which it is true.
+        partitioning: how values are parsed from paths; they become columns.
+        ignore_missing_paths: skip paths that do not exist.
         shuffle: "files" or a `FileShuffleConfig` for files in random order.
-        include_paths: have the path of each row's file in a column "path".
-        file_extensions: read only files that end so.
+        include_paths: add the path of each row's file as a column "path".
+        file_extensions: read only files with these extensions.
 
     Raises:
         FileNotFoundError: for a path that does not exist.
-        ValueError: if nothing is left to be read.
+        ValueError: if no files remain to read.
     """
 
     _WRITE_FILE_PER_ROW = False
@@ -159,17 +161,15 @@ class FileBasedDatasource(Datasource):
     # -- for subclasses
 
     def _read_stream(self, f: pa.NativeFile, path: str) -> Iterator[Any]:
-        """The blocks of one file."""
-        raise NotImplementedError(
-            f"{type(self).__name__} does not say how a file is read: give it _read_stream(f, path)"
-        )
+        """Yield the blocks of one file."""
+        raise NotImplementedError(f"{type(self).__name__} must define _read_stream(f, path)")
 
     def _read_range(self, f: pa.NativeFile, piece: Piece) -> Iterator[Any]:
         """The blocks of the lines that begin in a range of bytes of a file."""
         raise NotImplementedError
 
     def _open_input_source(self, filesystem: pafs.FileSystem, path: str, **open_args: Any) -> pa.NativeFile:
-        """A file, opened."""
+        """Open a file for reading."""
         if self._SEEKS:
             return streams.open_file(filesystem, path, open_args)
         return streams.open_stream(filesystem, path, open_args, None)
@@ -231,7 +231,7 @@ class FileBasedDatasource(Datasource):
         return [files[at] for at in np.random.default_rng(seed).permutation(len(files))]
 
     def _pieces(self, files: Sequence[Listed], parallelism: int) -> list[Piece]:
-        """Whole files, or parts of large ones if there are fewer files than tasks are wanted."""
+        """Return whole files, or parts of large ones if there are fewer files than tasks."""
         whole = [Piece(each.path, self._bytes_of(each)) for each in files]
         if not self._SPLITS or len(files) >= parallelism:
             return whole
@@ -281,7 +281,7 @@ class FileBasedDatasource(Datasource):
                 yield table
 
     def _fetched(self, pieces: Sequence[Piece]) -> Iterator[tuple[Piece, bytes | None]]:
-        """Pieces in order with the bytes of small files, which are asked for some time before they are wanted."""
+        """Yield pieces in order with the bytes of small files, which are requested ahead of time."""
 
         def fetch(piece: Piece) -> bytes:
             with self._open_input_source(self._filesystem, piece.path, **self._open_args) as file:
@@ -351,7 +351,7 @@ class PiecesRead:
 
 
 def joined(tables: Iterable[pa.Table], limit: int | None) -> Iterator[pa.Table]:
-    """Small blocks joined up to about a megabyte, or as soon as they have as many rows as are wanted."""
+    """Join small blocks until they have about a megabyte, or as many rows as are needed."""
     waiting: list[pa.Table] = []
     size = rows = 0
     for table in tables:
@@ -370,15 +370,15 @@ def joined(tables: Iterable[pa.Table], limit: int | None) -> Iterator[pa.Table]:
 
 
 def _naming_files(error: UnlikeTypes, seen: dict[str, pa.Schema]) -> ValueError:
-    """The error of a column with types that cannot be one, with a file for each of them."""
+    """Build the error of a column with incompatible types, with one file for each type."""
     files: dict[str, str] = {}
     for path, schema in seen.items():
         if error.column in schema.names:
             files.setdefault(str(schema.field(error.column).type), path)
     said = " and ".join(f"{kind} in {path}" for kind, path in files.items())
     return ValueError(
-        f"column {error.column!r} is {said}, which cannot be one type; say the column's type where the files are read, or read "
-        f"them apart and cast it in one of them"
+        f"column {error.column!r} is {said}, which are incompatible; give the column's type when reading, or "
+        "read the files separately and cast the column in one of them"
     )
 
 
@@ -391,7 +391,7 @@ def _waited(piece: Piece, future: Future[bytes] | None) -> tuple[Piece, bytes | 
 
 
 def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The values of a path in the type that they have in the file, if they can be had in it."""
+    """Convert the values of a path to the column's type in the file, if possible."""
     try:
         return column.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -408,7 +408,7 @@ def _check_same(table: pa.Table, name: str, value: Any, path: str) -> None:
 
 
 def named(error: BaseException, path: str) -> BaseException:
-    """An error that says which file it is about; the same type wherever it can be made of a text."""
+    """Add the file's path to an error; the type stays the same where it can be built from a text."""
     if path in str(error) or getattr(error, "filename", None):
         return error
     if isinstance(error, OSError) and error.errno:
@@ -430,7 +430,7 @@ def _nothing_in(
     if extensions is not None:
         text += f" with the file extensions {list(extensions)}; pass file_extensions=None to read files of any name"
     if partition_filter is not None:
-        text += "; partition_filter may have left out all of them"
+        text += "; partition_filter may have excluded all of them"
     if ignore_missing:
-        text += "; paths that do not exist were left out, as ignore_missing_paths says"
-    return text + "; names that begin with '.' or '_' are left out of directories"
+        text += "; paths that do not exist were skipped because of ignore_missing_paths"
+    return text + "; names that begin with '.' or '_' are skipped in directories"

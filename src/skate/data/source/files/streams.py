@@ -23,7 +23,7 @@ _WAIT_SECONDS_MAX = 32.0
 
 
 def compression_of(path: str) -> str | None:
-    """The compression that a file's name tells, as Arrow calls it."""
+    """The compression implied by a file's name, as Arrow calls it."""
     dot = path.rfind(".")
     return _COMPRESSIONS.get(path[dot:].lower()) if dot >= 0 else None
 
@@ -57,13 +57,13 @@ def open_file(filesystem: pafs.FileSystem, path: str, options: dict[str, Any]) -
 
 
 def passes(error: BaseException, patterns: Sequence[str]) -> bool:
-    """Whether an error's text has one of the patterns: such errors are tried again."""
+    """True if an error's text contains one of the patterns: such errors are transient and retried."""
     text = str(error)
     return any(pattern in text for pattern in patterns)
 
 
 def retried(call: Callable[[], T], patterns: Sequence[str], attempts: int = ATTEMPTS) -> T:
-    """What a call returns; errors that pass are tried again, after waits that grow up to half a minute."""
+    """Make a call and return its result; transient errors are retried, after waits that grow up to half a minute."""
     for attempt in range(1, attempts):
         try:
             return call()
@@ -77,7 +77,9 @@ def retried(call: Callable[[], T], patterns: Sequence[str], attempts: int = ATTE
 def retried_each(
     make: Callable[[], Iterable[T]], patterns: Sequence[str], attempts: int = ATTEMPTS
 ) -> Iterator[T]:
-    """What an iterator gives; after an error that passes it is made anew, and what it gave before is left out."""
+    """Yield from an iterator; after a transient error it is created again, and the values already yielded are
+    skipped.
+    """
     given = 0
     for attempt in range(1, attempts + 1):
         at = 0

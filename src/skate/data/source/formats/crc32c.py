@@ -10,7 +10,7 @@ _MASK_DELTA = 0xA282EAD8
 
 
 def masked(data: bytes) -> int:
-    """The checksum of bytes, rotated and shifted, so that one of bytes that hold a checksum is no simple number."""
+    """The checksum of bytes, rotated and offset, as protection for bytes that contain checksums themselves."""
     value = crc32c(data)
     return ((value >> 15 | value << 17) + _MASK_DELTA) & 0xFFFFFFFF
 

@@ -37,10 +37,10 @@ class CSVDatasource(FileBasedDatasource):
             kind = _OPTION_TYPES.get(name)
             if kind is None:
                 raise TypeError(
-                    f"read_csv() has no argument {name!r}; for Arrow there are {', '.join(_OPTION_TYPES)}"
+                    f"read_csv() has no argument {name!r}; the arguments for Arrow are {', '.join(_OPTION_TYPES)}"
                 )
             if value is not None and not isinstance(value, kind):
-                raise TypeError(f"{name} is a pyarrow.csv.{kind.__name__}, not {type(value).__name__}")
+                raise TypeError(f"{name} must be a pyarrow.csv.{kind.__name__}, got {type(value).__name__}")
         self._csv = {name: given.get(name) or kind() for name, kind in _OPTION_TYPES.items()}
         self._block_size = given["read_options"].block_size if given.get("read_options") else None
         self._columns: list[str] | None = None
@@ -92,7 +92,7 @@ class CSVDatasource(FileBasedDatasource):
         except pa.ArrowInvalid as error:
             hint = ""
             if "conversion error" in str(error):
-                hint = "; the types come from the first rows: give others with convert_options=ConvertOptions(column_types=...)"
+                hint = "; the types come from the first rows; set others with convert_options=ConvertOptions(column_types=...)"
             raise pa.ArrowInvalid(f"{path}: {error}{hint}") from None
         except KeyError as error:
             raise _unknown(error, path) from None
@@ -114,7 +114,7 @@ class CSVDatasource(FileBasedDatasource):
         yield from self._streamed(streams.Joined(itertools.chain((first,), lines)), reading, piece.path)
 
     def _header(self, f: pa.NativeFile) -> list[str]:
-        """The names of the columns, which only the first piece of a file has; as many as it has if there are none."""
+        """The names of the columns, which only the first piece of a file contains; generated if the file has none."""
         f.seek(0)
         first = next(streams.lines_at_once(f, 1 << 20), b"")
         cut = first[: first.find(b"\n") + 1] or first

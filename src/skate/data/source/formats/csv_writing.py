@@ -46,10 +46,11 @@ class CSVDatasink(BlockBasedFileDatasink):
 
 
 def _check(schema: pa.Schema) -> None:
-    """CSV has single values only."""
+    """Raise ValueError for columns that CSV cannot represent: only scalar values are supported."""
     for field in schema:
         if pa.types.is_nested(field.type) or isinstance(field.type, pa.BaseExtensionType):
             raise ValueError(
-                f"column {field.name!r} is {field.type}, which CSV has no form for; write Parquet or JSON, or make single values "
-                f"or text of it"
+                f"column {field.name!r} is {field.type}, which CSV cannot represent; write Parquet or JSON, or "
+                "convert it to scalars "
+                f"or text"
             )

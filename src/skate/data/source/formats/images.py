@@ -22,10 +22,10 @@ class ImageDatasource(FileBasedDatasource):
     """Images as arrays of (height, width[, channels]) in a column "image".
 
     Args:
-        size: (height, width) that all are scaled to.
-        mode: a mode of Pillow's that all are converted to, as "RGB" or "L".
+        size: (height, width) to scale all images to.
+        mode: the Pillow mode to convert all images to, such as "RGB" or "L".
 
-    Raises ValueError for sizes that are none, and for a file that does not decode.
+    Raises ValueError for invalid sizes, and for a file that does not decode.
     """
 
     _APART = True
@@ -37,7 +37,7 @@ class ImageDatasource(FileBasedDatasource):
     ) -> None:
         library("PIL.Image", "read_images", "pillow")
         if size is not None and (len(size) != 2 or min(size) <= 0):
-            raise ValueError(f"size is (height, width), both above 0, not {size}")
+            raise ValueError(f"size must be (height, width), both above 0, got {size}")
         self._size = size
         self._mode = mode
         self._bytes_each: float | None = None

@@ -44,7 +44,7 @@ class JSONDatasource(FileBasedDatasource):
         for name in given:
             if name not in ("read_options", "parse_options", "memory_pool"):
                 raise TypeError(
-                    f"read_json() has no argument {name!r}; for Arrow there are read_options, parse_options"
+                    f"read_json() has no argument {name!r}; the arguments for Arrow are read_options, parse_options"
                 )
         self._reading: Any = given.get("read_options")
         self._parsing: Any = given.get("parse_options")
@@ -97,7 +97,7 @@ class JSONDatasource(FileBasedDatasource):
     def _lines(self, data: bytes, path: str, line: int | None, first: bool) -> pa.Table:
         if is_too_deep(data):
             raise ValueError(
-                f"{path}: values are nested more than {DEPTH_MAX} deep, which no column can hold"
+                f"{path}: values are nested more than {DEPTH_MAX} deep, more than a column supports"
             )
         reading = self._reading or pajson.ReadOptions(block_size=min(max(len(data), 1 << 16), 1 << 30))
         try:
@@ -136,9 +136,9 @@ class JSONDatasource(FileBasedDatasource):
 
 
 def is_too_deep(data: bytes) -> bool:
-    """Whether values are nested too deeply for Arrow, whose reader calls itself for each level until the stack is full.
+    """True if values are nested too deeply for Arrow, whose recursive reader would overflow the stack.
 
-    Looked at in the driver, which that would end, and in little files; a worker may end with a large one.
+    Checked in the driver, which the overflow would end, and for small files; with a large file only a worker may crash.
     """
     if data.count(b"[") + data.count(b"{") <= DEPTH_MAX or (
         len(data) > _LOOKED_THROUGH and watched() is None
@@ -153,7 +153,7 @@ def _row(value: Any, path: str, line: int | None, element: int | None = None) ->
     if isinstance(value, dict):
         return value
     where = f", line {line}" if line is not None else "" if element is None else f", element {element}"
-    raise ValueError(f"{path}{where}: a row is a JSON object, not {type(value).__name__}: {value!r:.80}")
+    raise ValueError(f"{path}{where}: a row must be a JSON object, got {type(value).__name__}: {value!r:.80}")
 
 
 def _one_value(text: str) -> Any:
@@ -181,7 +181,7 @@ def _elements(file: Any, path: str) -> Iterator[Any]:
         error = f"the array does not end: {text[start : start + 80]!r}"
         if text[at : at + 1] == "]":
             if (text[at + 1 :] + "".join(parts)).strip():
-                raise ValueError(f"{path}: there is more behind the end of the array")
+                raise ValueError(f"{path}: unexpected data after the end of the array")
             return
         if count and at < len(text):
             if text[at] != ",":

@@ -120,7 +120,7 @@ def _plain(value: Any) -> Any:
         except UnicodeDecodeError:
             return base64.b64encode(data).decode()
     raise ValueError(
-        f"JSON has no form for a {type(value).__name__}: {value!r:.80}; make text or numbers of it first"
+        f"JSON cannot represent a {type(value).__name__}: {value!r:.80}; convert it to text or numbers first"
     )
 
 

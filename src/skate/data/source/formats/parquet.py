@@ -1,4 +1,4 @@
-"""Parquet, read: by row groups, so that a file may be larger than memory; only the columns and row groups that are wanted."""
+"""Reading of Parquet by row groups, so that a file may exceed memory; reads only the columns and row groups needed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ _KNOWN_ARGS = (
 
 
 class GroupsPiece(NamedTuple):
-    """Some row groups of a file, or all of it if `groups` is None; bytes in memory, and rows before them in the file."""
+    """Some row groups of a file, or all of it if `groups` is None; with bytes in memory, and the rows before them
+    in the file.
+    """
 
     path: str
     size: int
@@ -50,14 +52,14 @@ class ParquetDatasource(FileBasedDatasource):
     Args:
         columns: the columns to read; None for all.
         tensor_column_schema: for binary columns that hold raw arrays: (dtype, shape) by name.
-        include_row_hash: have a number that is each row's own in a column "row_hash".
-        skip_paths: files to leave out.
+        include_row_hash: add a number unique to each row as a column "row_hash".
+        skip_paths: files to skip.
         arrow_parquet_args: filter, schema, batch_size, use_threads of Arrow's reader.
         files: see FileBasedDatasource.
 
     Raises:
-        ValueError: for columns that no file has, and for files whose types cannot be one.
-        pyarrow.ArrowInvalid: for a file that is no Parquet; a ValueError as well.
+        ValueError: for columns that no file has, and for files with incompatible types.
+        pyarrow.ArrowInvalid: for a file that is not Parquet; a ValueError as well.
     """
 
     _FILE_EXTENSIONS = ["parquet"]
@@ -79,10 +81,10 @@ class ParquetDatasource(FileBasedDatasource):
         for name in given:
             if name not in _KNOWN_ARGS:
                 raise TypeError(
-                    f"read_parquet() has no argument {name!r}; for Arrow there are {', '.join(_KNOWN_ARGS)}"
+                    f"read_parquet() has no argument {name!r}; the arguments for Arrow are {', '.join(_KNOWN_ARGS)}"
                 )
         if isinstance(columns, str):
-            raise TypeError(f"columns is a list of names, not the str {columns!r}; pass [{columns!r}]")
+            raise TypeError(f"columns must be a list of names, got the str {columns!r}; pass [{columns!r}]")
         self._filter: Any = given.get("filter")
         if given.get("filters") is not None:
             wanted = pq.filters_to_expression(given["filters"])
@@ -95,7 +97,8 @@ class ParquetDatasource(FileBasedDatasource):
         self._row_hash = include_row_hash
         if include_row_hash and self._filter is not None:
             raise ValueError(
-                "include_row_hash counts all rows of a file: filter the dataset instead of passing filter"
+                "include_row_hash cannot be combined with filter, because it numbers all rows of a file; filter "
+                "the dataset instead"
             )
         super().__init__(paths, **files)
         if skip_paths:
@@ -169,7 +172,7 @@ class ParquetDatasource(FileBasedDatasource):
         return sum(self._sizes(self._files))
 
     def _sizes(self, files: Sequence[Listed]) -> list[int]:
-        """Bytes in memory of each file: by its footer, or by what those that were read tell."""
+        """The size in memory of each file: from its footer, or extrapolated from the footers that were read."""
         growth = self._growth()
         known = self._footers
         return [
@@ -343,7 +346,9 @@ class ParquetDatasource(FileBasedDatasource):
         return [name for name in self._columns if name.split(".", 1)[0] in schema.names]
 
     def _finished(self, table: pa.Table, path: str, start: int) -> pa.Table:
-        """A table of a file as it is given out: columns from the path, types, filters, the columns wanted in their order."""
+        """Finish a table of a file: add columns from the path, convert types, filter, and select the columns in
+        order.
+        """
         rows = table.num_rows
         table = with_ray_tensors(table)
         if self._raw_tensors:

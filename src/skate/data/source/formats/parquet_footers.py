@@ -1,4 +1,4 @@
-"""What the footers of Parquet files tell: rows, row groups with their bytes in memory, columns."""
+"""Metadata in the footers of Parquet files: rows, row groups with their bytes in memory, columns."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def merged(schema: pa.Schema, other: pa.Schema, first: str, path: str) -> pa.Sch
                 fields[field.name] = pa.field(field.name, common_type(field.name, [known.type, field.type]))
             except ValueError:
                 raise ValueError(
-                    f"column {field.name!r} is {field.type} in {path} and {known.type} in {first}, which cannot be one type; "
-                    f"read the files apart and cast it in one of them"
+                    f"column {field.name!r} is {field.type} in {path} and {known.type} in {first}, which are "
+                    "incompatible; read the files separately and cast it in one of them"
                 ) from None
     return pa.schema(list(fields.values()))

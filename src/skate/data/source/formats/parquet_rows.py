@@ -1,4 +1,4 @@
-"""What is made of the rows of Parquet files: arrays out of bytes, arrays as Ray writes them, a number for each row."""
+"""Conversions of rows of Parquet files: arrays from bytes, arrays in Ray's format, a hash for each row."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class ParquetDatasink(BlockBasedFileDatasink):
     ) -> None:
         super().__init__(path, file_format="parquet", **files)
         if max_rows_per_file is not None and max_rows_per_file < 1:
-            raise ValueError(f"max_rows_per_file must be a positive integer, not {max_rows_per_file}")
+            raise ValueError(f"max_rows_per_file must be a positive integer, got {max_rows_per_file}")
         least = self.min_rows_per_file
         if least is not None and max_rows_per_file is not None and least > max_rows_per_file:
             raise ValueError(
@@ -54,7 +54,7 @@ class ParquetDatasink(BlockBasedFileDatasink):
         #: "hive" for directories as name=value, None for values alone.
         self.flavor = self.args.pop("partitioning_flavor", "hive")
         if self.flavor not in ("hive", None):
-            raise ValueError(f"partitioning_flavor is 'hive' or None, not {self.flavor!r}")
+            raise ValueError(f"partitioning_flavor must be 'hive' or None, got {self.flavor!r}")
         self.max_rows_per_file = max_rows_per_file
         self.min_bytes_per_file = min_bytes_per_file
 
@@ -78,7 +78,7 @@ class ParquetDatasink(BlockBasedFileDatasink):
         return files.written
 
     def _parts(self, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-        """The rows of each directory, without the columns that the directory tells."""
+        """Yield each directory with its rows, without the columns that the directory encodes."""
         if not self.partition_cols:
             yield "", table
             return
@@ -90,7 +90,7 @@ class ParquetDatasink(BlockBasedFileDatasink):
         rest = [name for name in table.column_names if name not in self.partition_cols]
         if not rest:
             raise ValueError(
-                f"partition_cols are all the columns there are: {self.partition_cols}; a file needs one at least"
+                f"partition_cols names all columns: {self.partition_cols}; a file needs at least one other column"
             )
         keys = table.select(self.partition_cols).append_column(
             "__row__", pa.array(range(table.num_rows), pa.int64())
@@ -121,7 +121,7 @@ class _OpenFiles:
         self.written: list[str] = []
 
     def add(self, directory: str, table: pa.Table) -> None:
-        """Write rows to the file of a directory, or to several if one may not have as many."""
+        """Write rows to a directory's file, or to several if the rows per file are limited."""
         if self._schema is not None:
             table = table.select([name for name in self._schema.names if name in table.column_names])
             table = table.cast(pa.schema([self._schema.field(name) for name in table.column_names]))
@@ -150,8 +150,8 @@ class _OpenFiles:
         name = sink._name_of_block(table, self._ctx, number)
         if sink.write_uuid not in name:
             raise ValueError(
-                f"Write UUID {sink.write_uuid!r} missing from filename template {name!r}, so that one file could overwrite "
-                f"another; have the names of the FilenameProvider contain the `write_uuid` that it is given"
+                f"Write UUID {sink.write_uuid!r} missing from filename template {name!r}, so one file could "
+                "overwrite another; the FilenameProvider must include its `write_uuid` in the names"
             )
         where = sink.make_directory(directory)
         output = Output(sink.filesystem, f"{where}/{name}", sink.open_stream_args, sink._retried)
@@ -163,12 +163,12 @@ class _OpenFiles:
         self._open.pop(directory).close()
 
     def close(self) -> None:
-        """All rows have been written."""
+        """Finish all open files."""
         for directory in list(self._open):
             self._end(directory)
 
     def drop(self) -> None:
-        """Leave nothing of the files that are not closed."""
+        """Discard the files that are not finished."""
         for file in self._open.values():
             file.output.drop()
 

@@ -108,7 +108,7 @@ class TimeRange:
     def __post_init__(self) -> None:
         if self.start_time < 0 or self.end_time <= self.start_time:
             raise ValueError(
-                f"a TimeRange begins at 0 or later and ends after that, not {self.start_time} to {self.end_time}"
+                f"a TimeRange must begin at 0 or later and end after its begin, got {self.start_time} to {self.end_time}"
             )
 
 

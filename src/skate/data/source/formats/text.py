@@ -17,7 +17,7 @@ _SMALL = 64 << 10
 
 
 class TextDatasource(FileBasedDatasource):
-    """Lines in a column "text", without their ends; empty ones and those of blanks alone are left out if wanted."""
+    """Lines in a column "text", without line ends; empty and blank lines are skipped if requested."""
 
     _SPLITS = True
     _INFLATION = 1.3

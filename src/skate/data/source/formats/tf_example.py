@@ -20,9 +20,9 @@ Feature = tuple[str, list[Any]]
 
 
 def parse(data: bytes) -> dict[str, Feature]:
-    """The features of an Example by name: a kind ("bytes", "float", "int", or "" for none) and its values.
+    """Parse the features of an Example by name: a kind ("bytes", "float", "int", or "" for none) and the values.
 
-    Raises ValueError for bytes that are no Example.
+    Raises ValueError for bytes that are not an Example.
     """
     found: dict[str, Feature] = {}
     for number, value in _fields(memoryview(data)):

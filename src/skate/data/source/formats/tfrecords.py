@@ -64,7 +64,7 @@ class TFRecordDatasource(FileBasedDatasource):
             raise ValueError(f"feature {name!r} has values of several kinds: {', '.join(sorted(kinds))}")
         kind = kinds.pop() if kinds else told[0] if told else None
         if told is not None and kind != told[0]:
-            raise ValueError(f"feature {name!r} has {kind} values, but tf_schema says {told[0]}")
+            raise ValueError(f"feature {name!r} has {kind} values, but tf_schema declares {told[0]}")
         if kind is None:
             return pa.nulls(len(features))
         lists = [None if feature is None or not feature[0] else feature[1] for feature in features]
@@ -92,7 +92,7 @@ def records(f: Any, path: str) -> Iterator[bytes]:
     while header := f.read(_HEADER.size):
         if len(header) < _HEADER.size:
             raise ValueError(
-                f"{path} is cut off in record {number}: {len(header)} bytes where a record's length is"
+                f"{path} is cut off in record {number}: {len(header)} bytes of the record's length"
             )
         length, check = _HEADER.unpack(header)
         if masked(header[:8]) != check:
@@ -102,7 +102,7 @@ def records(f: Any, path: str) -> Iterator[bytes]:
         data = f.read(length)
         footer = f.read(_FOOTER.size)
         if len(data) < length or len(footer) < _FOOTER.size:
-            raise ValueError(f"{path} is cut off in record {number}: {len(data)} bytes of {length} are there")
+            raise ValueError(f"{path} is cut off in record {number}: {len(data)} of {length} bytes")
         # Without a library a checksum takes longer than anything else: large records are taken as they are.
         if length <= _CHECKED_MAX and masked(data) != _FOOTER.unpack(footer)[0]:
             raise ValueError(f"{path} is damaged: record {number} has a wrong checksum")
@@ -155,7 +155,7 @@ def kind_of(name: str, kind: pa.DataType) -> str:
     if pa.types.is_null(inner):
         return ""
     raise ValueError(
-        f"column {name!r} is {kind}, but a feature of tf.train.Example is bytes, text, numbers, or a list of one of them"
+        f"column {name!r} is {kind}, but tf.train.Example supports only bytes, text, numbers, and lists of one of them"
     )
 
 

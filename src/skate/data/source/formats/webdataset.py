@@ -219,7 +219,8 @@ def _as_bytes(name: str, value: Any) -> bytes:
     if isinstance(value, (int, float, np.generic)):
         return str(value).encode()
     raise ValueError(
-        f"column {name!r} holds a {type(value).__name__}, and its name is no extension that says how to encode it; call it "
+        f"column {name!r} holds a {type(value).__name__}, and its name is not an extension that implies an "
+        "encoding; rename it to "
         f"{name}.npy, {name}.json or {name}.pyd, or pass encoder=a function of a sample"
     )
 
@@ -236,7 +237,7 @@ def _listed(given: Any) -> list[Any]:
 
 def _called(function: Callable[[Any], Any], sample: dict[str, Any]) -> dict[str, Any]:
     if not callable(function):
-        raise ValueError(f"a decoder or encoder is True or a function of a sample, not {function!r}")
+        raise ValueError(f"a decoder or encoder must be True or a function of a sample, got {function!r}")
     made: dict[str, Any] = function(sample)
     return made
 

@@ -17,7 +17,7 @@ from skate.installed import library
 
 
 class ClickHouseQuery:
-    """What reads a query of ClickHouse, as a stream of Arrow's."""
+    """Reads a ClickHouse query as an Arrow stream."""
 
     def __init__(self, dsn: str, query: str, client: dict[str, Any]) -> None:
         self.given = (dsn, query, client)
@@ -38,7 +38,7 @@ class ClickHouseQuery:
 def clickhouse_source(
     table: str, dsn: str, columns: Any, wanted: str | None, order_by: Any, client: dict[str, Any]
 ) -> Datasource:
-    """What reads a table of ClickHouse in one task."""
+    """Build a datasource that reads a ClickHouse table in one task."""
     library("clickhouse_connect", "read_clickhouse", "clickhouse-connect")
     query = f"SELECT {', '.join(columns) if columns else '*'} FROM {table}"
     if wanted:
@@ -50,7 +50,7 @@ def clickhouse_source(
 
 
 class SinkMode(enum.IntEnum):
-    """What happens to a table that rows are written to: it must be new, rows are added, or it is made anew."""
+    """How to write to a table: create it, append to it, or replace it."""
 
     CREATE = 1
     APPEND = 2
@@ -59,7 +59,7 @@ class SinkMode(enum.IntEnum):
 
 @dataclass
 class ClickHouseTableSettings:
-    """What a table that is made is made with: clauses of CREATE TABLE, without their words."""
+    """Settings of a new table: clauses of CREATE TABLE, without their keywords."""
 
     engine: str = "MergeTree()"
     order_by: str | None = None
@@ -69,7 +69,7 @@ class ClickHouseTableSettings:
 
 
 class ClickHouseDatasink(Datasink[None]):
-    """Rows into a table of ClickHouse, which is made from a schema if `mode` says so."""
+    """Inserts rows into a ClickHouse table, which `mode` may create from a schema."""
 
     def __init__(
         self,
@@ -100,8 +100,8 @@ class ClickHouseDatasink(Datasink[None]):
         if schema is None:
             if self._mode is not SinkMode.APPEND:
                 raise ValueError(
-                    f"write_clickhouse with mode={self._mode.name} makes a table, and the columns are not known before the "
-                    f"dataset runs; give schema=, a pyarrow schema"
+                    f"write_clickhouse with mode={self._mode.name} creates a table, but the columns are unknown "
+                    "until the dataset runs; pass schema=, a pyarrow schema"
                 )
             return
         table = self._given[0]
@@ -161,7 +161,5 @@ def _type_of(kind: pa.DataType, nullable: bool = True) -> str:
     if pa.types.is_decimal(kind):
         found = f"Decimal({kind.precision}, {kind.scale})"
     if found is None:
-        raise TypeError(
-            f"there is no type of ClickHouse for {kind}; cast the column, or make the table yourself"
-        )
+        raise TypeError(f"ClickHouse has no type for {kind}; cast the column, or create the table yourself")
     return f"Nullable({found})" if nullable else found

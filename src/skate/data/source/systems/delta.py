@@ -1,4 +1,4 @@
-"""Delta tables, through deltalake: its log says which files there are; files are read and written by Arrow."""
+"""Delta tables, through deltalake: its log lists the files; Arrow reads and writes them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def delta_source(
     wanted: Any,
     shuffle: Any,
 ) -> FragmentsDatasource:
-    """What reads a Delta table as it is, or as it was in a version."""
+    """Build a datasource for a Delta table, in its latest or in a given version."""
     table = library("deltalake", "read_delta").DeltaTable(
         path, version=version, storage_options=storage_options
     )
@@ -39,7 +39,7 @@ def delta_source(
 
 
 class DeltaDatasink(Datasink[Any]):
-    """Rows into a Delta table: tasks write files, and one commit in the end makes all of them the table's."""
+    """Writes rows into a Delta table: tasks write files, and a single commit at the end adds them to the table."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class DeltaDatasink(Datasink[Any]):
         self.mode = SaveMode(mode)
         if self.mode is SaveMode.UPSERT:
             raise NotImplementedError(
-                "write_delta has no upsert: merge the rows with deltalake's DeltaTable.merge"
+                "write_delta does not support upsert; merge the rows with deltalake's DeltaTable.merge"
             )
         self.path = path
         self._partition_by = [partition_by] if isinstance(partition_by, str) else list(partition_by or ())
@@ -77,7 +77,7 @@ class DeltaDatasink(Datasink[Any]):
         there = library("deltalake", "write_delta").DeltaTable.is_deltatable(self.path, self._storage)
         if there and self.mode in (SaveMode.ERROR, SaveMode.CREATE):
             raise ValueError(
-                f"{self.path} is a Delta table already, and mode={self.mode.value!r} makes new ones only"
+                f"{self.path} is already a Delta table, and mode={self.mode.value!r} only creates new ones"
             )
         self.nothing_to_write = there and self.mode is SaveMode.IGNORE
         if not self.nothing_to_write:

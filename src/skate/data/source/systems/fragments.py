@@ -16,7 +16,7 @@ _BATCH_ROWS = 1 << 17
 
 
 class FragmentsDatasource(Datasource):
-    """Fragments with the schema of their dataset; columns and filters are read no more of than is wanted."""
+    """Fragments with the schema of their dataset; reads only the columns and rows that are needed."""
 
     def __init__(
         self,

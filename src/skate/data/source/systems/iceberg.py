@@ -1,4 +1,4 @@
-"""Iceberg tables, through pyiceberg: its catalog says which files there are, and takes new ones in one commit."""
+"""Iceberg tables, through pyiceberg: its catalog lists the files, and adds new ones in one commit."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ class _Files:
 
 
 class IcebergDatasink(Datasink[Any]):
-    """Rows into a table: tasks write data files, and one commit in the end makes all of them the table's."""
+    """Writes rows into an Iceberg table: tasks write data files, and a single commit at the end adds them to the
+    table.
+    """
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class IcebergDatasink(Datasink[Any]):
         self.mode = SaveMode(mode)
         if self.mode not in (SaveMode.APPEND, SaveMode.OVERWRITE):
             raise NotImplementedError(
-                f"write_iceberg has the modes 'append' and 'overwrite', not {self.mode.value!r}"
+                f"write_iceberg supports the modes 'append' and 'overwrite', got {self.mode.value!r}"
             )
         self._identifier = identifier
         self._catalog = catalog_kwargs
@@ -113,7 +115,7 @@ class IcebergDatasink(Datasink[Any]):
         missing = [name for name in table.column_names if name not in schema.names]
         if missing:
             raise ValueError(
-                f"{self._identifier} has no columns {missing}; they are {', '.join(schema.names)}"
+                f"{self._identifier} has no columns {missing}; its columns are {', '.join(schema.names)}"
             )
         made = [
             table.column(field.name).cast(field.type)

@@ -22,7 +22,7 @@ _TIMEOUT_SECONDS = 30.0
 
 @dataclass
 class KafkaAuthConfig:
-    """How to be let in by Kafka; the names are those of its clients' settings, with underscores."""
+    """Authentication for Kafka; the names are those of its clients' settings, with underscores."""
 
     security_protocol: str | None = None
     sasl_mechanism: str | None = None
@@ -138,7 +138,7 @@ class _Messages:
                 found = consumer.consume(min(_MESSAGES_AT_ONCE, end - at), timeout)
                 if not found:
                     raise TimeoutError(
-                        f"Kafka gave no message of {topic}/{partition} at {at} of {end} in {timeout:g} s"
+                        f"Kafka returned no message of {topic}/{partition} at {at} of {end} in {timeout:g} s"
                     )
                 rows = []
                 for message in found:
@@ -175,7 +175,7 @@ class KafkaDatasink(Datasink[None]):
         library("confluent_kafka", "write_kafka", _PACKAGE)
         for name, kind in (("key_serializer", keys), ("value_serializer", values)):
             if kind not in ("string", "json", "bytes"):
-                raise ValueError(f"{name} is 'string', 'json' or 'bytes', not {kind!r}")
+                raise ValueError(f"{name} must be 'string', 'json' or 'bytes', got {kind!r}")
         self._given = (topic, config, key_field, keys, values)
 
     def get_name(self) -> str:
@@ -195,7 +195,7 @@ class KafkaDatasink(Datasink[None]):
         producer.flush()
         errors = [error for error in failed if error is not None]
         if errors:
-            raise OSError(f"Kafka did not take {len(errors)} messages to {topic}: {errors[0]}")
+            raise OSError(f"Kafka rejected {len(errors)} messages to {topic}: {errors[0]}")
 
 
 def _as_bytes(value: Any, kind: str) -> bytes:

@@ -15,7 +15,7 @@ from skate.installed import library
 
 
 def lance(what: str) -> Any:
-    """The library."""
+    """Import the library."""
     return library("lance", what, "pylance")
 
 
@@ -78,7 +78,9 @@ class _Fragments:
 
 
 class LanceDatasink(Datasink[Any]):
-    """Rows into a dataset: tasks write fragments, and one commit in the end makes all of them the dataset's."""
+    """Writes rows into a Lance dataset: tasks write fragments, and a single commit at the end adds them to the
+    dataset.
+    """
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class LanceDatasink(Datasink[Any]):
         self.mode = SaveMode(mode)
         if self.mode not in (SaveMode.CREATE, SaveMode.APPEND, SaveMode.OVERWRITE):
             raise NotImplementedError(
-                f"write_lance has the modes 'create', 'append' and 'overwrite', not {self.mode.value!r}"
+                f"write_lance supports the modes 'create', 'append' and 'overwrite', got {self.mode.value!r}"
             )
         self._uri, self._schema, self._storage = uri, schema, storage
         self._options = {name: value for name, value in (options or {}).items() if value is not None}

@@ -17,7 +17,7 @@ _ROWS_AT_ONCE = 4096
 
 
 class MongoDatasource(Datasource):
-    """The documents of a collection, or what a pipeline makes of them; several tasks read ranges of their ids."""
+    """The documents of a collection, or the results of a pipeline; several tasks read ranges of ids."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ class SQLDatasource(Datasource):
         shard_hash_fn: str = "MD5",
     ) -> None:
         if shard_keys is not None and not shard_keys:
-            raise ValueError("shard_keys is empty; name the columns whose values the rows are shared out by")
+            raise ValueError("shard_keys is empty; name the columns whose values divide the rows among tasks")
         self.sql = sql
         self._connect = connection_factory
         self._params = sql_params

@@ -33,7 +33,7 @@ class Calls(Datasource):
 
 
 class WholeShare:
-    """What reads a table of a Delta share at once."""
+    """Reads a whole table of a Delta share."""
 
     def __init__(self, url: str, options: dict[str, Any]) -> None:
         self.given = (url, options)
@@ -48,13 +48,13 @@ class WholeShare:
 
 
 def delta_sharing_source(url: str, options: dict[str, Any]) -> Datasource:
-    """What reads a table of a Delta share in one task."""
+    """Build a datasource that reads a table of a Delta share in one task."""
     library("delta_sharing", "read_delta_sharing_tables", "delta-sharing")
     return Calls("DeltaSharing", [WholeShare(url, options)])
 
 
 class HudiSlices:
-    """What reads some file slices of a Hudi table."""
+    """Reads some file slices of a Hudi table."""
 
     def __init__(self, uri: str, options: dict[str, str], paths: Sequence[str]) -> None:
         self.given = (uri, options, list(paths))
@@ -67,9 +67,11 @@ class HudiSlices:
 
 
 def hudi_source(uri: str, query_type: str, filters: Any, options: dict[str, str]) -> Datasource:
-    """What reads the latest snapshot of a Hudi table, a task for each group of its files."""
+    """Build a datasource for the latest snapshot of a Hudi table, one task per group of its files."""
     if query_type != "snapshot":
-        raise NotImplementedError(f"read_hudi reads snapshots; query_type={query_type!r} is not carried")
+        raise NotImplementedError(
+            f"read_hudi reads only snapshots; query_type={query_type!r} is not supported"
+        )
     table = library("hudi", "read_hudi").HudiTable(uri, options)
     splits = table.get_file_slices_splits(16, filters or [])
     return Calls(

@@ -14,7 +14,7 @@ T = TypeVar("T", bound=Trainer)
 
 
 class _Batches(IterableDataset[Any]):
-    """Batches as they come, for a loader that must not make others of them."""
+    """Batches unchanged, for a loader that must not rebatch them."""
 
     def __init__(self, batches: Any) -> None:
         self.batches = batches
@@ -24,13 +24,14 @@ class _Batches(IterableDataset[Any]):
 
 
 def prepare_trainer(trainer: T) -> T:
-    """Have a trainer take datasets of the run as `train_dataset` and `eval_dataset`.
+    """Make a trainer accept datasets of the run as `train_dataset` and `eval_dataset`.
 
-    Either what `iter_torch_batches` returns, whose batches go to the model as they are, or the shard itself, which is then cut
-    into batches of the trainer's sizes. Datasets of other kinds are treated as before. The same trainer is returned.
+    Pass either the result of `iter_torch_batches`, whose batches go to the model unchanged, or the shard
+    itself, which is divided into batches of the trainer's sizes. Datasets of other kinds are treated as before.
+    Returns the same trainer.
 
     Raises:
-        TypeError: it is no `transformers.Trainer`.
+        TypeError: it is not a `transformers.Trainer`.
     """
     if not isinstance(trainer, Trainer):
         raise TypeError(f"prepare_trainer takes a transformers.Trainer, not {type(trainer).__name__}")
