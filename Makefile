@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo retrieval test browser test-deepspeed attack check lint typecheck tidy format bench bench-ray soak conformance-ray docs clean
+.PHONY: help demo retrieval test browser test-deepspeed attack check lint typecheck tidy format bench bench-ray soak conformance-ray docs site clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -107,9 +107,18 @@ conformance-ray: $(RAY_VENV)/.made  ## the conformance tests against real Ray
 soak: $(VENV)/.dev  ## everything again and again while memory and tables are watched; ARGS="--minutes 10 --seed 3"
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
-docs: $(VENV)/.dev  ## check every link and code block of the documents
-	@$(BIN)/python -m pytest --quiet tests/test_docs.py
+docs: $(VENV)/.dev  ## check every link and run every code block of the documents
+	@$(BIN)/python -m pytest --quiet tests/test_docs.py tests/docs
+
+$(VENV)/.site: $(VENV)/.dev pyproject.toml
+	@echo "setting up $(VENV) for the documentation site"
+	@$(BIN)/python $(PIP) --editable '.[site]'
+	@touch $@
+
+site: $(VENV)/.site  ## build the documentation with search and reference into site/; open site/index.html
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -d build/doctrees docs site
+	@SKATE_SITE=$(abspath site) $(BIN)/python -m pytest --quiet tests/docs/test_site.py
 
 clean:  ## remove the environments and everything that tools left
-	@rm -rf $(VENV) $(RAY_VENV) .venv-3.* .torch_extensions .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	@rm -rf $(VENV) $(RAY_VENV) .venv-3.* .torch_extensions .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
