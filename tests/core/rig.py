@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.core import messages as m
 from skate.core.node import SHELL, NodeCore
+from skate.protocol import messages as m
 from skate.simulation import Spec
 from skate.simulation.process import JOB, NODE_TAG
 from skate.simulation.programs import CPU, method

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.core import messages as m
 from skate.core.node import SHELL
+from skate.protocol import messages as m
 from tests.core.rig import Rig
 
 UNIT = 1 << 16

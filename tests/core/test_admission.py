@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skate.core import messages as m
 from skate.core.admission import LOOK_SECONDS, WRITERS_SECONDS
+from skate.protocol import messages as m
 from tests.core.store import ROOM, UNIT, Store
 
 

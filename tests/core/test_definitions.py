@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from skate.core import messages as m
 from skate.core.actors import DEAD_MAX
 from skate.core.definitions import LOOSE_MAX
 from skate.core.placement import REMOVED_MAX
+from skate.protocol import messages as m
 from skate.simulation.programs import CPU
 from tests.core.rig import Rig
 

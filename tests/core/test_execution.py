@@ -2,7 +2,7 @@
 
 import pytest
 
-from skate.core import messages as m
+from skate.protocol import messages as m
 from skate.simulation.programs import CPU
 from tests.core.rig import Rig, first
 

@@ -1,6 +1,6 @@
 """Placement groups: placing, waiting for room, removal under what runs in them."""
 
-from skate.core import messages as m
+from skate.protocol import messages as m
 from skate.simulation.programs import CPU
 from tests.core.rig import Rig, first
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skate.core import messages as m
 from skate.core.pressure import (
     HELPFUL_OF_LARGEST,
     LOST,
@@ -22,6 +21,7 @@ from skate.core.pressure import (
 )
 from skate.core.survival import OOM_RETRIES_MAX
 from skate.core.tasks import QUEUED, SENT
+from skate.protocol import messages as m
 from tests.core.rig import Rig
 
 MIB = 1 << 20

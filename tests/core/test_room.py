@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from skate.core import messages as m
 from skate.core.node import NodeCore
 from skate.core.room import Choices
 from skate.core.tasks import PLAIN, Task
+from skate.protocol import messages as m
 
 CPU = 10_000
 NODES = 40

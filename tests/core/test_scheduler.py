@@ -1,7 +1,7 @@
 """Who runs where and when: leases, tasks sent ahead, what waits, blocked workers, fairness."""
 
-from skate.core import messages as m
 from skate.core.scheduler import IDLE_SECONDS_MAX, LEASE_SECONDS_MAX, STALL_SECONDS
+from skate.protocol import messages as m
 from skate.simulation.programs import CPU
 from tests.core.rig import Rig
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from skate.core import messages as m
 from skate.core.second_copies import GONE, NEEDED, THERE
+from skate.protocol import messages as m
 from skate.simulation.faults import CALM, MIB
 from skate.simulation.nodes import World
 from skate.simulation.programs import Spec

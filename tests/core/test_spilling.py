@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skate.core import messages as m
 from skate.core.spilling import FULL_SECONDS, RECALL_SECONDS, REFUSED_SECONDS
+from skate.protocol import messages as m
 from tests.core.rig import first
 from tests.core.store import DISK, ROOM, UNIT, Store
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.admission import PULLS, ErrorValue, Request
 from skate.core.lineage import Lineage
 from skate.core.objects import ObjectRecord
 from skate.core.second_copies import SecondCopies
 from skate.core.tasks import METHOD, Task
+from skate.protocol import messages as m
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

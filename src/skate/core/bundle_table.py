@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate.core import bundles
-from skate.core import messages as m
 from skate.core.capacity import Capacity, Lease
+from skate.protocol import messages as m
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

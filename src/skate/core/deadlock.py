@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from skate.core.actors import ALIVE, DEAD, Actor
-from skate.core.messages import PENDING
 from skate.core.tasks import ENDED, METHOD, SENT, WAITING, Task
+from skate.protocol.messages import PENDING
 
 if TYPE_CHECKING:
     from skate.core.capacity import Capacity, Lease

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.feasibility import refusal
 from skate.core.objects import ObjectRecord
 from skate.core.tasks import CREATION, ENDED, METHOD, PLAIN, QUEUED, SENT, WAITING, Task, return_ids
 from skate.core.workers import Worker
+from skate.protocol import messages as m
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

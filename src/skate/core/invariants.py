@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from skate.core.abroad import PULLING
 from skate.core.actors import ALIVE, DEAD
-from skate.core.messages import SHELL
 from skate.core.tasks import CREATION, SENT
+from skate.protocol.messages import SHELL
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.actors import DEAD, PENDING
 from skate.core.actors import STATES as ACTOR_STATES
 from skate.core.tasks import METHOD, PLAIN, SENT, WAITING, Task
+from skate.protocol import messages as m
 
 if TYPE_CHECKING:
     from skate.core.actors import Actor

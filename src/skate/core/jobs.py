@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skate.core import messages as m
 from skate.core.actors import DEAD, Actor
 from skate.core.tasks import CREATION, ENDED, PLAIN
+from skate.protocol import messages as m
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.admission import ErrorValue, Request
 from skate.core.objects import ObjectRecord
 from skate.core.tasks import CREATION, PLAIN, Task, return_ids
+from skate.protocol import messages as m
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from skate.core import invariants
-from skate.core import messages as m
 from skate.core.abroad import Abroad
 from skate.core.actors import ActorTable
 from skate.core.admission import LOOK_SECONDS, Admission
@@ -40,6 +39,7 @@ from skate.core.tasks import METHOD, Task
 from skate.core.waiting import Reasons
 from skate.core.waits import Waits
 from skate.core.workers import Worker
+from skate.protocol import messages as m
 
 SHELL = m.SHELL
 HISTORY_MAX = 10_000

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.bundle_table import Bundles
 from skate.core.capacity import Capacity, Lease
 from skate.core.feasibility import matches
 from skate.core.shortage import infeasible_message
 from skate.core.tasks import ENDED, PLAIN, Task
+from skate.protocol import messages as m
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from skate.core.messages import EXIT
 from skate.core.resources import human_bytes
 from skate.core.tasks import CREATION, METHOD, PLAIN
+from skate.protocol.messages import EXIT
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.actors import DEAD, STATES
 from skate.core.resources import UNIT
-from skate.core.schema import Bundle, Count, GroupId, ObjectId
 from skate.core.tasks import METHOD
+from skate.protocol import messages as m
+from skate.protocol.schema import Bundle, Count, GroupId, ObjectId
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.actors import ALIVE, DEAD, PENDING, RESTARTING, Actor
 from skate.core.tasks import CREATION, METHOD, QUEUED, SENT, Task, Template
+from skate.protocol import messages as m
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

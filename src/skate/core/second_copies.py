@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.objects import ObjectRecord
+from skate.protocol import messages as m
 
 if TYPE_CHECKING:
     from skate.core.abroad import Away

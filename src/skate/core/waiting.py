@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.actors import ALIVE, DEAD, RESTARTING, Actor
 from skate.core.deadlock import held_units
 from skate.core.lifetimes import owner_of
 from skate.core.resources import human_amount
 from skate.core.tasks import CREATION, METHOD, SENT, WAITING, Task
+from skate.protocol import messages as m
 
 if TYPE_CHECKING:
     from skate.core.capacity import Capacity

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
-from skate.core import messages as m
-from skate.core.guard import greeting_refusal, is_leave, is_printed
 from skate.node import address
 from skate.node.job_output import JobOutput
+from skate.protocol import messages as m
+from skate.protocol.shape import greeting_refusal, is_leave, is_printed
 from skate.version import __version__
 from skate.wire.channel import Channel, ChannelClosed
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.actors import DEAD
 from skate.core.lifetimes import owner_of
 from skate.core.node import SHELL, NodeCore
+from skate.protocol import messages as m
 from skate.simulation import accounts, quiet
 from skate.simulation.disk import WORDS, Disk
 from skate.simulation.faults import CALM, Faults

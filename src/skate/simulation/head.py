@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from skate.core import messages as m
 from skate.core.node import NodeCore
+from skate.protocol import messages as m
 from skate.simulation.process import JOB
 from skate.simulation.programs import CPU
 

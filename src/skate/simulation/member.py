@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.actors import ALIVE, DEAD
 from skate.core.node import NodeCore
 from skate.core.room import LINEAR_MAX
+from skate.protocol import messages as m
 from skate.simulation.cluster import Cluster
 from skate.simulation.faults import JUMPS
 from skate.simulation.mishaps import WARY_STEPS

@@ -11,9 +11,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from skate.core import invariants
-from skate.core import messages as m
 from skate.core.actors import DEAD
 from skate.core.lifetimes import owner_of
+from skate.protocol import messages as m
 from skate.simulation import quiet
 from skate.simulation.cluster import Cluster
 from skate.simulation.faults import CALM, PAUSES, Faults

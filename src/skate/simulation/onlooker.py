@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.actors import DEAD
+from skate.protocol import messages as m
 from skate.simulation.programs import CPU, Spec
 
 if TYPE_CHECKING:

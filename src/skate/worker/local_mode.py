@@ -16,8 +16,8 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from skate.client.process import Process
-from skate.core import messages as m
 from skate.core.node import SHELL, NodeCore
+from skate.protocol import messages as m
 from skate.worker.inline import DRIVER, InlineWorker
 from skate.worker.local_memory import LocalMemory
 from skate.worker.local_pump import LocalPump
