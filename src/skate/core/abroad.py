@@ -16,6 +16,7 @@ from skate.core.objects import ObjectRecord
 from skate.core.second_copies import SecondCopies
 from skate.core.tasks import METHOD, Task
 from skate.protocol import messages as m
+from skate.protocol.effects import Pull
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -266,7 +267,7 @@ class Abroad:
         source, held = request.detail
         self.waiting.remove(held)
         self.pulls[request.offset] = (request.oid, request.size, held)
-        self.node.shell("pull", source.cid, request.oid, request.offset, request.size)
+        self.node.shell(Pull(source.cid, request.oid, request.offset, request.size))
 
     def refused(self, request: Request, error: ErrorValue) -> None:
         """There is none."""

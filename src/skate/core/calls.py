@@ -12,6 +12,7 @@ from skate.core.survival import died_of_memory, put_first
 from skate.core.tasks import CREATION, ENDED, METHOD, QUEUED, SENT, WAITING, Task
 from skate.core.workers import START_FAILED, Worker
 from skate.protocol import messages as m
+from skate.protocol.effects import KillWorker
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -317,7 +318,7 @@ class Calls:
             return
         worker = actor.worker
         if worker is not None:
-            self.node.shell("kill", worker.cid)
+            self.node.shell(KillWorker(worker.cid))
         elif actor.routed and self.node.routes.kill_elsewhere(actor, no_restart):
             return
         if no_restart:

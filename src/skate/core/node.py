@@ -1,7 +1,8 @@
 """The decisions of one node: what a message from a client or a worker changes, and what is to be done about it.
 
 `step(cid, message, now)` takes one message of one connected process and appends effects to `effects`: (cid, message) to be
-sent, or (SHELL, action) for the shell around: spawn a worker, kill one, release memory. No I/O, no clock, no randomness.
+sent, or (SHELL, effect) for the shell around: spawn a worker, kill one, release memory (`protocol/effects.py`). No I/O, no clock,
+no randomness.
 The nouns have their own files: `tasks`, `objects`, `scheduler`, `actors`, `placement`; this one wires them together.
 """
 
@@ -40,6 +41,7 @@ from skate.core.waiting import Reasons
 from skate.core.waits import Waits
 from skate.core.workers import Worker
 from skate.protocol import messages as m
+from skate.protocol.effects import FreeBlocks, ShellEffect, Spawn
 
 SHELL = m.SHELL
 HISTORY_MAX = 10_000
@@ -279,9 +281,9 @@ class NodeCore:
         """Append an effect."""
         self.effects.append((cid, message))
 
-    def shell(self, *action: Any) -> None:
+    def shell(self, effect: ShellEffect) -> None:
         """Append an effect for the shell."""
-        self.effects.append((SHELL, action))
+        self.effects.append((SHELL, effect))
 
     def _spawn(self, env_key: str, environment: str | None) -> Worker:
         cid = self.next_cid
@@ -289,7 +291,7 @@ class NodeCore:
         worker = Worker(cid, env_key)
         self.scheduler.workers[cid] = worker
         self.clients[cid] = Client(cid, *self.jobs.named_in(env_key), False)
-        self.shell("spawn", cid, environment)
+        self.shell(Spawn(cid, environment))
         return worker
 
     def _ready(self, cid: int, message: tuple[Any, ...]) -> None:
@@ -302,7 +304,7 @@ class NodeCore:
         on_disk = self.allocator.free(offset)
         if on_disk is not None:
             self.spilling.disk_freed(self.allocator.disk_of(offset))
-            self.shell("punch", *on_disk)
+            self.shell(FreeBlocks(*on_disk))
 
     def _pin_actor(self, actor_id: bytes, change: int) -> None:
         actor = self.actors.actors.get(actor_id)

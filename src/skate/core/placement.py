@@ -10,6 +10,7 @@ from skate.core.feasibility import matches
 from skate.core.shortage import infeasible_message
 from skate.core.tasks import ENDED, PLAIN, Task
 from skate.protocol import messages as m
+from skate.protocol.effects import KillWorker
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -312,7 +313,7 @@ class PlacementTable:
             strategy = actor.template.strategy
             if strategy and strategy[0] == "bundle" and strategy[1] == group.group_id and actor.state != 3:
                 if actor.worker is not None:
-                    node.shell("kill", actor.worker.cid)
+                    node.shell(KillWorker(actor.worker.cid))
                 else:
                     node.scheduler.dequeue(actor.creation)
                 node.calls.die(actor, ("ActorDiedError", {"message": f"{actor.describe()}: {text}"}))
@@ -323,7 +324,7 @@ class PlacementTable:
         if worker is None:
             node.scheduler.dequeue(task)
         else:
-            node.shell("kill", worker.cid)
+            node.shell(KillWorker(worker.cid))
             worker.leaving = True
             worker.outstanding.pop(task.task_id, None)
             if not worker.outstanding:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skate.core.resources import human_bytes
 from skate.core.tasks import CREATION, METHOD, PLAIN
+from skate.protocol.effects import KillWorker
 from skate.protocol.messages import EXIT
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ class Pressure:
         self.victim = cid
         worker.kill_reason = self.out_of_memory(worker, text, others, alone)
         worker.leaving = True
-        node.shell("kill", cid)
+        node.shell(KillWorker(cid))
 
     def out_of_memory(
         self, worker: Worker, text: str, others: list[tuple[str, int]], alone: bool

@@ -14,6 +14,7 @@ from skate.core.lifetimes import owner_of
 from skate.core.resources import human_amount
 from skate.core.tasks import CREATION, METHOD, SENT, WAITING, Task
 from skate.protocol import messages as m
+from skate.protocol.effects import FindStopped
 
 if TYPE_CHECKING:
     from skate.core.capacity import Capacity
@@ -37,7 +38,7 @@ class Reasons:
 
     def ask(self, cid: int, message: tuple[Any, ...]) -> None:
         """REQUEST "why": the shell looks at the workers first, then the answer follows."""
-        self.node.shell("look", cid, message[1], message[3][0])
+        self.node.shell(FindStopped(cid, message[1], message[3][0]))
 
     def looked(self, cid: int, number: int, any_id: bytes, stopped: frozenset[int], now: float) -> None:
         """The shell has looked which workers are stopped: answer why the thing of an id is not there."""

@@ -14,8 +14,9 @@ from skate.core.actors import DEAD
 from skate.core.lifetimes import owner_of
 from skate.core.node import SHELL, NodeCore
 from skate.protocol import messages as m
+from skate.protocol.effects import DISK_EFFECTS, EndTask, KillWorker, ServeReads, ShellEffect, Spawn
 from skate.simulation import accounts, quiet
-from skate.simulation.disk import WORDS, Disk
+from skate.simulation.disk import Disk
 from skate.simulation.faults import CALM, Faults
 from skate.simulation.mishaps import END, WARY_STEPS, Mishaps
 from skate.simulation.onlooker import Onlooker
@@ -197,10 +198,10 @@ class Cluster(Mishaps):
         if self.core.effects:
             self.apply()
 
-    def carry_out(self, cid: int, message: tuple[Any, ...]) -> None:
+    def carry_out(self, cid: int, message: Any) -> None:
         """One thing that the core wants done."""
         if cid == SHELL:
-            self.shell(*message)
+            self.shell(message)
             return
         process = self.processes.get(cid)
         if process is not None and process.alive:
@@ -258,27 +259,34 @@ class Cluster(Mishaps):
                 continue
             assert units <= place.total.get(name, 0), f"bundles have {units} {name} of {place}"
 
-    def shell(self, verb: str, cid: int, *rest: Any) -> None:
+    def shell(self, effect: ShellEffect) -> None:
         """What the core wants of the machine."""
-        if verb in WORDS:
-            self.disk.take((verb, cid, *rest))
+        if isinstance(effect, DISK_EFFECTS):
+            self.disk.take(effect)
             return
-        self.record(verb, cid)
-        if verb == "spawn":
-            self.processes[cid] = Worker(cid, self)
-            if rest[0] is not None and self.rng.random() < self.faults.environment:
-                self.fault("environment")
-                del self.processes[cid]
-                self.core.environment_failed(cid, self.now, "no such package")
-        elif verb == "kill":
-            process = self.processes.get(cid)
-            if process is not None and process.alive and cid not in self.doomed:
-                self.doomed.append(cid)
+        if isinstance(effect, ServeReads):
+            return
+        self.record(type(effect).__name__, effect[0])
+        match effect:
+            case Spawn(cid, environment):
+                self.spawn(cid)
+                if environment is not None and self.rng.random() < self.faults.environment:
+                    self.fault("environment")
+                    del self.processes[cid]
+                    self.core.environment_failed(cid, self.now, "no such package")
+            case KillWorker(cid):
+                process = self.processes.get(cid)
+                if process is not None and process.alive and cid not in self.doomed:
+                    self.doomed.append(cid)
+            case EndTask(cid, sequence):
+                process = self.processes.get(cid)
+                if isinstance(process, Worker) and process.alive and process.begun == sequence:
+                    self.strike(process)
 
-        elif verb == "end_task":
-            process = self.processes.get(cid)
-            if isinstance(process, Worker) and process.alive and process.begun == rest[0]:
-                self.strike(process)
+    def spawn(self, cid: int) -> Worker:
+        """A worker process is there."""
+        worker = self.processes[cid] = Worker(cid, self)
+        return worker
 
     def deliver(self, process: Process) -> None:
         """A process takes a message of the node."""
