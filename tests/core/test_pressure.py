@@ -20,9 +20,9 @@ from skate.core.pressure import (
     choose,
 )
 from skate.core.survival import OOM_RETRIES_MAX
-from skate.core.tasks import QUEUED, SENT
 from skate.protocol import messages as m
 from skate.protocol.effects import KillWorker, Spawn
+from skate.protocol.states import QUEUED, SENT
 from tests.core.rig import Rig
 
 MIB = 1 << 20

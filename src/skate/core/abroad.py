@@ -14,9 +14,10 @@ from skate.core.admission import PULLS, ErrorValue, Request
 from skate.core.lineage import Lineage
 from skate.core.objects import ObjectRecord
 from skate.core.second_copies import SecondCopies
-from skate.core.tasks import METHOD, Task
+from skate.core.tasks import Task
 from skate.protocol import messages as m
 from skate.protocol.effects import Pull
+from skate.protocol.states import METHOD
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

@@ -5,14 +5,26 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from skate.core.actors import ALIVE, DEAD, PENDING, RESTARTING, Actor
+from skate.core.actors import Actor
 from skate.core.execution import cancelled_error
 from skate.core.feasibility import refusal
 from skate.core.survival import died_of_memory, put_first
-from skate.core.tasks import CREATION, ENDED, METHOD, QUEUED, SENT, WAITING, Task
+from skate.core.tasks import Task
 from skate.core.workers import START_FAILED, Worker
 from skate.protocol import messages as m
 from skate.protocol.effects import KillWorker
+from skate.protocol.states import (
+    ALIVE,
+    CREATION,
+    DEAD,
+    ENDED,
+    METHOD,
+    PENDING,
+    QUEUED,
+    RESTARTING,
+    SENT,
+    WAITING,
+)
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

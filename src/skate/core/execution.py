@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core.feasibility import refusal
 from skate.core.objects import ObjectRecord
-from skate.core.tasks import CREATION, ENDED, METHOD, PLAIN, QUEUED, SENT, WAITING, Task, return_ids
+from skate.core.tasks import Task, return_ids
 from skate.core.workers import Worker
 from skate.protocol import messages as m
 from skate.protocol.effects import EndTask
+from skate.protocol.states import CREATION, ENDED, METHOD, PLAIN, QUEUED, SENT, WAITING
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

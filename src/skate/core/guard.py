@@ -14,6 +14,7 @@ from skate.protocol import messages as m
 from skate.protocol.check import arguments_check, entries_check, fields_check, is_error
 from skate.protocol.schema import VERBS, GroupFields, Result
 from skate.protocol.shape import shape_refusal
+from skate.protocol.states import CREATION
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -157,7 +158,7 @@ class Guard:
             returns = returns[1]
         if not all(map(_RESULT, returns)):
             return f"the results of {task} are no values: {returns!r:.200}"
-        if task.template.streaming or task.kind == 1:
+        if task.template.streaming or task.kind == CREATION:
             return ""
         wrong = len(returns) > task.template.returns if partial else len(returns) != task.template.returns
         if wrong:

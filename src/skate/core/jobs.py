@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skate.core.actors import DEAD, Actor
-from skate.core.tasks import CREATION, ENDED, PLAIN
+from skate.core.actors import Actor
 from skate.protocol import messages as m
 from skate.protocol.effects import ForgetJob, KillWorker
+from skate.protocol.states import CREATION, DEAD, ENDED, PLAIN
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core.admission import ErrorValue, Request
 from skate.core.objects import ObjectRecord
-from skate.core.tasks import CREATION, PLAIN, Task, return_ids
+from skate.core.tasks import Task, return_ids
 from skate.protocol import messages as m
 from skate.protocol.effects import ServeReads
+from skate.protocol.states import CREATION, PLAIN
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

@@ -36,12 +36,13 @@ from skate.core.routes import Routes
 from skate.core.scheduler import Scheduler
 from skate.core.spilling import Spilling
 from skate.core.survival import Survival
-from skate.core.tasks import METHOD, Task
+from skate.core.tasks import Task
 from skate.core.waiting import Reasons
 from skate.core.waits import Waits
 from skate.core.workers import Worker
 from skate.protocol import messages as m
 from skate.protocol.effects import FreeBlocks, ShellEffect, Spawn
+from skate.protocol.states import DEAD, ENDED, METHOD, SENT, WAITING
 
 SHELL = m.SHELL
 HISTORY_MAX = 10_000
@@ -361,14 +362,14 @@ class NodeCore:
         self.actors.check(pins)
         self.allocator.check()
         for task_id, task in self.tasks.items():
-            assert task.task_id == task_id and task.state != 3, task
-            if task.state == 0:
+            assert task.task_id == task_id and task.state != ENDED, task
+            if task.state == WAITING:
                 lane = task.actor.lanes.get(task.actor.lane_of(task), ()) if task.kind == METHOD else ()
                 assert task.missing > 0 or task in lane, f"{task} waits for nothing"
-            if task.state == 2 and task.node is None:
+            if task.state == SENT and task.node is None:
                 assert task.task_id in task.worker.outstanding, f"{task} is with nobody"
         for record in self.objects.records.values():
-            assert record.kind or self._has_a_cause(record), f"{record} waits for nothing"
+            assert record.kind != m.PENDING or self._has_a_cause(record), f"{record} waits for nothing"
         self._check_books()
         self.definitions.check()
         self.waits.check()
@@ -408,7 +409,7 @@ class NodeCore:
         tasks += [
             a.creation
             for a in self.actors.actors.values()
-            if a.creation.task_id not in self.tasks and a.state != 3
+            if a.creation.task_id not in self.tasks and a.state != DEAD
         ]
         for task in tasks:
             for oid in (*(oid for _, oid in task.deps), *task.held):

@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skate.core.resources import human_bytes
-from skate.core.tasks import CREATION, METHOD, PLAIN
 from skate.protocol.effects import KillWorker
 from skate.protocol.messages import EXIT
+from skate.protocol.states import CREATION, METHOD, PLAIN
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

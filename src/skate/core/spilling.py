@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core.admission import RESTORES, ErrorValue, Request
 from skate.core.objects import ObjectRecord
-from skate.core.tasks import METHOD, QUEUED, Task
+from skate.core.tasks import Task
 from skate.protocol import messages as m
 from skate.protocol.effects import DropCopy, Restore, Spill
+from skate.protocol.states import METHOD, QUEUED
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

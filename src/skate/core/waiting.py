@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core.actors import ALIVE, DEAD, RESTARTING, Actor
+from skate.core.actors import Actor
 from skate.core.deadlock import held_units
 from skate.core.lifetimes import owner_of
 from skate.core.resources import human_amount
-from skate.core.tasks import CREATION, METHOD, SENT, WAITING, Task
+from skate.core.tasks import Task
 from skate.protocol import messages as m
 from skate.protocol.effects import FindStopped
+from skate.protocol.states import ALIVE, CREATION, DEAD, METHOD, RESTARTING, SENT, WAITING, GroupState
 
 if TYPE_CHECKING:
     from skate.core.capacity import Capacity
@@ -210,7 +211,7 @@ class Reasons:
             if placed is None:
                 return "its placement group is not known here"
             name = f"placement group {placed.name or placed.group_id.hex()[:8]}"
-            if placed.state != "CREATED":
+            if placed.state != GroupState.CREATED:
                 return f"in {name}, which waits: {self.of_group(placed)}"
             pools = [
                 pool
@@ -295,7 +296,7 @@ class Reasons:
 
     def of_group(self, group: Any) -> str:
         """Why a placement group is not placed; nothing if it is."""
-        if group.state not in ("PENDING", "RESCHEDULING"):
+        if group.state not in (GroupState.PENDING, GroupState.RESCHEDULING):
             return str(group.why)
         if group.asked:
             return "its nodes are asked to set the bundles apart"

@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from skate.core.actors import DEAD
 from skate.core.lifetimes import owner_of
 from skate.core.node import SHELL, NodeCore
 from skate.protocol import messages as m
 from skate.protocol.effects import DISK_EFFECTS, EndTask, KillWorker, ServeReads, ShellEffect, Spawn
+from skate.protocol.states import DEAD, ENDED, SENT, GroupState
 from skate.simulation import accounts, quiet
 from skate.simulation.disk import Disk
 from skate.simulation.faults import CALM, Faults
@@ -248,10 +248,12 @@ class Cluster(Mishaps):
         """Everything that waits must have a reason, and groups must have what they were promised."""
         core = self.core
         for task in core.tasks.values():
-            assert task.state > 1 or core.why_waiting(task), f"{task} waits, and nothing says why"
+            assert task.state in (SENT, ENDED) or core.why_waiting(task), (
+                f"{task} waits, and nothing says why"
+            )
         taken: dict[tuple[Any, str], int] = {}
         for group in core.placement.groups.values():
-            for index, place in group.places.items() if group.state != "REMOVED" else ():
+            for index, place in group.places.items() if group.state != GroupState.REMOVED else ():
                 for name, units in group.bundles[index].items():
                     taken[place, name] = taken.get((place, name), 0) + units
         for (place, name), units in taken.items():
@@ -389,7 +391,9 @@ class Cluster(Mishaps):
     def close(self, driver: Process, every_actor: bool) -> None:
         """Remove the placement groups, and kill the actors that live on by themselves, or all."""
         groups = self.core.placement.groups
-        while open_groups := [group_id for group_id, group in groups.items() if group.state != "REMOVED"]:
+        while open_groups := [
+            group_id for group_id, group in groups.items() if group.state != GroupState.REMOVED
+        ]:
             for group_id in open_groups:
                 driver.ask((m.REQUEST, "remove_group", (group_id,)))
             self.settle()  # which may lead a driver to make more of them

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core.actors import ALIVE, DEAD
 from skate.core.node import NodeCore
 from skate.core.room import LINEAR_MAX
 from skate.protocol import messages as m
 from skate.protocol.effects import Pull, ServeReads, ShellEffect
+from skate.protocol.states import ALIVE, DEAD
 from skate.simulation.cluster import Cluster
 from skate.simulation.faults import JUMPS
 from skate.simulation.mishaps import WARY_STEPS
