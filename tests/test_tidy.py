@@ -29,19 +29,20 @@ PARAMETERS = 8
 LONG_FILES: dict[str, int] = {}
 LONG_FUNCTIONS: dict[str, int] = {}
 
-# What each layer may import of Skate besides itself: libraries -> api -> client -> node -> core.
+# What each layer may import of Skate besides itself: libraries -> api -> client -> node -> core -> protocol.
 ARROWS: dict[str, set[str]] = {
-    "core": set(),
+    "protocol": set(),
+    "core": {"protocol"},
     "exceptions": {"core"},
-    "wire": {"core", "exceptions"},
-    "fabric": {"core", "wire", "exceptions"},
+    "wire": {"protocol", "core", "exceptions"},
+    "fabric": {"protocol", "core", "wire", "exceptions"},
     "runtime_env": {"core", "exceptions"},
-    "node": {"core", "wire", "fabric", "runtime_env", "exceptions"},
-    "client": {"core", "wire", "node", "fabric", "runtime_env", "exceptions"},
-    "worker": {"core", "wire", "client", "runtime_env", "exceptions"},
-    "simulation": {"core"},
+    "node": {"protocol", "core", "wire", "fabric", "runtime_env", "exceptions"},
+    "client": {"protocol", "core", "wire", "node", "fabric", "runtime_env", "exceptions"},
+    "worker": {"protocol", "core", "wire", "client", "runtime_env", "exceptions"},
+    "simulation": {"protocol", "core"},
 }
-ENGINE = {"core", "wire", "fabric", "node", "client", "worker", "head"}
+ENGINE = {"protocol", "core", "wire", "fabric", "node", "client", "worker", "head"}
 # The public face: its files re-export what the client holds, and nothing of the engine below that.
 FACE = {
     "__init__", "__main__", "actor", "autoscaler", "client_builder", "cloudpickle", "cluster_utils", "command", "compat",

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skate.core import messages as m
-from skate.core import schema, schema_check
-from skate.core.guard import Guard, greeting_refusal, shape_refusal
+from skate.core.guard import Guard
 from skate.core.node import NodeCore
+from skate.protocol import check, schema
+from skate.protocol import messages as m
+from skate.protocol.shape import greeting_refusal, shape_refusal
 
 TAG, JOB = b"thisnode", b"\0\0\0\1"
 KEYS = [bytes([n]) * 16 for n in range(1, 5)]
@@ -59,11 +60,11 @@ def of(kind: Any) -> st.SearchStrategy[Any]:
     if origin is Annotated:
         base, *marks = typing.get_args(kind)
         for mark in marks:
-            if isinstance(mark, schema_check.Length):
+            if isinstance(mark, check.Length):
                 return st.sampled_from([each for length in mark if length >= 0 for each in POOL[length]])
-            if isinstance(mark, schema_check.Range):
+            if isinstance(mark, check.Range):
                 return st.integers(mark.least, min(mark.most, 1 << 40)) | st.integers(mark.least, 3)
-            if isinstance(mark, schema_check.Passes):
+            if isinstance(mark, check.Passes):
                 return st.sampled_from(
                     [("spread",), ("node", b"n" * 28, True), ("bundle", b"g" * 18, 0, False), None]
                 )
@@ -186,7 +187,7 @@ def message_of(tag: int) -> tuple[Any, ...]:
     fields = []
     for name, kind in typing.get_type_hints(RECORDS[tag], include_extras=True).items():
         base = typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind
-        lengths = [mark for mark in typing.get_args(kind)[1:] if isinstance(mark, schema_check.Length)]
+        lengths = [mark for mark in typing.get_args(kind)[1:] if isinstance(mark, check.Length)]
         if name in plain:
             fields.append(plain[name])
         elif lengths:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgpack
 
-from skate.core import messages as m
+from skate.protocol import messages as m
 from skate.version import __version__
 from tests.attack.test_messages import OTHERS, RECORDS, message_of
 from tests.conformance.waiting import wait_for

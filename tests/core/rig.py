@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
-from skate.core import messages as m
 from skate.core.node import SHELL, NodeCore
+from skate.protocol import messages as m
+from skate.protocol.effects import EndTask, KillWorker, Spawn
 from skate.simulation import Spec
 from skate.simulation.process import JOB, NODE_TAG
 from skate.simulation.programs import CPU, method
+
+E = TypeVar("E")
 
 
 class Rig:
@@ -18,7 +21,7 @@ class Rig:
         options.setdefault("node_id", NODE_TAG + bytes(20))
         self.core = NodeCore({"CPU": cpus * CPU, **options.pop("more", {})}, **options)
         self.now = 0.0
-        self.said: list[tuple[int, tuple[Any, ...]]] = []
+        self.said: list[tuple[int, Any]] = []
         self.count = 0
         for _ in range(drivers):
             self.core.connect(self.core.next_cid, "job", "", True)
@@ -52,11 +55,15 @@ class Rig:
         self.said = [each for each in self.said if each[0] != cid or each[1][0] != word]
         return found
 
-    def shell(self, verb: str) -> list[int]:
-        """The processes that the shell was to spawn or kill."""
-        found = [message[1] for to, message in self.said if to == SHELL and message[0] == verb]
-        self.said = [each for each in self.said if each[0] != SHELL or each[1][0] != verb]
+    def shell(self, kind: type[E]) -> list[E]:
+        """The effects of one kind that the shell was to carry out, which are forgotten then."""
+        found = [effect for to, effect in self.said if to == SHELL and isinstance(effect, kind)]
+        self.said = [each for each in self.said if each[0] != SHELL or not isinstance(each[1], kind)]
         return found
+
+    def shell_cids(self, kind: type[Spawn] | type[KillWorker] | type[EndTask]) -> list[int]:
+        """The processes that the shell was to spawn or kill."""
+        return [effect.cid for effect in self.shell(kind)]
 
     def results(self, cid: int = 1) -> dict[bytes, str]:
         """What the caller has been told: "ok" or the class of an error, by the task's id."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.core import messages as m
 from skate.core.node import SHELL
+from skate.protocol import messages as m
+from skate.protocol.effects import Reserve, Restore, Spill
 from tests.core.rig import Rig
 
 UNIT = 1 << 16
@@ -29,7 +30,9 @@ class Store(Rig):
     def obey(self) -> None:
         """Let everybody answer RECALL, until nobody is asked any more."""
         while recalls := [
-            each for each in self.said if each[1][0] == m.RECALL and each[0] not in self.silent
+            each
+            for each in self.said
+            if each[0] != SHELL and each[1][0] == m.RECALL and each[0] not in self.silent
         ]:
             self.said = [each for each in self.said if each not in recalls]
             for cid, (_, number, oid) in recalls:
@@ -38,28 +41,22 @@ class Store(Rig):
                 grants = 0 if record is None else record.holders.get(cid, 0)
                 self.say(cid, m.RECALLED, number, oid, -1 if cid in self.looking else grants)
 
-    def jobs(self, word: str) -> list[tuple[Any, ...]]:
-        """What the disk was told with this word, which is forgotten then."""
-        found = [message for to, message in self.said if to == SHELL and message[0] == word]
-        self.said = [each for each in self.said if each[0] != SHELL or each[1][0] != word]
-        return found
-
     def work(self, *, full: bool = False, unreadable: bool = False) -> int:
         """Let the disk do all that it was told, and what comes of that; returns the copies written."""
         written = 0
         while True:
             self.obey()
-            spills, restores, reserves = self.jobs("spill"), self.jobs("restore"), self.jobs("reserve")
+            spills, restores, reserves = self.shell(Spill), self.shell(Restore), self.shell(Reserve)
             if not spills and not restores and not reserves:
                 return written
-            for _, number, *_rest in spills:
+            for number, *_rest in spills:
                 written += not full
                 self.core.spilled(number, not full, self.now)
                 self._collect()
-            for _, number, *_rest in restores:
+            for number, *_rest in restores:
                 self.core.restored(number, "its copy is damaged" if unreadable else "", self.now)
                 self._collect()
-            for _, number, *_rest in reserves:
+            for number, *_rest in reserves:
                 self.core.reserved(number, "the disk of /data has 3 KiB free" if full else "", self.now)
                 self._collect()
 

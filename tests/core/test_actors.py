@@ -2,7 +2,8 @@
 
 import pytest
 
-from skate.core import messages as m
+from skate.protocol import messages as m
+from skate.protocol.effects import KillWorker
 from skate.simulation.programs import CPU
 from tests.core.rig import Rig, first
 
@@ -140,7 +141,7 @@ def test_killing_an_actor_answers_every_call_sent_queued_or_waiting():
     sent, waiting = rig.call(actor_id), rig.call(actor_id, oid)
     rig.say(1, m.KILL, actor_id, True)
     late = rig.call(actor_id)
-    assert rig.shell("kill") == [worker]
+    assert rig.shell_cids(KillWorker) == [worker]
     assert {rig.result(call) for call in (sent, waiting, late)} == {"ActorDiedError"}
     rig.done(worker, sent)  # too late
     rig.lose(worker)
@@ -170,7 +171,7 @@ def test_an_actor_killed_before_it_lives_is_gone_for_good(stage):
     for task in (hog, source):
         if task is not None:
             rig.done(rig.worker_of(task), task)
-    for worker in rig.shell("kill"):
+    for worker in rig.shell_cids(KillWorker):
         rig.lose(worker)
     assert state(rig, actor_id) == DEAD
     assert rig.free == 1
@@ -241,7 +242,7 @@ def test_kill_without_no_restart_restarts():
     rig = Rig()
     actor_id, worker = rig.living(max_restarts=1)
     rig.say(1, m.KILL, actor_id, False)
-    assert rig.shell("kill") == [worker]
+    assert rig.shell_cids(KillWorker) == [worker]
     rig.lose(worker)
     assert state(rig, actor_id) == 2
 

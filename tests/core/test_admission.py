@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from skate.core import messages as m
 from skate.core.admission import LOOK_SECONDS, WRITERS_SECONDS
+from skate.protocol import messages as m
+from skate.protocol.effects import Restore, Spill
 from tests.core.store import ROOM, UNIT, Store
 
 
@@ -39,7 +40,7 @@ def test_processes_take_turns() -> None:
     order = []
     for _ in range(6):
         store.obey()
-        number = store.jobs("spill")[0][1]
+        number = store.shell(Spill)[0].number
         store.core.spilled(number, True, store.now)
         store._collect()
         order += served(store, 1, 2, 3)
@@ -135,10 +136,10 @@ def test_restores_and_writers_take_turns() -> None:
     order = []
     for _ in range(3):
         store.obey()
-        number = store.jobs("spill")[0][1]
+        number = store.shell(Spill)[0].number
         store.core.spilled(number, True, store.now)
         store._collect()
-        order += [*served(store, 2), *("restore" for _ in store.jobs("restore"))]
+        order += [*served(store, 2), *("restore" for _ in store.shell(Restore))]
     assert order == [2, "restore", 2], "a restore waits for one writer, not for all"
 
 

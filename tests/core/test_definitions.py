@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from skate.core import messages as m
 from skate.core.actors import DEAD_MAX
 from skate.core.definitions import LOOSE_MAX
 from skate.core.placement import REMOVED_MAX
+from skate.protocol import messages as m
+from skate.protocol.effects import Spawn
 from skate.simulation.programs import CPU
 from tests.core.rig import Rig
 
@@ -37,14 +38,14 @@ def test_a_function_goes_with_the_last_process_that_names_it():
     assert keys(rig) == set()
     define(rig, b"f")
     submit(rig, b"f")
-    assert len(rig.shell("spawn")) == 1
+    assert len(rig.shell_cids(Spawn)) == 1
 
 
 def test_a_function_stays_while_a_task_that_nobody_names_needs_it():
     rig = Rig(cpus=1)
     first, second = submit(rig, define(rig, b"f")), submit(rig, define(rig, b"g"))
     rig.say(1, m.FORGET, (b"f", b"code of f", b"g", b"code of g"))
-    (worker,) = rig.shell("spawn")
+    (worker,) = rig.shell_cids(Spawn)
     rig.done(worker, first)
     (known,) = [each for each in rig.heard(worker, m.FUNCTION) if each[1] == b"code of g"]
     assert known[2] == b"blob"
@@ -84,7 +85,7 @@ def test_a_living_actor_keeps_its_class():
     rig.say(1, m.FORGET, (*rig.core.templates, *rig.core.functions))
     assert keys(rig)
     rig.lose(worker)
-    (again,) = rig.shell("spawn")[-1:]
+    (again,) = rig.shell_cids(Spawn)[-1:]
     assert rig.heard(again, m.FUNCTION)
     rig.done(again, actor_id, returns=())
     rig.say(1, m.KILL, actor_id, True)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from skate.core import messages as m
+from skate.protocol import messages as m
+from skate.protocol.effects import EndTask, KillWorker, Spawn
 from skate.simulation.programs import CPU
 from tests.core.rig import Rig, first
 
@@ -53,7 +54,7 @@ def test_a_task_given_a_value_that_has_failed_already_never_runs():
     oid = rig.oid()
     rig.say(1, m.PUBLISH, oid, m.ERROR, ("RayTaskError", {}), (), True)
     assert rig.result(rig.submit(oid)) == "RayTaskError"
-    assert rig.shell("spawn") == []
+    assert rig.shell_cids(Spawn) == []
 
 
 def test_an_actor_whose_constructor_takes_a_failed_value_dies_and_answers():
@@ -164,10 +165,10 @@ def test_a_worker_that_does_not_leave_with_a_task_cancelled_by_force_is_ended_if
     worker = rig.worker_of(forced)
     rig.say(1, m.CANCEL, forced, True, True)
     rig.tick(0.1)
-    assert rig.shell("end_task") == []
+    assert rig.shell_cids(EndTask) == []
     for _ in range(2):  # the first word of it may have come before the worker had begun the task
         rig.tick(1.0)
-        assert rig.shell("end_task") == [worker]
+        assert rig.shell_cids(EndTask) == [worker]
     rig.lose(worker)
     assert rig.result(forced) == "TaskCancelledError"
     assert rig.tick(1.0) is None
@@ -181,7 +182,7 @@ def test_force_that_comes_too_late_does_not_hit_the_next_task():
     rig.done(worker, forced)  # it was quicker
     assert rig.worker_of(next_one) == worker
     rig.tick(1.0)
-    assert rig.shell("end_task") == rig.shell("kill") == []
+    assert rig.shell_cids(EndTask) == rig.shell_cids(KillWorker) == []
     finish(rig, next_one)
     assert rig.results() == {forced: "ok", next_one: "ok"}
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from skate.core import messages as m
 from skate.core.placement import PAUSE_SECONDS_PER_NODE, PLAIN_NODES_MAX, REMOVED_MAX, PlacementTable
+from skate.protocol import messages as m
 from skate.simulation.head import Head
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from skate.core import messages as m
+from skate.protocol import messages as m
 from skate.simulation.nodes import World
 from skate.simulation.programs import Spec, method
 from tests.core.worlds import world

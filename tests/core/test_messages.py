@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from skate.core import messages as m
+from skate.protocol import messages as m
 from tests.core.rig import Rig
 
 TEXT = Path(m.__file__).read_text()

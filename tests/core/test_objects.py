@@ -1,6 +1,6 @@
 """Objects: grants and pins, memory, and values that never come."""
 
-from skate.core import messages as m
+from skate.protocol import messages as m
 from tests.core.rig import Rig, first
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from skate.core import bundles
-from skate.core import messages as m
 from skate.core.node import NodeCore
-from skate.core.tasks import PLAIN, Task, Template
+from skate.core.tasks import Task, Template
+from skate.protocol import messages as m
+from skate.protocol.states import PLAIN
 from skate.simulation.programs import CPU, Spec, method
 from tests.core.worlds import outcome, world
 

@@ -1,6 +1,7 @@
 """Placement groups: placing, waiting for room, removal under what runs in them."""
 
-from skate.core import messages as m
+from skate.protocol import messages as m
+from skate.protocol.effects import KillWorker
 from skate.simulation.programs import CPU
 from tests.core.rig import Rig, first
 
@@ -90,7 +91,7 @@ def test_removal_ends_all_that_runs_or_waits_in_the_group_and_nothing_else():
     after = rig.submit(first(ahead), strategy=inside(group))
     rig.ask("remove_group", group)
     assert [rig.result(task) for task in (running, ahead, after)] == ["TaskPlacementGroupRemoved"] * 3
-    assert set(rig.shell("kill")) == {worker}
+    assert set(rig.shell_cids(KillWorker)) == {worker}
     assert rig.state(outside) == SENT
     assert rig.free == 1
     rig.done(worker, running)  # too late
@@ -116,7 +117,7 @@ def test_removal_kills_the_actors_in_the_group_at_any_stage():
     calls = [rig.call(living), rig.call(queued)]
     rig.ask("remove_group", group)
     assert {rig.result(call) for call in calls} == {"ActorDiedError"}
-    assert rig.shell("kill") == [worker]
+    assert rig.shell_cids(KillWorker) == [worker]
     rig.lose(worker)
     assert rig.free == 2
     assert not rig.core.scheduler.waiting

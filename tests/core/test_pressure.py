@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skate.core import messages as m
 from skate.core.pressure import (
     HELPFUL_OF_LARGEST,
     LOST,
@@ -21,7 +20,9 @@ from skate.core.pressure import (
     choose,
 )
 from skate.core.survival import OOM_RETRIES_MAX
-from skate.core.tasks import QUEUED, SENT
+from skate.protocol import messages as m
+from skate.protocol.effects import KillWorker, Spawn
+from skate.protocol.states import QUEUED, SENT
 from tests.core.rig import Rig
 
 MIB = 1 << 20
@@ -37,7 +38,7 @@ class Short(Rig):
         self._collect()
 
     def ended(self, worker: int) -> None:
-        assert self.shell("kill") == [worker]
+        assert self.shell_cids(KillWorker) == [worker]
         self.lose(worker)
 
     def error(self, task_id: bytes) -> dict[str, Any]:
@@ -109,10 +110,10 @@ def test_above_it_nothing_is_begun_beside_what_can_make_room_and_goes_on_once_it
     rig.look(870, **w(rig.worker_of(hog), 800))
     held = [rig.submit(), rig.submit()]
     assert [rig.state(each) for each in held] == [QUEUED, QUEUED]
-    spawned = rig.shell("spawn")
+    spawned = rig.shell_cids(Spawn)
     rig.done(rig.worker_of(hog), hog)
     assert [rig.state(each) for each in held] == [SENT, QUEUED]  # one at a time, until memory is read again
-    assert len(spawned + rig.shell("spawn")) == 1
+    assert len(spawned + rig.shell_cids(Spawn)) == 1
     rig.look(100)
     assert [rig.state(each) for each in held] == [SENT, SENT]
 
@@ -137,7 +138,7 @@ def test_memory_that_others_have_filled_holds_nobody_back_and_ends_nobody():
     task = rig.submit()
     rig.look(990, **w(rig.worker_of(task), 8))
     assert rig.state(rig.submit()) == SENT
-    assert rig.shell("kill") == []
+    assert rig.shell_cids(KillWorker) == []
 
 
 def test_what_never_ends_holds_others_back_for_a_while_only():
@@ -185,10 +186,10 @@ def test_one_is_ended_and_nobody_else_until_it_is_gone():
     held = {f"w{cid}": 300 for cid in workers}
     rig.look(960, **held)
     rig.look(970, **held)
-    assert rig.shell("kill") == [workers[2]]
+    assert rig.shell_cids(KillWorker) == [workers[2]]
     rig.lose(workers[2])
     rig.look(965, **w(workers[0], 450), **w(workers[1], 450))
-    assert rig.shell("kill") == [workers[1]]
+    assert rig.shell_cids(KillWorker) == [workers[1]]
 
 
 def test_the_error_of_a_task_that_is_not_tried_again_says_all_there_is_to_know():

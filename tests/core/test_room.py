@@ -6,10 +6,11 @@ import random
 
 import pytest
 
-from skate.core import messages as m
 from skate.core.node import NodeCore
 from skate.core.room import Choices
-from skate.core.tasks import PLAIN, Task
+from skate.core.tasks import Task
+from skate.protocol import messages as m
+from skate.protocol.states import PLAIN
 
 CPU = 10_000
 NODES = 40

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from skate.core import messages as m
 from skate.core.node import NodeCore
-from skate.core.tasks import CREATION
+from skate.protocol import messages as m
+from skate.protocol.states import CREATION
 from skate.simulation.programs import CPU, Spec
 
 HERE, HEAD = (name.encode().ljust(28, b".") for name in ("here", "head"))

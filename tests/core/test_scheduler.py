@@ -1,7 +1,8 @@
 """Who runs where and when: leases, tasks sent ahead, what waits, blocked workers, fairness."""
 
-from skate.core import messages as m
 from skate.core.scheduler import IDLE_SECONDS_MAX, LEASE_SECONDS_MAX, STALL_SECONDS
+from skate.protocol import messages as m
+from skate.protocol.effects import Spawn
 from skate.simulation.programs import CPU
 from tests.core.rig import Rig
 
@@ -21,7 +22,7 @@ def test_tasks_get_workers_while_resources_are_free_and_wait_then():
     rig = Rig(cpus=2)
     tasks = [rig.submit() for _ in range(3)]
     assert [rig.state(task) for task in tasks] == [SENT, SENT, QUEUED]
-    assert len(rig.shell("spawn")) == 2
+    assert len(rig.shell_cids(Spawn)) == 2
     assert rig.free == 0
     rig.done(rig.worker_of(tasks[0]), tasks[0])
     assert rig.state(tasks[2]) == SENT
@@ -31,7 +32,7 @@ def test_an_idle_worker_is_used_again():
     rig = Rig()
     worker = quick(rig)
     assert rig.worker_of(rig.submit()) == worker
-    assert len(rig.shell("spawn")) == 1
+    assert len(rig.shell_cids(Spawn)) == 1
 
 
 def test_short_tasks_are_sent_ahead_and_long_ones_are_not():

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from skate.core import messages as m
-from skate.core.second_copies import GONE, NEEDED, THERE
+from skate.protocol import messages as m
+from skate.protocol.states import CopyState
 from skate.simulation.faults import CALM, MIB
 from skate.simulation.nodes import World
 from skate.simulation.programs import Spec
@@ -107,7 +107,7 @@ def test_words_about_what_is_not_known_are_answered_or_ignored() -> None:
     nodes, _ = read_on_a_third_node()
     core = nodes.nodes[0].core
     cid = next(iter(core.peers.alive))
-    for word in (THERE, GONE, NEEDED):
+    for word in CopyState:
         core.abroad.copies.told(cid, (m.COPY, bytes(28), word))
     assert core.effects == [(cid, (m.FREE, bytes(28), 1))]
     core.check()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from skate.core import messages as m
 from skate.core.spilling import FULL_SECONDS, RECALL_SECONDS, REFUSED_SECONDS
+from skate.protocol import messages as m
+from skate.protocol.effects import DropCopy, FreeBlocks, ServeReads, Spill
 from tests.core.rig import first
 from tests.core.store import DISK, ROOM, UNIT, Store
 
@@ -40,7 +41,7 @@ def test_a_value_goes_only_when_every_process_that_holds_it_has_given_it_up() ->
     store.core.spilling.refused_at = {oid: 0.0 for oid in store.core.spilling.warm if oid != value}
     store.want()
     store.obey()
-    assert {1, 2} <= set(store.asked) and not store.jobs("spill") and store.answer() is None
+    assert {1, 2} <= set(store.asked) and not store.shell(Spill) and store.answer() is None
     store.silent.clear()
     store.work()
     assert store.kind(value) == m.SPILLED and isinstance(store.answer(), int)
@@ -71,7 +72,7 @@ def test_a_process_that_is_told_the_place_meanwhile_ends_the_move() -> None:
     values = [store.put() for _ in range(4)]
     store.want()
     store.obey()
-    (moved,) = [job[2] for job in store.jobs("spill")]
+    (moved,) = [job.oid for job in store.shell(Spill)]
     assert moved == values[0]
     store.say(2, m.HOLD, moved)
     assert store.get(moved, 2)[0] == m.ARENA
@@ -92,7 +93,7 @@ def test_a_process_that_knows_of_fewer_grants_has_not_looked_at_all_it_was_sent(
     ((_, number, oid),) = store.heard(1, m.RECALL)
     assert oid == value
     store.say(1, m.RECALLED, number, oid, 0)
-    assert not store.jobs("spill") and store.kind(value) == m.ARENA
+    assert not store.shell(Spill) and store.kind(value) == m.ARENA
 
 
 def test_a_stopped_process_does_not_stop_the_others() -> None:
@@ -191,7 +192,7 @@ def test_a_value_goes_with_its_last_ref_from_disk_too() -> None:
     for value in values:
         store.say(1, m.FREE, value, store.core.objects.records[value].holders[1])
     assert not store.core.objects.records and store.core.allocator.used == 0
-    assert sum(size for _, _, size in store.jobs("punch")) == on_disk, "its blocks go back to the disk"
+    assert sum(size for _, size in store.shell(FreeBlocks)) == on_disk, "its blocks go back to the disk"
 
 
 def test_a_task_waits_for_its_argument_to_come_back() -> None:
@@ -295,11 +296,11 @@ def test_copies_go_to_one_disk_after_the_other_and_round_a_full_one() -> None:
     for turn in range(6):
         store.want()
         store.obey()
-        job = store.jobs("spill")[0]
-        disk = store.core.allocator.disk_of(job[5] + store.core.allocator.boundary)
+        job = store.shell(Spill)[0]
+        disk = store.core.allocator.disk_of(job.place + store.core.allocator.boundary)
         numbers.append(disk)
         full = disk == 2
-        store.core.spilled(job[1], not full, store.now)
+        store.core.spilled(job.number, not full, store.now)
         store._collect()
         store.work()
         offset = store.answer()
@@ -372,7 +373,7 @@ def test_storage_outside_is_told_the_numbers_of_values_and_to_delete_them() -> N
     assert store.get(values[0])[0] == m.ARENA
     for value in values:
         store.say(1, m.FREE, value, store.core.objects.records[value].holders[1])
-    assert len(store.jobs("unspill")) == 3 and store.core.allocator.used == 0
+    assert len(store.shell(DropCopy)) == 3 and store.core.allocator.used == 0
 
 
 def test_a_value_that_another_node_reads_stays_for_a_while() -> None:
@@ -384,4 +385,4 @@ def test_a_value_that_another_node_reads_stays_for_a_while() -> None:
     assert not store.core.read_abroad(values[1], store.now), "it has to come back first"
     store._collect()
     store.work()
-    assert [job[1] for job in store.jobs("there")] == [values[1]] and store.kind(values[1]) == m.ARENA
+    assert [each.oid for each in store.shell(ServeReads)] == [values[1]] and store.kind(values[1]) == m.ARENA

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skate.core.messages import ERROR, INLINE, PENDING
+from skate.protocol.messages import ERROR, INLINE, PENDING
 from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError, RequestCancelledError
 from skate.serve.routing import router as routing
 from skate.serve.routing.board import ONGOING, Board

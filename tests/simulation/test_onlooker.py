@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skate.core import messages as m
+from skate.protocol import messages as m
 from skate.simulation import Cluster, Faults, Spec
 from skate.simulation.programs import CPU, method
 from skate.simulation.worker import Running, Worker

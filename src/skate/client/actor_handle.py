@@ -9,7 +9,7 @@ from skate.client.actor_descriptor import ActorDescriptor
 from skate.client.actor_hold import ActorHold
 from skate.client.generators import open_gathered, open_stream
 from skate.client.remote_function import parameter_names, return_fields
-from skate.core import messages as m
+from skate.protocol import messages as m
 from skate.wire import values
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from skate.client import exports, graphs, options, session, signatures, submissi
 from skate.client.actor_descriptor import METHOD_OPTIONS, ActorDescriptor
 from skate.client.actor_handle import ActorHandle, handle_from
 from skate.client.remote_function import parameter_names
-from skate.core import messages as m
+from skate.protocol import messages as m
 from skate.wire import values
 
 if TYPE_CHECKING:

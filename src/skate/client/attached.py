@@ -10,13 +10,13 @@ from typing import Any
 
 from skate.client.embedded import EndedLink
 from skate.client.process import Process
-from skate.core import messages as m
 from skate.node import callers
 from skate.node.address import to_address
 from skate.node.control_c import ControlC
 from skate.node.launcher import zygote_config
 from skate.node.printing import Printer
 from skate.node.settings import Settings
+from skate.protocol import messages as m
 from skate.wire.channel import Channel, ChannelClosed
 from skate.wire.memory import Memory
 from skate.wire.pump import Pump

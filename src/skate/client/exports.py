@@ -10,8 +10,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from skate.client.options import placement_of, placement_request, resource_request
-from skate.core import messages as m
 from skate.core.resources import UNIT, format_request
+from skate.protocol import messages as m
 from skate.wire import values
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from skate.client.patience import wait_told
 from skate.client.refs import ObjectRef
 from skate.client.submission import send
-from skate.core import messages as m
-from skate.core.messages import PENDING
+from skate.protocol import messages as m
+from skate.protocol.messages import PENDING
 from skate.wire import values
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.core import messages as m
+from skate.protocol import messages as m
 
 Row = dict[str, Any]
 Who = tuple[bytes, int]

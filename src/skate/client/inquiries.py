@@ -6,8 +6,8 @@ from typing import Any
 
 from skate.client import session, spans
 from skate.client.refs import ObjectRef
-from skate.core.messages import ARENA, INLINE, SPILLED
-from skate.core.tasks import CREATION
+from skate.protocol.messages import ARENA, INLINE, SPILLED
+from skate.protocol.states import CREATION
 
 
 def _ask(verb: str) -> Any:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate.client.refs import ObjectRef, site_text
-from skate.core import messages as m
-from skate.core.messages import PENDING
+from skate.protocol import messages as m
+from skate.protocol.messages import PENDING
 
 if TYPE_CHECKING:
     from skate.client.process import Process

@@ -17,8 +17,8 @@ from skate.client.actor_hold import ActorHold
 from skate.client.link import Link
 from skate.client.numbering import Numbering
 from skate.client.refs import ObjectRef
-from skate.core import messages as m
-from skate.core.messages import ARENA, ERROR, INLINE, PENDING, UNKNOWN
+from skate.protocol import messages as m
+from skate.protocol.messages import ARENA, ERROR, INLINE, PENDING, UNKNOWN
 from skate.wire import values
 from skate.wire.pump import Pump
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from skate.core.messages import ARENA, ERROR, INLINE, PENDING, REMOTE, UNKNOWN
+from skate.protocol.messages import ARENA, ERROR, INLINE, PENDING, REMOTE, UNKNOWN
 from skate.wire import values
 
 if TYPE_CHECKING:

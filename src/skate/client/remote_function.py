@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.client import exports, graphs, options, session, signatures, submission
 from skate.client.generators import ObjectRefGenerator, open_gathered, open_stream
-from skate.core import messages as m
+from skate.protocol import messages as m
 from skate.wire import values
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from skate.client import option_values, session, views
 from skate.client.generators import ObjectRefGenerator
 from skate.client.patience import wait_told, why
 from skate.client.refs import ObjectRef, site_text
-from skate.core import messages as m
-from skate.core.messages import ARENA, ERROR, PENDING, REMOTE, UNKNOWN
+from skate.protocol import messages as m
+from skate.protocol.messages import ARENA, ERROR, PENDING, REMOTE, UNKNOWN
 
 _kind_of = attrgetter("_kind")
 #: Whether the line that puts a small value is noted as well, which costs 6 % of such a put.

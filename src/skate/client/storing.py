@@ -6,8 +6,8 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from skate.client import failures
-from skate.core import messages as m
-from skate.core.messages import ARENA, ERROR
+from skate.protocol import messages as m
+from skate.protocol.messages import ARENA, ERROR
 
 if TYPE_CHECKING:
     from skate.client.process import Process

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from skate.client import storing
 from skate.client.refs import ObjectRef
-from skate.core import messages as m
-from skate.core.messages import PENDING
+from skate.protocol import messages as m
+from skate.protocol.messages import PENDING
 from skate.wire import values
 
 if TYPE_CHECKING:

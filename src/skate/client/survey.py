@@ -14,8 +14,8 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from skate.client.refs import ObjectRef, site_text
-from skate.core import messages as m
-from skate.core.messages import ARENA, INLINE, REMOTE
+from skate.protocol import messages as m
+from skate.protocol.messages import ARENA, INLINE, REMOTE
 
 if TYPE_CHECKING:
     from skate.client.process import Process

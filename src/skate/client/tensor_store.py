@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from skate.client import tensor_transports
-from skate.core import messages as m
+from skate.protocol import messages as m
 
 if TYPE_CHECKING:
     from skate.client.process import Process

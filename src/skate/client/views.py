@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
-from skate.core.messages import ARENA, PENDING, REMOTE, UNKNOWN
+from skate.protocol import messages as m
+from skate.protocol.messages import ARENA, PENDING, REMOTE, UNKNOWN
 
 if TYPE_CHECKING:
     from skate.client.process import Process

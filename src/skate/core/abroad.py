@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.admission import PULLS, ErrorValue, Request
 from skate.core.lineage import Lineage
 from skate.core.objects import ObjectRecord
 from skate.core.second_copies import SecondCopies
-from skate.core.tasks import METHOD, Task
+from skate.core.tasks import Task
+from skate.protocol import messages as m
+from skate.protocol.effects import Pull
+from skate.protocol.states import METHOD
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -266,7 +268,7 @@ class Abroad:
         source, held = request.detail
         self.waiting.remove(held)
         self.pulls[request.offset] = (request.oid, request.size, held)
-        self.node.shell("pull", source.cid, request.oid, request.offset, request.size)
+        self.node.shell(Pull(source.cid, request.oid, request.offset, request.size))
 
     def refused(self, request: Request, error: ErrorValue) -> None:
         """There is none."""

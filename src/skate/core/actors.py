@@ -6,17 +6,10 @@ from collections import deque
 from typing import Any
 
 from skate.core.tasks import Task, Template
-
-# states of an actor
-PENDING = 0  # its creation waits for arguments or resources, or its constructor runs
-ALIVE = 1
-RESTARTING = 2
-DEAD = 3
+from skate.protocol.states import ALIVE, DEAD, PENDING, ActorState
 
 # So many dead actors are remembered that nobody can call any more.
 DEAD_MAX = 1000
-
-STATES = ("PENDING_CREATION", "ALIVE", "RESTARTING", "DEAD")
 
 
 class Actor:
@@ -32,7 +25,7 @@ class Actor:
         self.actor_id = creation.task_id
         self.template: Template = creation.template
         self.creation = creation
-        self.state = PENDING
+        self.state: ActorState = PENDING
         self.worker: Any = None
         self.name: str = fields.get("actor_name") or ""
         self.namespace: str = fields.get("namespace") or ""
@@ -77,7 +70,7 @@ class Actor:
         return f"{self.class_name} (name={self.name!r})" if self.name else self.class_name
 
     def __repr__(self) -> str:
-        return f"<Actor {self.describe()} {STATES[self.state]} queued={len(self.queue)}>"
+        return f"<Actor {self.describe()} {self.state.name} queued={len(self.queue)}>"
 
 
 class ActorTable:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
+from skate.protocol.effects import Reserve
+
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
 
@@ -131,7 +133,7 @@ class Admission:
         request.offset = place
         self._number += 1
         self.reserving[self._number] = request
-        node.shell("reserve", self._number, place - node.allocator.boundary, request.size)
+        node.shell(Reserve(self._number, place - node.allocator.boundary, request.size))
 
     def reserved(self, number: int, problem: str) -> None:
         """Blocks of the disk were set apart, or there is a problem."""

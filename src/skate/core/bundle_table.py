@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate.core import bundles
-from skate.core import messages as m
 from skate.core.capacity import Capacity, Lease
+from skate.protocol import messages as m
+from skate.protocol.states import GroupState
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
     from skate.core.peers import Peer
     from skate.core.placement import PlacementGroup, PlacementTable
 
-LIVING = ("PENDING", "CREATED", "RESCHEDULING", "INFEASIBLE")
+LIVING = frozenset(GroupState) - {GroupState.REMOVED}
 
 
 class Bundles:
@@ -76,7 +77,7 @@ class Bundles:
             self.node.scheduler.dispatch_all()  # to which belongs what was set apart here
         else:
             self.table.placed(group)
-            if group.state != "CREATED":
+            if group.state != GroupState.CREATED:
                 self.table.retry()
 
     def _undo(self, group: PlacementGroup) -> None:
@@ -105,7 +106,7 @@ class Bundles:
             "bundles": group.bundles,
             "strategy": group.strategy,
             "name": group.name,
-            "state": group.state,
+            "state": group.state.value,
             "places": {index: place.node_id for index, place in group.places.items()},
         }
         self.node.emit(peer.cid, (m.GROUP, group.group_id, fields))
@@ -113,12 +114,12 @@ class Bundles:
     def ready_elsewhere(self, cid: int, group_id: bytes, oid: bytes) -> None:
         """An object of another node gets a value when the group is placed."""
         group = self.table.groups.get(group_id)
-        if group is None or group.state == "REMOVED":
+        if group is None or group.state == GroupState.REMOVED:
             text = f"the placement group {group_id.hex()} has been removed"
             kind, payload = m.ERROR, ("TaskPlacementGroupRemoved", {"message": text})
-        elif group.state == "INFEASIBLE":
+        elif group.state == GroupState.INFEASIBLE:
             kind, payload = m.ERROR, ("TaskUnschedulableError", {"message": group.why})
-        elif group.state == "CREATED":
+        elif group.state == GroupState.CREATED:
             self.node.emit(cid, (m.PUBLISH, oid, m.INLINE, group.value, (), False))
             return
         else:
@@ -149,8 +150,8 @@ class Bundles:
             if lost:  # also of a group that has lost others before, and waits for those
                 for index in lost:
                     del group.places[index]
-                if group.state == "CREATED":
-                    group.state = "RESCHEDULING"
+                if group.state == GroupState.CREATED:
+                    group.state = GroupState.RESCHEDULING
                 self.announce(group)
         self.table.retry()
 
@@ -192,7 +193,7 @@ class Bundles:
             if carved is not None:
                 group.leases[index] = carved
         self.table.open(group)
-        if group.state == "REMOVED":
+        if group.state == GroupState.REMOVED:
             for key in [key for key in self.reserved if key[0] == group_id]:
                 node.capacity.release(self.reserved.pop(key)[1])
             self.table.end(group)

@@ -5,13 +5,26 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
-from skate.core.actors import ALIVE, DEAD, PENDING, RESTARTING, Actor
+from skate.core.actors import Actor
 from skate.core.execution import cancelled_error
 from skate.core.feasibility import refusal
 from skate.core.survival import died_of_memory, put_first
-from skate.core.tasks import CREATION, ENDED, METHOD, QUEUED, SENT, WAITING, Task
+from skate.core.tasks import Task
 from skate.core.workers import START_FAILED, Worker
+from skate.protocol import messages as m
+from skate.protocol.effects import KillWorker
+from skate.protocol.states import (
+    ALIVE,
+    CREATION,
+    DEAD,
+    ENDED,
+    METHOD,
+    PENDING,
+    QUEUED,
+    RESTARTING,
+    SENT,
+    WAITING,
+)
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -317,7 +330,7 @@ class Calls:
             return
         worker = actor.worker
         if worker is not None:
-            self.node.shell("kill", worker.cid)
+            self.node.shell(KillWorker(worker.cid))
         elif actor.routed and self.node.routes.kill_elsewhere(actor, no_restart):
             return
         if no_restart:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from skate.core.actors import ALIVE, DEAD, Actor
-from skate.core.messages import PENDING
-from skate.core.tasks import ENDED, METHOD, SENT, WAITING, Task
+from skate.core.actors import Actor
+from skate.core.tasks import Task
+from skate.protocol.messages import PENDING
+from skate.protocol.states import ALIVE, DEAD, ENDED, METHOD, SENT, WAITING, GroupState
 
 if TYPE_CHECKING:
     from skate.core.capacity import Capacity, Lease
@@ -249,7 +250,7 @@ class Judgement:
         if strategy is None or strategy[0] != "bundle":
             return self.room(self.node.capacity, group.request)
         placed = self.node.placement.groups.get(strategy[1])
-        if placed is None or placed.state != "CREATED":
+        if placed is None or placed.state != GroupState.CREATED:
             return placed is None or self.is_live(("group", strategy[1]))
         pools = [
             pool
@@ -296,7 +297,11 @@ class Judgement:
 
     def _group(self, group_id: bytes) -> bool:
         group = self.node.placement.groups[group_id]
-        if group.state not in ("PENDING", "RESCHEDULING") or group.asked or self.node.peers.alive:
+        if (
+            group.state not in (GroupState.PENDING, GroupState.RESCHEDULING)
+            or group.asked
+            or self.node.peers.alive
+        ):
             return True
         whole: dict[str, int] = {}
         for bundle in group.bundles:

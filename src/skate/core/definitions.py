@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
-from skate.core.actors import DEAD
 from skate.core.tasks import Template
+from skate.protocol import messages as m
+from skate.protocol.states import DEAD
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.feasibility import refusal
 from skate.core.objects import ObjectRecord
-from skate.core.tasks import CREATION, ENDED, METHOD, PLAIN, QUEUED, SENT, WAITING, Task, return_ids
+from skate.core.tasks import Task, return_ids
 from skate.core.workers import Worker
+from skate.protocol import messages as m
+from skate.protocol.effects import EndTask
+from skate.protocol.states import CREATION, ENDED, METHOD, PLAIN, QUEUED, SENT, WAITING
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -422,7 +424,7 @@ class Execution:
 
         def still() -> None:
             if task.worker is worker and task.state == SENT and task.sequence == sequence:
-                self.node.shell("end_task", worker.cid, sequence)
+                self.node.shell(EndTask(worker.cid, sequence))
                 self._insist(task, worker, sequence)
 
         self.node.later(GRACE_SECONDS, still)

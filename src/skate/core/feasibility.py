@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate.core.shortage import infeasible_message
-from skate.core.tasks import PLAIN, Task
+from skate.core.tasks import Task
+from skate.protocol.states import PLAIN
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
-from skate.core.tasks import CREATION, METHOD, PLAIN, QUEUED, SENT, Task
+from skate.core.tasks import Task
+from skate.protocol import messages as m
+from skate.protocol.states import CREATION, METHOD, PLAIN, QUEUED, SENT
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

@@ -9,58 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.lifetimes import owner_of
-from skate.core.schema import OF_CLIENTS, OF_WORKERS, VERBS, Greeting, GroupFields, Leave, Printed, Result
-from skate.core.schema_check import arguments_check, entries_check, fields_check, is_error, message_check
+from skate.protocol import messages as m
+from skate.protocol.check import arguments_check, entries_check, fields_check, is_error
+from skate.protocol.schema import VERBS, GroupFields, Result
+from skate.protocol.shape import shape_refusal
+from skate.protocol.states import CREATION
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
 
 Message = tuple[Any, ...]
 
-_FROM_CLIENTS = {tag: message_check(record) for tag, record in OF_CLIENTS.items()}
-_FROM_WORKERS = _FROM_CLIENTS | {tag: message_check(record) for tag, record in OF_WORKERS.items()}
 _RESULT = fields_check(Result)
-_GREETING = entries_check(Greeting)
-is_printed, is_leave = message_check(Printed), message_check(Leave)
 _GROUP_FIELDS = entries_check(GroupFields)
-_NAMES = {tag: record.__name__ for tag, record in (OF_CLIENTS | OF_WORKERS).items()}
 STRATEGIES = frozenset({None, "PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"})
-
-
-def is_plain_answer(x: Message) -> bool:
-    """True for the answer that most tasks end with, one small value without refs: it needs no further check."""
-    return (
-        len(x) == 6
-        and x[2] == 0
-        and type(x[3]) is tuple
-        and len(x[3]) == 1
-        and type(x[3][0]) is tuple
-        and len(x[3][0]) == 3
-        and x[3][0][0] == 1
-        and type(x[3][0][1]) is bytes
-        and x[3][0][2] == ()
-        and type(x[1]) is bytes
-        and type(x[4]) is int
-        and type(x[5]) is bool
-    )
-
-
-def shape_refusal(message: Message, of_worker: bool) -> str:
-    """Return why this is no message that a client may send, whatever the node knows; empty if it is one."""
-    tag = message[0]
-    check = (_FROM_WORKERS if of_worker else _FROM_CLIENTS).get(tag)
-    if check is None:
-        return f"message {tag} is not one that a {'worker' if of_worker else 'driver'} sends"
-    if not check(message):
-        return f"the fields of {_NAMES[tag]} have other types: {message[1:]!r:.200}"
-    return ""
-
-
-def greeting_refusal(fields: Any) -> str:
-    """Return why these are not the first words of a driver; empty if they are."""
-    return "" if _GREETING(fields) else f"the fields of ATTACH have other types: {fields!r:.300}"
 
 
 class Guard:
@@ -195,7 +158,7 @@ class Guard:
             returns = returns[1]
         if not all(map(_RESULT, returns)):
             return f"the results of {task} are no values: {returns!r:.200}"
-        if task.template.streaming or task.kind == 1:
+        if task.template.streaming or task.kind == CREATION:
             return ""
         wrong = len(returns) > task.template.returns if partial else len(returns) != task.template.returns
         if wrong:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skate.core.abroad import PULLING
-from skate.core.actors import ALIVE, DEAD
-from skate.core.messages import SHELL
-from skate.core.tasks import CREATION, SENT
+from skate.protocol.messages import SHELL
+from skate.protocol.states import ALIVE, CREATION, DEAD, SENT, GroupState
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -69,7 +68,7 @@ def check_clients(node: NodeCore) -> None:
     if node.peers.active:  # there, a group belongs to the node that asked for it
         return
     for group in node.placement.groups.values():
-        kept = group.detached or group.state == "REMOVED" or group.owner in here
+        kept = group.detached or group.state == GroupState.REMOVED or group.owner in here
         assert kept, f"{group} is kept for process {group.owner}, which is gone"
 
 
@@ -105,10 +104,10 @@ def check_room(node: NodeCore) -> None:
         assert not scheduler.has_room(group), f"{group} waits, but what it asks for is free"
     for group_id, index in scheduler.pools:
         known = node.placement.groups[group_id]
-        assert known.state != "REMOVED", f"bundle {index} of {known} is open"
+        assert known.state != GroupState.REMOVED, f"bundle {index} of {known} is open"
     for placed in node.placement.groups.values():
         waits = placed.ready or placed.ready_at
-        assert not waits or placed.state in ("PENDING", "RESCHEDULING"), (
+        assert not waits or placed.state in (GroupState.PENDING, GroupState.RESCHEDULING), (
             f"what waits for {placed} was not told"
         )
     if not node.peers.active:
@@ -120,9 +119,9 @@ def check_groups(node: NodeCore) -> None:
     if node.peers.head is not None:
         return
     for group in node.placement.groups.values():
-        if group.state in ("PENDING", "RESCHEDULING") and not group.asked:
+        if group.state in (GroupState.PENDING, GroupState.RESCHEDULING) and not group.asked:
             assert node.placement.bundles.plan(group) is None, f"{group} waits, but there is room for it"
-        for index in range(len(group.bundles)) if group.state == "CREATED" else ():
+        for index in range(len(group.bundles)) if group.state == GroupState.CREATED else ():
             place = group.places.get(index)
             assert place is not None and place.alive, f"bundle {index} of {group} is at {place}"
 

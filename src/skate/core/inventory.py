@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
-from skate.core.actors import DEAD, PENDING
-from skate.core.actors import STATES as ACTOR_STATES
-from skate.core.tasks import METHOD, PLAIN, SENT, WAITING, Task
+from skate.core.tasks import Task
+from skate.protocol import messages as m
+from skate.protocol.states import DEAD, METHOD, PENDING, PLAIN, SENT, WAITING
 
 if TYPE_CHECKING:
     from skate.core.actors import Actor
@@ -262,7 +261,7 @@ class Inventory:
         row: Row = {
             "actor": actor.actor_id,
             "class": template.fields.get("class") or actor.class_name,
-            "state": "DEPENDENCIES_UNREADY" if unready else ACTOR_STATES[actor.state],
+            "state": "DEPENDENCIES_UNREADY" if unready else actor.state.public,
             "name": actor.name,
             "namespace": actor.namespace,
             "place": b"" if actor.state == PENDING else place,

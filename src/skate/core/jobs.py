@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skate.core import messages as m
-from skate.core.actors import DEAD, Actor
-from skate.core.tasks import CREATION, ENDED, PLAIN
+from skate.core.actors import Actor
+from skate.protocol import messages as m
+from skate.protocol.effects import ForgetJob, KillWorker
+from skate.protocol.states import CREATION, DEAD, ENDED, PLAIN
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -103,7 +104,7 @@ class Jobs:
     def _end_actor(self, actor: Actor, reason: str) -> None:
         node = self.node
         if actor.worker is not None:
-            node.shell("kill", actor.worker.cid)
+            node.shell(KillWorker(actor.worker.cid))
         else:
             node.scheduler.dequeue(actor.creation)
             node.tasks.pop(actor.actor_id, None)
@@ -118,7 +119,7 @@ class Jobs:
             if idle and worker in idle:
                 idle.remove(worker)
             worker.leaving = True
-            self.node.shell("kill", worker.cid)
+            self.node.shell(KillWorker(worker.cid))
 
     def doomed(self, job: str) -> set[int]:
         """The workers of a job that have been told to end and are not gone."""
@@ -138,7 +139,7 @@ class Jobs:
             self.ended.discard(job)
             del self.jobs[job]
             self._forget(job)
-            node.shell("end_job", job)
+            node.shell(ForgetJob(job))
 
     def _forget(self, job: str) -> None:
         idle = self.node.scheduler.idle

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.admission import ErrorValue, Request
 from skate.core.objects import ObjectRecord
-from skate.core.tasks import CREATION, PLAIN, Task, return_ids
+from skate.core.tasks import Task, return_ids
+from skate.protocol import messages as m
+from skate.protocol.effects import ServeReads
+from skate.protocol.states import CREATION, PLAIN
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -115,7 +117,7 @@ class Lifetimes:
             return
         if cid == m.SHELL:
             self.node.spilling.reading(record.oid)
-            self.node.shell("there", record.oid)
+            self.node.shell(ServeReads(record.oid))
             return
         if record.kind == m.ARENA:
             self.node.spilling.told(record)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.calls import retries_of
 from skate.core.objects import ObjectRecord
-from skate.core.tasks import METHOD, WAITING, Task, return_ids
+from skate.core.tasks import Task, return_ids
+from skate.protocol import messages as m
+from skate.protocol.states import METHOD, WAITING
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

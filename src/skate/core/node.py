@@ -1,7 +1,8 @@
 """The decisions of one node: what a message from a client or a worker changes, and what is to be done about it.
 
 `step(cid, message, now)` takes one message of one connected process and appends effects to `effects`: (cid, message) to be
-sent, or (SHELL, action) for the shell around: spawn a worker, kill one, release memory. No I/O, no clock, no randomness.
+sent, or (SHELL, effect) for the shell around: spawn a worker, kill one, release memory (`protocol/effects.py`). No I/O, no clock,
+no randomness.
 The nouns have their own files: `tasks`, `objects`, `scheduler`, `actors`, `placement`; this one wires them together.
 """
 
@@ -12,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from skate.core import invariants
-from skate.core import messages as m
 from skate.core.abroad import Abroad
 from skate.core.actors import ActorTable
 from skate.core.admission import LOOK_SECONDS, Admission
@@ -36,10 +36,13 @@ from skate.core.routes import Routes
 from skate.core.scheduler import Scheduler
 from skate.core.spilling import Spilling
 from skate.core.survival import Survival
-from skate.core.tasks import METHOD, Task
+from skate.core.tasks import Task
 from skate.core.waiting import Reasons
 from skate.core.waits import Waits
 from skate.core.workers import Worker
+from skate.protocol import messages as m
+from skate.protocol.effects import FreeBlocks, ShellEffect, Spawn
+from skate.protocol.states import DEAD, ENDED, METHOD, SENT, WAITING
 
 SHELL = m.SHELL
 HISTORY_MAX = 10_000
@@ -279,9 +282,9 @@ class NodeCore:
         """Append an effect."""
         self.effects.append((cid, message))
 
-    def shell(self, *action: Any) -> None:
+    def shell(self, effect: ShellEffect) -> None:
         """Append an effect for the shell."""
-        self.effects.append((SHELL, action))
+        self.effects.append((SHELL, effect))
 
     def _spawn(self, env_key: str, environment: str | None) -> Worker:
         cid = self.next_cid
@@ -289,7 +292,7 @@ class NodeCore:
         worker = Worker(cid, env_key)
         self.scheduler.workers[cid] = worker
         self.clients[cid] = Client(cid, *self.jobs.named_in(env_key), False)
-        self.shell("spawn", cid, environment)
+        self.shell(Spawn(cid, environment))
         return worker
 
     def _ready(self, cid: int, message: tuple[Any, ...]) -> None:
@@ -302,7 +305,7 @@ class NodeCore:
         on_disk = self.allocator.free(offset)
         if on_disk is not None:
             self.spilling.disk_freed(self.allocator.disk_of(offset))
-            self.shell("punch", *on_disk)
+            self.shell(FreeBlocks(*on_disk))
 
     def _pin_actor(self, actor_id: bytes, change: int) -> None:
         actor = self.actors.actors.get(actor_id)
@@ -359,14 +362,14 @@ class NodeCore:
         self.actors.check(pins)
         self.allocator.check()
         for task_id, task in self.tasks.items():
-            assert task.task_id == task_id and task.state != 3, task
-            if task.state == 0:
+            assert task.task_id == task_id and task.state != ENDED, task
+            if task.state == WAITING:
                 lane = task.actor.lanes.get(task.actor.lane_of(task), ()) if task.kind == METHOD else ()
                 assert task.missing > 0 or task in lane, f"{task} waits for nothing"
-            if task.state == 2 and task.node is None:
+            if task.state == SENT and task.node is None:
                 assert task.task_id in task.worker.outstanding, f"{task} is with nobody"
         for record in self.objects.records.values():
-            assert record.kind or self._has_a_cause(record), f"{record} waits for nothing"
+            assert record.kind != m.PENDING or self._has_a_cause(record), f"{record} waits for nothing"
         self._check_books()
         self.definitions.check()
         self.waits.check()
@@ -406,7 +409,7 @@ class NodeCore:
         tasks += [
             a.creation
             for a in self.actors.actors.values()
-            if a.creation.task_id not in self.tasks and a.state != 3
+            if a.creation.task_id not in self.tasks and a.state != DEAD
         ]
         for task in tasks:
             for oid in (*(oid for _, oid in task.deps), *task.held):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from skate.core.messages import ARENA, ERROR, PENDING, SPILLED
 from skate.core.tasks import Task
+from skate.protocol.messages import ARENA, ERROR, PENDING, SPILLED
 
 if TYPE_CHECKING:
     from skate.core.abroad import Abroad

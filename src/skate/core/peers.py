@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.feasibility import refusal
-from skate.core.tasks import CREATION, ENDED, PLAIN, QUEUED, SENT, Task
+from skate.core.tasks import Task
 from skate.core.where import Where
+from skate.protocol import messages as m
+from skate.protocol.states import CREATION, ENDED, PLAIN, QUEUED, SENT
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

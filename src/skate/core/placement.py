@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.bundle_table import Bundles
 from skate.core.capacity import Capacity, Lease
 from skate.core.feasibility import matches
 from skate.core.shortage import infeasible_message
-from skate.core.tasks import ENDED, PLAIN, Task
+from skate.core.tasks import Task
+from skate.protocol import messages as m
+from skate.protocol.effects import KillWorker
+from skate.protocol.states import DEAD, ENDED, PLAIN, GroupState
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
     from skate.core.peers import Peer
 
 ErrorValue = tuple[str, dict[str, Any]]
-
-PENDING = "PENDING"
-CREATED = "CREATED"
-REMOVED = "REMOVED"
-INFEASIBLE = "INFEASIBLE"
-RESCHEDULING = "RESCHEDULING"
 
 # So many removed groups are remembered, for lists of them.
 REMOVED_MAX = 100
@@ -48,7 +44,7 @@ class PlacementGroup:
         self.namespace: str = fields.get("namespace") or ""
         self.detached: bool = bool(fields.get("detached"))
         self.owner = owner
-        self.state = PENDING
+        self.state: GroupState = GroupState.PENDING
         #: The bundles that are here, by index.
         self.leases: dict[int, tuple[Capacity, Lease]] = {}
         #: Where each bundle is; where it is to be, until all nodes concerned have agreed; who has not answered or refused.
@@ -66,7 +62,7 @@ class PlacementGroup:
         self.selectors: tuple[Any, ...] = tuple(fields.get("selectors") or ())
 
     def __repr__(self) -> str:
-        return f"<PlacementGroup {self.group_id.hex()[:8]} {self.strategy} {self.state} bundles={len(self.bundles)}>"
+        return f"<PlacementGroup {self.group_id.hex()[:8]} {self.strategy} {self.state.name} bundles={len(self.bundles)}>"
 
 
 class PlacementTable:
@@ -95,9 +91,11 @@ class PlacementTable:
         scheduler = self.node.scheduler
         scheduler.place = None  # placing one lets tasks go, which must not lead back here
         for group in list(self.groups.values()):
-            if group.state in (PENDING, INFEASIBLE, RESCHEDULING):
+            if group.state in (GroupState.PENDING, GroupState.INFEASIBLE, GroupState.RESCHEDULING):
                 self._try(group)
-        if any(group.state in (PENDING, RESCHEDULING) for group in self.groups.values()):
+        if any(
+            group.state in (GroupState.PENDING, GroupState.RESCHEDULING) for group in self.groups.values()
+        ):
             scheduler.place = self.freed_here
             nodes = len(self.node.peers.alive)
             self._not_before = self.node.now + (
@@ -126,7 +124,7 @@ class PlacementTable:
 
     def _could_use(self, group: PlacementGroup, place: Any) -> bool:
         """Whether a bundle that has no place yet would go there; all of them, where they have to be together."""
-        if group.state not in (PENDING, RESCHEDULING) or group.asked:
+        if group.state not in (GroupState.PENDING, GroupState.RESCHEDULING) or group.asked:
             return False
         missing = [bundle for index, bundle in enumerate(group.bundles) if index not in group.places]
         if group.strategy != "STRICT_PACK":
@@ -140,11 +138,11 @@ class PlacementTable:
     def _try(self, group: PlacementGroup) -> None:
         group.why = self._shortage(group)
         if group.why:
-            group.state = INFEASIBLE
+            group.state = GroupState.INFEASIBLE
             self._settle(group, m.ERROR, ("TaskUnschedulableError", {"message": group.why}))
             return
-        if group.state == INFEASIBLE:
-            group.state = PENDING
+        if group.state == GroupState.INFEASIBLE:
+            group.state = GroupState.PENDING
         if group.asked:
             return
         planned = self.bundles.plan(group)
@@ -180,7 +178,7 @@ class PlacementTable:
         group.places.update(group.planned)
         group.planned = {}
         whole = len(group.places) == len(group.bundles)
-        group.state = CREATED if whole else RESCHEDULING
+        group.state = GroupState.CREATED if whole else GroupState.RESCHEDULING
         self.open(group)
         self.bundles.announce(group)
         if whole:
@@ -242,11 +240,11 @@ class PlacementTable:
         record = objects.ensure(oid)
         objects.grant(record, cid)
         group = self.groups.get(group_id)
-        if group is None or group.state == REMOVED:
+        if group is None or group.state == GroupState.REMOVED:
             objects.fail(record, "TaskPlacementGroupRemoved", message=removed_text(group_id))
-        elif group.state == CREATED:
+        elif group.state == GroupState.CREATED:
             objects.fill(record, m.INLINE, group.value, ())
-        elif group.state == INFEASIBLE:
+        elif group.state == GroupState.INFEASIBLE:
             objects.fail(record, "TaskUnschedulableError", message=group.why)
         else:
             group.ready.append(oid)
@@ -254,10 +252,10 @@ class PlacementTable:
     def remove(self, group_id: bytes) -> None:
         """Give a group's resources back; what runs in it is ended, what waits for it fails."""
         group = self.groups.get(group_id)
-        if group is None or group.state == REMOVED:
+        if group is None or group.state == GroupState.REMOVED:
             return
         node = self.node
-        group.state = REMOVED
+        group.state = GroupState.REMOVED
         text = removed_text(group_id)
         self._settle(group, m.ERROR, ("TaskPlacementGroupRemoved", {"message": text}))
         node.scheduler.version += 1
@@ -269,7 +267,7 @@ class PlacementTable:
 
     def drop_removed(self) -> None:
         """Forget the groups that were removed longest ago: what asks for one that is not known hears that it was removed."""
-        removed = [group_id for group_id, group in self.groups.items() if group.state == REMOVED]
+        removed = [group_id for group_id, group in self.groups.items() if group.state == GroupState.REMOVED]
         for group_id in removed[:-REMOVED_MAX]:
             del self.groups[group_id]
 
@@ -285,7 +283,7 @@ class PlacementTable:
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = PlacementGroup(group_id, fields["bundles"], fields, -1)
-        group.state = fields["state"]
+        group.state = GroupState(fields["state"])
         return group
 
     def node_joined(self, peer: Peer) -> None:
@@ -310,9 +308,9 @@ class PlacementTable:
                 self._end_task(task, text)
         for actor in list(node.actors.actors.values()):
             strategy = actor.template.strategy
-            if strategy and strategy[0] == "bundle" and strategy[1] == group.group_id and actor.state != 3:
+            if strategy and strategy[0] == "bundle" and strategy[1] == group.group_id and actor.state != DEAD:
                 if actor.worker is not None:
-                    node.shell("kill", actor.worker.cid)
+                    node.shell(KillWorker(actor.worker.cid))
                 else:
                     node.scheduler.dequeue(actor.creation)
                 node.calls.die(actor, ("ActorDiedError", {"message": f"{actor.describe()}: {text}"}))
@@ -323,7 +321,7 @@ class PlacementTable:
         if worker is None:
             node.scheduler.dequeue(task)
         else:
-            node.shell("kill", worker.cid)
+            node.shell(KillWorker(worker.cid))
             worker.leaving = True
             worker.outstanding.pop(task.task_id, None)
             if not worker.outstanding:
@@ -334,9 +332,9 @@ class PlacementTable:
         """Why a task can never run in a bundle, or None."""
         group = self.groups.get(group_id)
         what = "Task" if task.kind == PLAIN else "Actor"
-        if group is None or group.state == REMOVED:
+        if group is None or group.state == GroupState.REMOVED:
             return (f"{what}PlacementGroupRemoved", {"message": removed_text(group_id)})
-        if group.state == INFEASIBLE:
+        if group.state == GroupState.INFEASIBLE:
             text = f"{task.template.name} is to run in a placement group that cannot be placed: {group.why}"
             return (f"{what}UnschedulableError", {"message": text})
         request = {**task.template.request, **task.template.placement}

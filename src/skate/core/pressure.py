@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from skate.core.messages import EXIT
 from skate.core.resources import human_bytes
-from skate.core.tasks import CREATION, METHOD, PLAIN
+from skate.protocol.effects import KillWorker
+from skate.protocol.messages import EXIT
+from skate.protocol.states import CREATION, METHOD, PLAIN
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -184,7 +185,7 @@ class Pressure:
         self.victim = cid
         worker.kill_reason = self.out_of_memory(worker, text, others, alone)
         worker.leaving = True
-        node.shell("kill", cid)
+        node.shell(KillWorker(cid))
 
     def out_of_memory(
         self, worker: Worker, text: str, others: list[tuple[str, int]], alone: bool

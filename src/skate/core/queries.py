@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
-from skate.core.actors import DEAD, STATES
 from skate.core.resources import UNIT
-from skate.core.schema import Bundle, Count, GroupId, ObjectId
-from skate.core.tasks import METHOD
+from skate.protocol import messages as m
+from skate.protocol.schema import Bundle, Count, GroupId, ObjectId
+from skate.protocol.states import DEAD, METHOD, GroupState
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -111,7 +110,7 @@ class Queries:
     def actor_state(self, cid: int, actor_id: bytes) -> str | None:
         """The state of an actor as a word, or None."""
         actor = self.node.actors.actors.get(actor_id)
-        return None if actor is None else STATES[actor.state]
+        return None if actor is None else actor.state.public
 
     def list_actors(self, cid: int) -> list[dict[str, Any]]:
         """All actors known, the dead ones too."""
@@ -119,7 +118,7 @@ class Queries:
             {
                 "actor_id": actor.actor_id.hex(),
                 "class_name": actor.class_name,
-                "state": STATES[actor.state],
+                "state": actor.state.public,
                 "name": actor.name,
                 "namespace": actor.namespace,
                 "pid": actor.worker.pid if actor.worker is not None else actor.pid,
@@ -199,7 +198,9 @@ class Queries:
     ) -> None:
         """Enter a placement group."""
         name = fields.get("name")
-        if name and any(g.name == name and g.state != "REMOVED" for g in self.node.placement.groups.values()):
+        if name and any(
+            g.name == name and g.state != GroupState.REMOVED for g in self.node.placement.groups.values()
+        ):
             raise Refused("ValueError", message=f"there is already a placement group named {name!r}")
         self.node.placement.create(cid, group_id, tuple(bundles), fields)
 
@@ -219,7 +220,7 @@ class Queries:
                 "name": group.name,
                 "bundles": dict(enumerate(group.bundles)),
                 "strategy": group.strategy,
-                "state": "PENDING" if group.state == "INFEASIBLE" else group.state,
+                "state": ("PENDING" if group.state == GroupState.INFEASIBLE else group.state.value),
                 "nodes": {index: place.node_id.hex() for index, place in group.places.items()},
                 "why": group.why,
             }
@@ -229,7 +230,7 @@ class Queries:
     def find_group(self, cid: int, name: str) -> tuple[bytes, Any] | None:
         """The group of that name, as (id, bundles)."""
         for group in self.node.placement.groups.values():
-            if group.name == name and group.state != "REMOVED":
+            if group.name == name and group.state != GroupState.REMOVED:
                 return group.group_id, group.bundles
         return None
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
-from skate.core.actors import ALIVE, DEAD, PENDING, RESTARTING, Actor
-from skate.core.tasks import CREATION, METHOD, QUEUED, SENT, Task, Template
+from skate.core.actors import Actor
+from skate.core.tasks import Task, Template
+from skate.protocol import messages as m
+from skate.protocol.states import ALIVE, CREATION, DEAD, METHOD, PENDING, QUEUED, RESTARTING, SENT
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

@@ -14,9 +14,10 @@ from typing import Any
 
 from skate.core.capacity import Capacity
 from skate.core.crowd import Crowd
-from skate.core.messages import EXIT, TAKE_BACK
-from skate.core.tasks import CREATION, QUEUED, SENT, Task
+from skate.core.tasks import Task
 from skate.core.workers import Worker
+from skate.protocol.messages import EXIT, TAKE_BACK
+from skate.protocol.states import CREATION, QUEUED, SENT
 
 AHEAD_SECONDS = 0.004
 AHEAD_MAX = 100

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.objects import ObjectRecord
+from skate.protocol import messages as m
+from skate.protocol.states import CopyState
 
 if TYPE_CHECKING:
     from skate.core.abroad import Away
     from skate.core.node import NodeCore
     from skate.core.peers import Peer
-
-# What COPY says.
-THERE = 0  # by a reader: it has a copy, and counts one grant for the owner
-GONE = 1  # by a reader: it has it no longer, nor the grant
-NEEDED = 2  # by the owner: this copy is the value from now on
 
 
 class SecondCopies:
@@ -40,7 +36,7 @@ class SecondCopies:
             return  # the owner has it here already, or it lies on disk
         record.holders[owner.cid] = 1
         self.here[record.oid] = record
-        self.node.emit(owner.cid, (m.COPY, record.oid, THERE))
+        self.node.emit(owner.cid, (m.COPY, record.oid, CopyState.THERE))
 
     def evict(self) -> bool:
         """Memory is short: let go of the oldest copy that nobody here uses; False if there is none."""
@@ -48,7 +44,7 @@ class SecondCopies:
             if self._evictable(record):
                 owner = record.away.owner
                 del self.here[oid]
-                self.node.emit(owner.cid, (m.COPY, oid, GONE))
+                self.node.emit(owner.cid, (m.COPY, oid, CopyState.GONE))
                 self.node.objects.free(owner.cid, oid, 1)
                 return True
         return False
@@ -67,10 +63,10 @@ class SecondCopies:
         _, oid, word = message
         record = self.node.objects.get(oid)
         peer = self.node.peers.alive[cid]
-        if word == NEEDED:
+        if word == CopyState.NEEDED:
             if record is not None and record.away is not None and record.away.owner is peer:
                 self.here.pop(oid, None)
-        elif word == THERE:
+        elif word == CopyState.THERE:
             away = None if record is None else record.away
             if away is None or away.place is None or away.place is peer or peer in away.copies:
                 self.node.emit(cid, (m.FREE, oid, 1))
@@ -93,7 +89,7 @@ class SecondCopies:
             peer: Peer = away.copies[0]
             away.copies = away.copies[1:]
             if peer.alive:
-                self.node.emit(peer.cid, (m.COPY, record.oid, NEEDED))
+                self.node.emit(peer.cid, (m.COPY, record.oid, CopyState.NEEDED))
                 return peer
         return None
 

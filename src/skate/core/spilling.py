@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.admission import RESTORES, ErrorValue, Request
 from skate.core.objects import ObjectRecord
-from skate.core.tasks import METHOD, QUEUED, Task
+from skate.core.tasks import Task
+from skate.protocol import messages as m
+from skate.protocol.effects import DropCopy, Restore, Spill
+from skate.protocol.states import METHOD, QUEUED
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -135,7 +137,7 @@ class Spilling:
 
     def _give_back(self, place: int) -> None:
         if self.external:
-            self.node.shell("unspill", place)
+            self.node.shell(DropCopy(place))
         else:
             self.node._release(place)
 
@@ -256,7 +258,8 @@ class Spilling:
             return
         self.writes[move.number] = (record.oid, place)
         on_disk = -1 if self.external else place - self.node.allocator.boundary
-        self.node.shell("spill", move.number, record.oid, *record.payload, on_disk)
+        offset, size = record.payload
+        self.node.shell(Spill(move.number, record.oid, offset, size, on_disk))
 
     def spilled_to(self, number: int, there: bool) -> None:
         """A copy is on disk, or there was no room for it."""
@@ -316,7 +319,7 @@ class Spilling:
         place = self.copies[oid]
         if not self.external:
             place -= self.node.allocator.boundary
-        self.node.shell("restore", number, place, request.offset, request.size)
+        self.node.shell(Restore(number, place, request.offset, request.size))
 
     def refused(self, request: Request, error: ErrorValue) -> None:
         """There is none, nowhere: who waits gets the error, and the value stays where it is."""

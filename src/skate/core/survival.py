@@ -12,8 +12,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from skate.core.pauses import growing
-from skate.core.tasks import CREATION, QUEUED, Task
+from skate.core.tasks import Task
 from skate.core.workers import START_FAILED, Worker
+from skate.protocol.states import CREATION, QUEUED
 
 if TYPE_CHECKING:
     from skate.core.actors import Actor

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-# kinds of task
-PLAIN = 0
-CREATION = 1
-METHOD = 2
-
-# states of a task
-WAITING = 0  # for arguments
-QUEUED = 1  # for resources, or for its actor
-SENT = 2  # to a worker
-ENDED = 3
-
-STATES = ("PENDING_ARGS_AVAIL", "PENDING_NODE_ASSIGNMENT", "RUNNING", "FINISHED")
+from skate.protocol.states import WAITING, TaskKind, TaskState
 
 
 class Template:
@@ -64,7 +53,7 @@ class Task:
     """One call: who asked, what with, how far it is."""
 
     # What most tasks never change stands here rather than in each of them: a task is made on every call.
-    state = WAITING
+    state: TaskState = WAITING
     missing = 0
     worker: Any = None
     attempt = 0
@@ -84,7 +73,7 @@ class Task:
     def __init__(
         self,
         task_id: bytes,
-        kind: int,
+        kind: TaskKind,
         client: int,
         template: Template,
         args: bytes,
@@ -103,7 +92,7 @@ class Task:
         self.retries = template.max_retries
 
     def __repr__(self) -> str:
-        return f"<Task {self.task_id.hex()[:16]} {self.template.name} {STATES[self.state]}>"
+        return f"<Task {self.task_id.hex()[:16]} {self.template.name} {self.state.name}>"
 
 
 def return_ids(task_id: bytes, count: int) -> list[bytes]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core.actors import ALIVE
 from skate.core.deadlock import Judgement, Key, held_back, held_units, side_by_side
 from skate.core.resources import human_amount
-from skate.core.tasks import METHOD, SENT, Task
+from skate.core.tasks import Task
+from skate.protocol.states import ALIVE, METHOD, SENT, GroupState
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -181,7 +181,7 @@ class WaitGraph:
         pools = [self.node.capacity]
         if strategy is not None and strategy[0] == "bundle":
             placed = self.node.placement.groups.get(strategy[1])
-            if placed is not None and placed.state != "CREATED":
+            if placed is not None and placed.state != GroupState.CREATED:
                 return f", which is to run in {self._name_of_group(strategy[1])}", ("group", strategy[1])
             pools = [
                 pool

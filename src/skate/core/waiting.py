@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
-from skate.core.actors import ALIVE, DEAD, RESTARTING, Actor
+from skate.core.actors import Actor
 from skate.core.deadlock import held_units
 from skate.core.lifetimes import owner_of
 from skate.core.resources import human_amount
-from skate.core.tasks import CREATION, METHOD, SENT, WAITING, Task
+from skate.core.tasks import Task
+from skate.protocol import messages as m
+from skate.protocol.effects import FindStopped
+from skate.protocol.states import ALIVE, CREATION, DEAD, METHOD, RESTARTING, SENT, WAITING, GroupState
 
 if TYPE_CHECKING:
     from skate.core.capacity import Capacity
@@ -37,7 +39,7 @@ class Reasons:
 
     def ask(self, cid: int, message: tuple[Any, ...]) -> None:
         """REQUEST "why": the shell looks at the workers first, then the answer follows."""
-        self.node.shell("look", cid, message[1], message[3][0])
+        self.node.shell(FindStopped(cid, message[1], message[3][0]))
 
     def looked(self, cid: int, number: int, any_id: bytes, stopped: frozenset[int], now: float) -> None:
         """The shell has looked which workers are stopped: answer why the thing of an id is not there."""
@@ -209,7 +211,7 @@ class Reasons:
             if placed is None:
                 return "its placement group is not known here"
             name = f"placement group {placed.name or placed.group_id.hex()[:8]}"
-            if placed.state != "CREATED":
+            if placed.state != GroupState.CREATED:
                 return f"in {name}, which waits: {self.of_group(placed)}"
             pools = [
                 pool
@@ -294,7 +296,7 @@ class Reasons:
 
     def of_group(self, group: Any) -> str:
         """Why a placement group is not placed; nothing if it is."""
-        if group.state not in ("PENDING", "RESCHEDULING"):
+        if group.state not in (GroupState.PENDING, GroupState.RESCHEDULING):
             return str(group.why)
         if group.asked:
             return "its nodes are asked to set the bundles apart"

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
 from skate.core.deadlock import Judgement
 from skate.core.wait_graph import WaitGraph
+from skate.protocol import messages as m
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

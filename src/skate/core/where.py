@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core.feasibility import matches
 from skate.core.room import LINEAR_MAX, Changes, Choices, Ranking
-from skate.core.tasks import PLAIN, Task, Template
+from skate.core.tasks import Task, Template
+from skate.protocol.states import PLAIN
 
 if TYPE_CHECKING:
     from skate.core.peers import Peer, Peers

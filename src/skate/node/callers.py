@@ -7,8 +7,8 @@ from typing import Any
 
 import msgpack
 
-from skate.core import messages as m
 from skate.node import address
+from skate.protocol import messages as m
 from skate.version import __version__
 
 ANSWER_SECONDS = 20.0

@@ -10,9 +10,21 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from skate.core.memory import DISK_STRIDE
+from skate.protocol.effects import (
+    DiskAnswer,
+    DiskEffect,
+    DropCopy,
+    FreeBlocks,
+    Reserve,
+    Reserved,
+    Restore,
+    Restored,
+    Spill,
+    Spilled,
+)
 from skate.wire.limits import LimitReached, start_thread
 
 if TYPE_CHECKING:
@@ -21,25 +33,26 @@ if TYPE_CHECKING:
     from skate.node.overflow import OverflowFile
     from skate.wire.memory import Memory
 
-Job = tuple[Any, ...]
-Answer = tuple[str, int, Any]
 BATCH_BYTES = 64 << 20
 JOIN_SECONDS = 10.0
-DISK_WORDS = ("spill", "restore", "reserve", "unspill", "punch")
+
+T = TypeVar("T")
+#: What the thread that writes does.
+Write: TypeAlias = Spill | Reserve | FreeBlocks | DropCopy
 
 
-class _Line:
+class _Line(Generic[T]):
     """A thread that does jobs in order, several at once; started when there is a first one."""
 
-    def __init__(self, name: str, work: Callable[[list[Job]], None]) -> None:
+    def __init__(self, name: str, work: Callable[[list[T]], None]) -> None:
         self._name = name
         self._work = work
-        self._jobs: deque[Job] = deque()
+        self._jobs: deque[T] = deque()
         self._due = threading.Semaphore(0)
         self._thread: threading.Thread | None = None
         self._closing = False
 
-    def put(self, job: Job) -> None:
+    def put(self, job: T) -> None:
         """Have something done."""
         if self._closing:
             return
@@ -80,49 +93,54 @@ class _Station:
     """One disk, or the storage outside: a thread that writes and one that reads."""
 
     def __init__(
-        self, write: Callable[[list[Job]], list[Answer]], read: Callable[[Job], str], disk: Disk
+        self,
+        copy: Callable[[list[Spill]], list[DiskAnswer]],
+        other: Callable[[Write], list[DiskAnswer]],
+        read: Callable[[Restore], str],
+        disk: Disk,
     ) -> None:
-        self._write_all = write
+        self._copy_all = copy
+        self._do_other = other
         self._read_one = read
         self._disk = disk
         self.writer = _Line("spill", self._write)
         self.reader = _Line("restore", self._read)
 
-    def _write(self, jobs: list[Job]) -> None:
+    def _write(self, jobs: list[Write]) -> None:
         """Spill in batches; what comes in between may take the place of what was written before, or the other way round."""
-        batch: list[Job] = []
-        answers: list[Answer] = []
+        batch: list[Spill] = []
+        answers: list[DiskAnswer] = []
         for job in jobs:
-            if job[0] == "spill":
+            if isinstance(job, Spill):
                 batch.append(job)
-                if sum(each[4] for each in batch) >= BATCH_BYTES:
+                if sum(each.size for each in batch) >= BATCH_BYTES:
                     self._disk.tell(answers + self._copy(batch))
                     answers, batch = [], []
                 continue
             answers += self._copy(batch)
             batch = []
-            answers += self._write_all([job])
+            answers += self._do_other(job)
         answers += self._copy(batch)
         if answers:
             self._disk.tell(answers)
 
-    def _copy(self, batch: list[Job]) -> list[Answer]:
+    def _copy(self, batch: list[Spill]) -> list[DiskAnswer]:
         if not batch:
             return []
         started = time.perf_counter()
-        answers = self._write_all(batch)
-        if all(there for _, _, there in answers):
-            self._disk.written += sum(job[4] for job in batch)
+        answers = self._copy_all(batch)
+        if all(isinstance(answer, Spilled) and answer.there for answer in answers):
+            self._disk.written += sum(job.size for job in batch)
             self._disk.write_seconds += time.perf_counter() - started
         return answers
 
-    def _read(self, jobs: list[Job]) -> None:
+    def _read(self, jobs: list[Restore]) -> None:
         for job in jobs:
             started = time.perf_counter()
             problem = self._read_one(job)
-            self._disk.read_back += 0 if problem else job[4]
+            self._disk.read_back += 0 if problem else job.size
             self._disk.read_seconds += time.perf_counter() - started
-            self._disk.tell([("restore", job[1], problem)])
+            self._disk.tell([Restored(job.number, problem)])
 
     def close(self) -> None:
         """End the threads."""
@@ -139,7 +157,7 @@ class Disk:
         files: list[OverflowFile],
         outside: Outside | None,
         memory: Memory,
-        tell: Callable[[list[Answer]], None],
+        tell: Callable[[list[DiskAnswer]], None],
     ) -> None:
         self._arena = arena
         self._files = files
@@ -147,21 +165,24 @@ class Disk:
         self._memory = memory
         #: Takes answers for the core; the engine lock is not held.
         self.tell = tell
-        self._stations = [_Station(self._write_here, self._read_here, self) for _ in files]
-        self._elsewhere = _Station(self._write_outside, self._read_outside, self)
+        self._stations = [
+            _Station(self._copy_here, self._allocate_here, self._read_here, self) for _ in files
+        ]
+        self._elsewhere = _Station(self._copy_outside, self._drop_outside, self._read_outside, self)
         #: Bytes and seconds of copies out and back.
         self.written = self.read_back = 0
         self.write_seconds = self.read_seconds = 0.0
 
-    def act(self, job: Job) -> None:
-        """Do something soon: one of the words of `core.spilling` and `core.admission`."""
-        word = job[0]
-        if word == "unspill" or (self._outside is not None and word in ("spill", "restore")):
+    def act(self, job: DiskEffect) -> None:
+        """Do something soon."""
+        if isinstance(job, DropCopy) or (self._outside is not None and isinstance(job, Spill | Restore)):
             station = self._elsewhere
         else:
-            place = job[{"spill": 5, "restore": 2, "reserve": 2, "punch": 1}[word]]
-            station = self._stations[place // DISK_STRIDE]
-        (station.reader if word == "restore" else station.writer).put(job)
+            station = self._stations[job.place // DISK_STRIDE]
+        if isinstance(job, Restore):
+            station.reader.put(job)
+        else:
+            station.writer.put(job)
 
     def close(self) -> None:
         """End the threads, and leave nothing behind."""
@@ -174,27 +195,26 @@ class Disk:
 
     # -- on this machine
 
-    def _write_here(self, jobs: list[Job]) -> list[Answer]:
-        answers: list[Answer] = []
-        for word, *job in jobs:
-            if word == "spill":
-                number, _, offset, size, place = job
-                at, file = self._file(place)
-                problem = file.reserve(at, size) or file.store(at, self._arena.fd, offset, size)
-                answers.append(("spill", number, not problem))
-            elif word == "reserve":
-                at, file = self._file(job[1])
-                answers.append(("reserve", job[0], file.reserve(at, job[2])))
-            else:
-                at, file = self._file(job[0])
-                file.release(at, job[1])
+    def _copy_here(self, jobs: list[Spill]) -> list[DiskAnswer]:
+        answers: list[DiskAnswer] = []
+        for number, _, offset, size, place in jobs:
+            at, file = self._file(place)
+            problem = file.reserve(at, size) or file.store(at, self._arena.fd, offset, size)
+            answers.append(Spilled(number, not problem))
         return answers
 
-    def _read_here(self, job: Job) -> str:
-        _, _, place, offset, size = job
-        at, file = self._file(place)
+    def _allocate_here(self, job: Write) -> list[DiskAnswer]:
+        assert isinstance(job, Reserve | FreeBlocks), job
+        at, file = self._file(job.place)
+        if isinstance(job, Reserve):
+            return [Reserved(job.number, file.reserve(at, job.size))]
+        file.release(at, job.size)
+        return []
+
+    def _read_here(self, job: Restore) -> str:
+        at, file = self._file(job.place)
         try:
-            self._memory.fill(offset, file.fd, at, size)
+            self._memory.fill(job.offset, file.fd, at, job.size)
         except OSError as error:
             return f"its copy on the disk of {file.folder} cannot be read: {error.strerror or error}"
         return ""
@@ -205,23 +225,24 @@ class Disk:
 
     # -- outside
 
-    def _write_outside(self, jobs: list[Job]) -> list[Answer]:
+    def _copy_outside(self, jobs: list[Spill]) -> list[DiskAnswer]:
         assert self._outside is not None
-        if jobs[0][0] == "unspill":
-            self._outside.drop(jobs[0][1])
-            return []
-        parts = [(number, self._memory.peek(offset, size)) for _, number, _, offset, size, _ in jobs]
+        parts = [(number, self._memory.peek(offset, size)) for number, _, offset, size, _ in jobs]
         problem = self._outside.store(parts)
-        return [("spill", number, not problem) for number, _ in parts]
+        return [Spilled(number, not problem) for number, _ in parts]
 
-    def _read_outside(self, job: Job) -> str:
+    def _drop_outside(self, job: Write) -> list[DiskAnswer]:
+        assert self._outside is not None and isinstance(job, DropCopy), job
+        self._outside.drop(job.number)
+        return []
+
+    def _read_outside(self, job: Restore) -> str:
         assert self._outside is not None
-        _, _, number, offset, size = job
-        data, problem = self._outside.load(number)
+        data, problem = self._outside.load(job.place)
         if problem:
             return problem
         try:
-            self._memory.write(offset, [data])
+            self._memory.write(job.offset, [data])
         except OSError as error:
             return f"there is no room for it in memory: {error.strerror or error}"
         return ""

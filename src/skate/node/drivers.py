@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
-from skate.core import messages as m
-from skate.core.guard import greeting_refusal, is_leave, is_printed
 from skate.node import address
 from skate.node.job_output import JobOutput
+from skate.protocol import messages as m
+from skate.protocol.shape import greeting_refusal, is_leave, is_printed
+from skate.protocol.states import QUEUED, WAITING, GroupState
 from skate.version import __version__
 from skate.wire.channel import Channel, ChannelClosed
 
@@ -398,11 +399,11 @@ class Drivers:
         core = self.host.core
         counted: dict[tuple[str, str], int] = {}
         for task in core.tasks.values():
-            if task.state < 2:
+            if task.state in (WAITING, QUEUED):
                 key = (task.template.name, core.why_waiting(task))
                 counted[key] = counted.get(key, 0) + 1
         for group in core.placement.groups.values():
-            if group.state == "PENDING":
+            if group.state == GroupState.PENDING:
                 key = (f"placement group {group.name or group.group_id.hex()[:8]}", "no room for its bundles")
                 counted[key] = counted.get(key, 0) + 1
         return [(name, count, why) for (name, why), count in counted.items()]

@@ -21,7 +21,7 @@ from skate.node import address
 from skate.node.arena import ArenaFile
 from skate.node.control_c import ControlC
 from skate.node.cooling import Cooling
-from skate.node.disk import DISK_WORDS, Answer, Disk
+from skate.node.disk import Disk
 from skate.node.door import Door
 from skate.node.job_output import GuestOutput
 from skate.node.launcher import PYTHON, zygote_config
@@ -31,6 +31,8 @@ from skate.node.neighbours import Neighbours, facts
 from skate.node.overflow import OverflowFile, overflow_files
 from skate.node.stopped import stopped_among
 from skate.node.worker_pool import WorkerPool
+from skate.protocol import effects
+from skate.protocol.effects import DiskAnswer, ShellEffect
 from skate.wire.memory import Memory
 from skate.wire.pump import Pump
 from skate.wire.status import BOARD_BYTES, Board
@@ -226,8 +228,8 @@ class NodeHost:
         dirty = self.dirty
         try:
             while core.effects:
-                effects, core.effects = core.effects, []
-                for cid, message in effects:
+                due, core.effects = core.effects, []
+                for cid, message in due:
                     if cid == DRIVER:
                         handlers[message[0]](message)
                     elif cid == SHELL:
@@ -281,41 +283,54 @@ class NodeHost:
     def _in_order(worker: Any) -> bool:
         return worker.actor is None or worker.actor.in_order
 
-    def _act(self, action: tuple[Any, ...]) -> None:
-        verb = action[0]
-        if verb == "spawn":
-            self.pool.spawn(action[1], action[2])
-        elif verb == "kill":
-            self.pool.kill(action[1])
-        elif verb == "end_task":
-            self.pool.end_task(action[1], action[2])
-        elif verb in DISK_WORDS:
-            self.disk.act(action)
-        elif verb == "there" and self.neighbours is not None:
-            self.neighbours.there(action[1])
-        elif verb == "look":
-            pids = stopped_among(self.pool.by_pid)
-            self.core.reasons.looked(action[1], action[2], action[3], pids, time.monotonic())
-        elif verb == "end_job" and self.drivers is not None:
-            self.pool.end_job(action[1])
-            self.drivers.forget(action[1])
-        elif verb == "pull" and self.neighbours is not None:
-            self.neighbours.pull(*action[1:])
+    def _act(self, effect: ShellEffect) -> None:
+        """Carry out an effect of the core that is no message."""
+        match effect:
+            case effects.Spawn(cid, environment):
+                self.pool.spawn(cid, environment)
+            case effects.KillWorker(cid):
+                self.pool.kill(cid)
+            case effects.EndTask(cid, sequence):
+                self.pool.end_task(cid, sequence)
+            case effects.FindStopped(cid, number, any_id):
+                pids = stopped_among(self.pool.by_pid)
+                self.core.reasons.looked(cid, number, any_id, pids, time.monotonic())
+            case effects.ForgetJob(job):
+                if self.drivers is not None:
+                    self.pool.end_job(job)
+                    self.drivers.forget(job)
+            case effects.Pull(cid, oid, offset, size):
+                if self.neighbours is not None:
+                    self.neighbours.pull(cid, oid, offset, size)
+            case effects.ServeReads(oid):
+                if self.neighbours is not None:
+                    self.neighbours.there(oid)
+            case (
+                effects.Spill()
+                | effects.Restore()
+                | effects.Reserve()
+                | effects.FreeBlocks()
+                | effects.DropCopy()
+            ):
+                self.disk.act(effect)
+            case _:
+                effects.unknown_effect(effect)
 
-    def _told(self, answers: list[Answer]) -> None:
+    def _told(self, answers: list[DiskAnswer]) -> None:
         """The disk has done something; called in threads of its own."""
         with self.lock:
             if self.pump.closed:
                 return
             core = self.core
             now = time.monotonic()
-            for word, number, result in answers:
-                if word == "spill":
-                    core.spilled(number, result, now)
-                elif word == "restore":
-                    core.restored(number, result, now)
-                else:
-                    core.reserved(number, result, now)
+            for answer in answers:
+                match answer:
+                    case effects.Spilled(number, there):
+                        core.spilled(number, there, now)
+                    case effects.Restored(number, problem):
+                        core.restored(number, problem, now)
+                    case effects.Reserved(number, problem):
+                        core.reserved(number, problem, now)
             self.apply_if_idle()
             self.flush()
             self.pump.wake_ready()

@@ -12,14 +12,14 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from skate.core.guard import is_plain_answer, shape_refusal
-from skate.core.messages import DONE
 from skate.node.descendants import end_group
 from skate.node.descriptors import Descriptors
 from skate.node.environments import Environments
 from skate.node.last_words import could_not_begin, details
 from skate.node.launcher import PYTHON, Launcher, how_it_ended
 from skate.node.worker_process import WorkerProcess
+from skate.protocol.messages import DONE
+from skate.protocol.shape import is_plain_answer, shape_refusal
 from skate.wire.channel import Channel, ChannelClosed
 from skate.wire.limits import CANNOT_BEGIN, LimitReached
 

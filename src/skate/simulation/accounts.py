@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from skate.core import messages as m
+from skate.protocol import messages as m
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore

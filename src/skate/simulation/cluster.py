@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
-from skate.core.actors import DEAD
 from skate.core.lifetimes import owner_of
 from skate.core.node import SHELL, NodeCore
+from skate.protocol import messages as m
+from skate.protocol.effects import DISK_EFFECTS, EndTask, KillWorker, ServeReads, ShellEffect, Spawn
+from skate.protocol.states import DEAD, ENDED, SENT, GroupState
 from skate.simulation import accounts, quiet
-from skate.simulation.disk import WORDS, Disk
+from skate.simulation.disk import Disk
 from skate.simulation.faults import CALM, Faults
 from skate.simulation.mishaps import END, WARY_STEPS, Mishaps
 from skate.simulation.onlooker import Onlooker
@@ -197,10 +198,10 @@ class Cluster(Mishaps):
         if self.core.effects:
             self.apply()
 
-    def carry_out(self, cid: int, message: tuple[Any, ...]) -> None:
+    def carry_out(self, cid: int, message: Any) -> None:
         """One thing that the core wants done."""
         if cid == SHELL:
-            self.shell(*message)
+            self.shell(message)
             return
         process = self.processes.get(cid)
         if process is not None and process.alive:
@@ -247,10 +248,12 @@ class Cluster(Mishaps):
         """Everything that waits must have a reason, and groups must have what they were promised."""
         core = self.core
         for task in core.tasks.values():
-            assert task.state > 1 or core.why_waiting(task), f"{task} waits, and nothing says why"
+            assert task.state in (SENT, ENDED) or core.why_waiting(task), (
+                f"{task} waits, and nothing says why"
+            )
         taken: dict[tuple[Any, str], int] = {}
         for group in core.placement.groups.values():
-            for index, place in group.places.items() if group.state != "REMOVED" else ():
+            for index, place in group.places.items() if group.state != GroupState.REMOVED else ():
                 for name, units in group.bundles[index].items():
                     taken[place, name] = taken.get((place, name), 0) + units
         for (place, name), units in taken.items():
@@ -258,27 +261,34 @@ class Cluster(Mishaps):
                 continue
             assert units <= place.total.get(name, 0), f"bundles have {units} {name} of {place}"
 
-    def shell(self, verb: str, cid: int, *rest: Any) -> None:
+    def shell(self, effect: ShellEffect) -> None:
         """What the core wants of the machine."""
-        if verb in WORDS:
-            self.disk.take((verb, cid, *rest))
+        if isinstance(effect, DISK_EFFECTS):
+            self.disk.take(effect)
             return
-        self.record(verb, cid)
-        if verb == "spawn":
-            self.processes[cid] = Worker(cid, self)
-            if rest[0] is not None and self.rng.random() < self.faults.environment:
-                self.fault("environment")
-                del self.processes[cid]
-                self.core.environment_failed(cid, self.now, "no such package")
-        elif verb == "kill":
-            process = self.processes.get(cid)
-            if process is not None and process.alive and cid not in self.doomed:
-                self.doomed.append(cid)
+        if isinstance(effect, ServeReads):
+            return
+        self.record(type(effect).__name__, effect[0])
+        match effect:
+            case Spawn(cid, environment):
+                self.spawn(cid)
+                if environment is not None and self.rng.random() < self.faults.environment:
+                    self.fault("environment")
+                    del self.processes[cid]
+                    self.core.environment_failed(cid, self.now, "no such package")
+            case KillWorker(cid):
+                process = self.processes.get(cid)
+                if process is not None and process.alive and cid not in self.doomed:
+                    self.doomed.append(cid)
+            case EndTask(cid, sequence):
+                process = self.processes.get(cid)
+                if isinstance(process, Worker) and process.alive and process.begun == sequence:
+                    self.strike(process)
 
-        elif verb == "end_task":
-            process = self.processes.get(cid)
-            if isinstance(process, Worker) and process.alive and process.begun == rest[0]:
-                self.strike(process)
+    def spawn(self, cid: int) -> Worker:
+        """A worker process is there."""
+        worker = self.processes[cid] = Worker(cid, self)
+        return worker
 
     def deliver(self, process: Process) -> None:
         """A process takes a message of the node."""
@@ -381,7 +391,9 @@ class Cluster(Mishaps):
     def close(self, driver: Process, every_actor: bool) -> None:
         """Remove the placement groups, and kill the actors that live on by themselves, or all."""
         groups = self.core.placement.groups
-        while open_groups := [group_id for group_id, group in groups.items() if group.state != "REMOVED"]:
+        while open_groups := [
+            group_id for group_id, group in groups.items() if group.state != GroupState.REMOVED
+        ]:
             for group_id in open_groups:
                 driver.ask((m.REQUEST, "remove_group", (group_id,)))
             self.settle()  # which may lead a driver to make more of them

@@ -6,8 +6,8 @@ import gc
 import tracemalloc
 from collections.abc import Callable
 
-from skate.core import messages as m
-from skate.core.actors import ALIVE, DEAD
+from skate.protocol import messages as m
+from skate.protocol.states import ALIVE, DEAD
 from skate.simulation.head import CPUS, MICROS, Head, Member, Step, timed
 
 SECONDS = 1.0  # of measuring, for each figure; it stops there

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from skate.protocol.effects import DiskEffect, DropCopy, FreeBlocks, Reserve, Restore, Spill
+
 if TYPE_CHECKING:
     from skate.simulation.cluster import Cluster
-
-WORDS = ("spill", "restore", "reserve", "unspill", "punch", "there")
 
 
 class Disk:
@@ -16,25 +16,31 @@ class Disk:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.jobs: deque[tuple[Any, ...]] = deque()
+        self.jobs: deque[Spill | Restore | Reserve] = deque()
         #: Values outside, by their number; those in the overflow file are with the memory, behind the arena.
         self.outside: dict[int, Any] = {}
         #: Where copies are that cannot be read: their blocks are bad.
         self.bad: set[int] = set()
 
-    def take(self, job: tuple[Any, ...]) -> None:
+    def take(self, job: DiskEffect) -> None:
         """Do something later."""
-        if job[0] == "unspill":
-            del self.outside[job[1]]
-        elif job[0] not in ("punch", "there"):
+        if isinstance(job, DropCopy):
+            del self.outside[job.number]
+        elif not isinstance(job, FreeBlocks):
             self.jobs.append(job)
 
     def disk_work(self, _: Disk) -> None:
         """The next job is done."""
         cluster = self.cluster
-        word, number, *rest = self.jobs.popleft()
-        cluster.record(word, number)
-        getattr(self, "_" + word)(number, *rest)
+        job = self.jobs.popleft()
+        cluster.record(type(job).__name__, job.number)
+        match job:
+            case Spill():
+                self._spill(*job)
+            case Restore():
+                self._restore(*job)
+            case Reserve():
+                self._reserve(*job)
         cluster.apply()
 
     def _full(self) -> bool:

@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from skate.core import messages as m
 from skate.core.node import NodeCore
+from skate.protocol import messages as m
 from skate.simulation.process import JOB
 from skate.simulation.programs import CPU
 
@@ -122,6 +122,8 @@ class Head:
 
         seconds = timed(all_of_them)
         for cid, message in core.effects:
+            if cid == m.SHELL:
+                continue
             if message[0] == m.FORWARD:
                 self.running.append((cid, message[2]))
                 self.received[cid] += 1
@@ -160,7 +162,8 @@ class Member:
         fields = {"attempt": 0, "retries": 0, "job": "job", "namespace": ""}
         forward = (m.FORWARD, 0, task_id, b"plain", b"", (), (), b"", fields)
         seconds = timed(lambda: self.core.step(self.head, forward, 1.0))
-        (worker,) = [cid for cid, message in self.core.effects if message[0] == m.EXECUTE]
+        sent = [(cid, message) for cid, message in self.core.effects if cid != m.SHELL]
+        (worker,) = [cid for cid, message in sent if message[0] == m.EXECUTE]
         self.core.effects.clear()
         done = (m.DONE, task_id, m.OK, ((m.INLINE, b"v", ()),), MICROS, False)
         seconds += timed(lambda: self.core.step(worker, done, 1.0))

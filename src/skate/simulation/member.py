@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
-from skate.core.actors import ALIVE, DEAD
 from skate.core.node import NodeCore
 from skate.core.room import LINEAR_MAX
+from skate.protocol import messages as m
+from skate.protocol.effects import Pull, ServeReads, ShellEffect
+from skate.protocol.states import ALIVE, DEAD
 from skate.simulation.cluster import Cluster
 from skate.simulation.faults import JUMPS
 from skate.simulation.mishaps import WARY_STEPS
 from skate.simulation.process import JOB, Process
 from skate.simulation.programs import CPU
+from skate.simulation.worker import Worker
 
 if TYPE_CHECKING:
     from skate.simulation.nodes import World
@@ -84,7 +86,7 @@ class Node(Cluster):
         process.tail = self.node_id[:8] + process.cid.to_bytes(4, "little") + JOB
         return process
 
-    def carry_out(self, cid: int, message: tuple[Any, ...]) -> None:
+    def carry_out(self, cid: int, message: Any) -> None:
         """One thing that the core wants done."""
         if cid in self.peers:
             self.onlooker.passes(self.number, self.peers[cid], message)
@@ -133,27 +135,29 @@ class Node(Cluster):
             self.fault("partition")
             self.world.cut(self)
 
-    def shell(self, verb: str, cid: int, *rest: Any) -> None:
+    def shell(self, effect: ShellEffect) -> None:
         """What the core wants of the machine."""
-        if verb == "pull":
-            oid, offset, size = rest
-            self.record(verb, cid, oid)
-            if cid in self.peers:
-                self.reads[offset] = self.peers[cid]
-                self.world.post(self.number, self.peers[cid], ("read", oid, offset, size))
-            else:
-                self.core.pulled(offset, False, self.now)
-            return
-        if verb == "there":
-            there: Any = cid
-            late, self.late = self.late, [each for each in self.late if each[0] != there]
-            for oid, source, offset in late:
-                if oid == there:
-                    self.read(oid, source, offset)
-            return
-        super().shell(verb, cid, *rest)
-        if cid in self.processes:
-            self._tag(self.processes[cid])
+        match effect:
+            case Pull(cid, oid, offset, size):
+                self.record("Pull", cid, oid)
+                if cid in self.peers:
+                    self.reads[offset] = self.peers[cid]
+                    self.world.post(self.number, self.peers[cid], ("read", oid, offset, size))
+                else:
+                    self.core.pulled(offset, False, self.now)
+            case ServeReads(there):
+                late, self.late = self.late, [each for each in self.late if each[0] != there]
+                for oid, source, offset in late:
+                    if oid == there:
+                        self.read(oid, source, offset)
+            case _:
+                super().shell(effect)
+
+    def spawn(self, cid: int) -> Worker:
+        """A worker process is there."""
+        worker = super().spawn(cid)
+        self._tag(worker)
+        return worker
 
     # -- frames
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
+from skate.protocol import messages as m
 from skate.simulation.faults import JUMPS, PAUSES, Faults
 from skate.simulation.worker import Worker
 

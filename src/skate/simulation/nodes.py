@@ -11,9 +11,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from skate.core import invariants
-from skate.core import messages as m
-from skate.core.actors import DEAD
 from skate.core.lifetimes import owner_of
+from skate.protocol import messages as m
+from skate.protocol.states import DEAD, GroupState
 from skate.simulation import quiet
 from skate.simulation.cluster import Cluster
 from skate.simulation.faults import CALM, PAUSES, Faults
@@ -308,7 +308,9 @@ class World:
         core = self.nodes[HEAD].core
         for _ in range(20):
             groups = [
-                group_id for group_id, group in core.placement.groups.items() if group.state != "REMOVED"
+                group_id
+                for group_id, group in core.placement.groups.items()
+                if group.state != GroupState.REMOVED
             ]
             actors = [
                 a for a in core.actors.actors.values() if a.state != DEAD and (a.detached or every_actor)

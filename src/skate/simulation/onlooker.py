@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
-from skate.core.actors import DEAD
+from skate.protocol import messages as m
+from skate.protocol.states import CREATION, DEAD
 from skate.simulation.programs import CPU, Spec
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ class Onlooker:
         """A node is about to take the answer of a worker for a task; `final` if it must not run again."""
         known = cluster.core.scheduler.workers.get(worker.cid)
         task = known.outstanding.get(task_id) if known is not None else None
-        if task is None or task.kind == 1:  # what it constructs is counted where it begins
+        if task is None or task.kind == CREATION:  # what it constructs is counted where it begins
             return
         if task.cancelled:
             self._cancelled.add(task_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
+from skate.protocol import messages as m
 
 if TYPE_CHECKING:
     from skate.core.waits import Wait

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
+from skate.protocol import messages as m
 from skate.simulation import views
 from skate.simulation.in_groups import InGroups, Thread
 from skate.simulation.patience import Patience

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
+from skate.protocol import messages as m
 from skate.simulation.in_groups import Thread
 from skate.simulation.process import Interrupted, Process
 from skate.simulation.programs import SIDE_BY_SIDE_MAX, Spec

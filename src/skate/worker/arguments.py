@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.client import tensor_transports, views
 from skate.client.submission import WHOLE
-from skate.core.messages import ARENA
+from skate.protocol.messages import ARENA
 from skate.wire import values
 
 if TYPE_CHECKING:

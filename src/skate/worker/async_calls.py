@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
+from skate.protocol import messages as m
 from skate.worker.arguments import unpack_arguments
 from skate.worker.context import Running
 from skate.worker.returns import pack_value

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.client.refs import ObjectRef
-from skate.core import messages as m
+from skate.protocol import messages as m
 from skate.wire.status import OutOfTurn
 from skate.worker.arguments import give_up
 from skate.worker.context import ActorExit, Running

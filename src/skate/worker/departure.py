@@ -6,7 +6,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
+from skate.protocol import messages as m
 
 if TYPE_CHECKING:
     from skate.worker.executor import Executor

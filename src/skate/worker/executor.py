@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any
 
 from skate.client.process import Process
-from skate.core import messages as m
+from skate.protocol import messages as m
 from skate.wire.channel import Channel
 from skate.wire.interrupts import Interrupts
 from skate.wire.status import STATUS_SLOT, Slot

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate.client.failures import to_exception
-from skate.core import messages as m
+from skate.protocol import messages as m
 from skate.worker.arguments import give_up, unpack_arguments
 from skate.worker.context import ActorExit, Running, WorkerContext
 from skate.worker.environment import of_devices

@@ -16,8 +16,9 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from skate.client.process import Process
-from skate.core import messages as m
 from skate.core.node import SHELL, NodeCore
+from skate.protocol import messages as m
+from skate.protocol.effects import FindStopped, KillWorker, ShellEffect, Spawn
 from skate.worker.inline import DRIVER, InlineWorker
 from skate.worker.local_memory import LocalMemory
 from skate.worker.local_pump import LocalPump
@@ -86,20 +87,23 @@ class LocalHost:
                     if cid == DRIVER:
                         self.process.handlers[message[0]](message)
                     elif cid == SHELL:
-                        self._act(*message)
+                        self._act(message)
                     elif cid in self.workers:
                         self.workers[cid].take(message)
         finally:
             self._settling = False
         self.pump.changed.notify_all()
 
-    def _act(self, verb: str, cid: int, *rest: Any) -> None:
-        if verb == "spawn":
-            self.workers[cid] = InlineWorker(cid, self)
-        elif verb == "kill" and cid in self.workers:
-            self.lose(self.workers[cid], "was killed")
-        elif verb == "look":
-            self.core.reasons.looked(cid, rest[0], rest[1], frozenset(), time.monotonic())
+    def _act(self, effect: ShellEffect) -> None:
+        """Carry out an effect of the core that is no message; nothing here has a disk, a socket or a process."""
+        match effect:
+            case Spawn(cid, _):
+                self.workers[cid] = InlineWorker(cid, self)
+            case KillWorker(cid):
+                if cid in self.workers:
+                    self.lose(self.workers[cid], "was killed")
+            case FindStopped(cid, number, any_id):
+                self.core.reasons.looked(cid, number, any_id, frozenset(), time.monotonic())
 
     def lose(self, worker: InlineWorker, reason: str) -> None:
         """A worker has left or was killed."""

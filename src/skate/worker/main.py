@@ -12,7 +12,7 @@ from typing import Any
 
 from skate.client import session
 from skate.client.process import Process
-from skate.core import messages as m
+from skate.protocol import messages as m
 from skate.wire.channel import Channel, ChannelClosed
 from skate.wire.memory import Memory
 from skate.wire.pump import Pump

@@ -8,7 +8,7 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from skate.client import storing
-from skate.core.messages import ARENA, INLINE
+from skate.protocol.messages import ARENA, INLINE
 from skate.wire import values
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import queue
 import time
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
+from skate.protocol import messages as m
 from skate.wire.limits import LimitReached, start_thread
 from skate.worker.context import ActorExit, Running
 

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from skate.core import messages as m
+from skate.protocol import messages as m
 from skate.wire.limits import LimitReached, start_thread
 from skate.wire.status import OutOfTurn
 from skate.worker.arguments import give_up

@@ -8,7 +8,7 @@ from opentelemetry import context as contexts
 from opentelemetry import propagate, trace
 
 from skate.client import tracing
-from skate.core import messages as m
+from skate.protocol import messages as m
 from skate.worker.executor import Executor
 
 _arguments = Executor.arguments

@@ -83,7 +83,7 @@ BUGS = (
     Bug(
         "a bundle that was lost with its node is not set apart anew",
         "skate.core.bundle_table:Bundles.node_left",
-        'group.state = "RESCHEDULING"',
+        "group.state = GroupState.RESCHEDULING",
         "pass",
         CLUSTER,
         rare=True,

@@ -199,7 +199,7 @@ BUGS = tuple(
             "a node is told once where an actor is, and not when it moves",
             "skate.core.routes:Routes.report",
             "elif actor.watchers:",
-            "elif actor.watchers and actor.state == 3:",
+            "elif actor.watchers and actor.state == DEAD:",
         ),
         (
             "the calls that wait for an actor to be found stay where they are",

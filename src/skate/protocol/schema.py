@@ -1,7 +1,7 @@
 """The fields of each message that a client or a worker may send to its node, with their types.
 
 A message is one of these records written as a plain tuple: its number from `messages`, then the fields in order. The node checks
-what arrives over a socket against them (`schema_check`) before it acts on it, so that a peer which sends something else loses
+what arrives over a socket against them (`check`) before it acts on it, so that a peer which sends something else loses
 its own connection and nothing more.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
-from skate.core import messages as m
-from skate.core.schema_check import Length, Passes, Range, Value, is_condition, is_strategy
+from skate.protocol import messages as m
+from skate.protocol.check import Length, Passes, Range, Value, is_condition, is_strategy
 
 #: Ids of tasks, actors and objects. The task that constructs an actor has the actor's id.
 TaskId: TypeAlias = Annotated[bytes, Length(24)]

@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
-from skate.core import messages as m
+from skate.protocol import messages as m
 
 Check = Callable[[Any], bool]
 

@@ -1,0 +1,145 @@
+"""Effects that the core asks of the shell around it, and what the disk answers to some of them.
+
+The core appends pairs to `NodeCore.effects`: (client id, message) for a message to a process, (SHELL, effect) for one of these.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NoReturn, TypeAlias
+
+# -- worker processes
+
+
+class Spawn(NamedTuple):
+    """Start a worker process, in a runtime environment (as JSON) if there is one."""
+
+    cid: int
+    environment: str | None
+
+
+class KillWorker(NamedTuple):
+    """End a worker process at once."""
+
+    cid: int
+
+
+class EndTask(NamedTuple):
+    """End a worker process if the last task that it has begun has this number."""
+
+    cid: int
+    sequence: int
+
+
+class FindStopped(NamedTuple):
+    """Find the workers that a signal has stopped; `Reasons.looked` takes the answer to request `number` of `cid`."""
+
+    cid: int
+    number: int
+    any_id: bytes
+
+
+class ForgetJob(NamedTuple):
+    """Release what is kept for a job of which nothing is left."""
+
+    job: str
+
+
+# -- other nodes
+
+
+class Pull(NamedTuple):
+    """Bring a value from another node into memory; `NodeCore.pulled` takes the outcome."""
+
+    cid: int
+    oid: bytes
+    offset: int
+    size: int
+
+
+class ServeReads(NamedTuple):
+    """Answer the other nodes that read a value: it is in memory again, or cannot be restored."""
+
+    oid: bytes
+
+
+# -- the disk
+
+
+class Spill(NamedTuple):
+    """Copy a value from memory to a place on disk, or to the storage outside if that is -1. Answered by `Spilled`."""
+
+    number: int
+    oid: bytes
+    offset: int
+    size: int
+    place: int
+
+
+class Restore(NamedTuple):
+    """Copy a value back into memory. Answered by `Restored`."""
+
+    number: int
+    place: int
+    offset: int
+    size: int
+
+
+class Reserve(NamedTuple):
+    """Allocate blocks of the overflow file. Answered by `Reserved`."""
+
+    number: int
+    place: int
+    size: int
+
+
+class FreeBlocks(NamedTuple):
+    """Give blocks of the overflow file back to the disk."""
+
+    place: int
+    size: int
+
+
+class DropCopy(NamedTuple):
+    """Delete a copy from the storage outside."""
+
+    number: int
+
+
+DiskEffect: TypeAlias = Spill | Restore | Reserve | FreeBlocks | DropCopy
+ShellEffect: TypeAlias = (
+    Spawn | KillWorker | EndTask | FindStopped | ForgetJob | Pull | ServeReads | DiskEffect
+)
+#: For `isinstance`.
+DISK_EFFECTS = (Spill, Restore, Reserve, FreeBlocks, DropCopy)
+
+
+# -- what the disk answers
+
+
+class Spilled(NamedTuple):
+    """A copy is on disk, or there was no room for it."""
+
+    number: int
+    there: bool
+
+
+class Restored(NamedTuple):
+    """A value is in memory again; else `problem` says why not."""
+
+    number: int
+    problem: str
+
+
+class Reserved(NamedTuple):
+    """Blocks of the overflow file are allocated; else `problem` says why not."""
+
+    number: int
+    problem: str
+
+
+DiskAnswer: TypeAlias = Spilled | Restored | Reserved
+
+
+def unknown_effect(effect: NoReturn) -> NoReturn:
+    """Refuse an effect that a shell has no case for; mypy sees that there is none."""
+    raise AssertionError(f"no shell carries out {effect!r}")
