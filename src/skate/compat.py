@@ -54,6 +54,7 @@ _MOVED = {
     "ray.experimental.channel.torch_tensor_type": "skate.experimental.channel.types",
     "ray.experimental.collective.operations": "skate.experimental.collective",
     "ray.experimental.compiled_dag_ref": "skate.dag.references",
+    "ray.util.state.util": "skate.util.state.conversion",
     "ray.air.result": "skate.train.result",
     "ray.air.util": "skate.air",
     "ray.air.util.tensor_extensions": "skate.data.extensions",

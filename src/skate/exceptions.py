@@ -487,3 +487,14 @@ class RayCgraphCapacityExceeded(RaySystemError):
 
 class RayDirectTransportError(RaySystemError):
     """A transfer straight between devices failed."""
+
+
+#: The errors that Ray gives a number each.
+RAY_EXCEPTION_TYPES = [
+    PlasmaObjectNotAvailable, RayError, RayTaskError, WorkerCrashedError, RayActorError, ObjectStoreFullError, ObjectLostError,
+    ObjectFetchTimedOutError, ReferenceCountingAssertionError, ObjectReconstructionFailedError, OwnerDiedError,
+    GetTimeoutError, AsyncioActorExit, RuntimeEnvSetupError, TaskPlacementGroupRemoved, ActorPlacementGroupRemoved,
+    PendingCallsLimitExceeded, LocalRayletDiedError, TaskUnschedulableError, ActorDiedError, ActorUnschedulableError,
+    ActorUnavailableError, RayChannelError, RayChannelTimeoutError, OufOfBandObjectRefSerializationException,
+    RayCgraphCapacityExceeded, UnserializableException, ActorAlreadyExistsError, ActorHandleNotFoundError, AuthenticationError,
+]  # fmt: skip

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Union
+
 from skate.train.configs import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
 
-__all__ = ["CheckpointConfig", "FailureConfig", "RunConfig", "ScalingConfig"]
+#: What `checkpoint_score_order` may be.
+MAX = "max"
+MIN = "min"
+
+#: A batch in one of the forms that batches have.
+DataBatchType = Union["numpy.ndarray", "pyarrow.Table", "pandas.DataFrame", dict[str, "numpy.ndarray"]]  # noqa: F821
+
+__all__ = ["MAX", "MIN", "CheckpointConfig", "DataBatchType", "FailureConfig", "RunConfig", "ScalingConfig"]

@@ -18,7 +18,7 @@ def bind_function(body: Any, args: Any, kwargs: dict[str, Any], options: dict[st
 
 def bind_class(body: Any, args: Any, kwargs: dict[str, Any], options: dict[str, Any], cls: type) -> Any:
     """A node that starts an actor."""
-    return importlib.import_module("skate.dag.class_node").ClassNode(body, args, kwargs, options, cls)
+    return importlib.import_module("skate.dag.class_node").bind_class(body, args, kwargs, options, cls)
 
 
 def bind_method(

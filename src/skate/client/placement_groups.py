@@ -121,13 +121,10 @@ def placement_group(
     Raises ValueError for bundles, a strategy or a lifetime that cannot be and for a name that is taken,
     TypeError for a name that is not text.
     """
-    chosen = _strategy(strategy, topology_strategy)
-    units = _bundle_units(bundles)
-    fields: dict[str, Any] = {"strategy": chosen, "name": _name(name), "detached": _detached(lifetime)}
-    if _soft_target_node_id:
-        _check_target(_soft_target_node_id, chosen)
-    if bundle_label_selector is not None:
-        fields["selectors"] = _selectors(bundle_label_selector, len(bundles))
+    units, fields = _checked(
+        bundles, strategy, lifetime, _soft_target_node_id, bundle_label_selector, topology_strategy
+    )
+    fields["name"] = _name(name)
     process = session.current()
     fields["namespace"] = process.namespace
     group_id = os.urandom(PLACEMENT_GROUP_UNIQUE_BYTES) + process.job
@@ -136,6 +133,33 @@ def placement_group(
     fields["value"] = values.pack(group).joined()
     process.request("create_group", group_id, units, fields)
     return group
+
+
+def validate_placement_group(
+    bundles: list[Bundle],
+    strategy: str | None = None,
+    lifetime: str | None = None,
+    _soft_target_node_id: str | None = None,
+    bundle_label_selector: list[dict[str, str]] | None = None,
+    topology_strategy: dict[str, str] | None = None,
+) -> bool:
+    """True if `placement_group` would take these arguments; raises ValueError otherwise."""
+    _checked(bundles, strategy, lifetime, _soft_target_node_id, bundle_label_selector, topology_strategy)
+    return True
+
+
+def _checked(
+    bundles: Any, strategy: Any, lifetime: Any, target: Any, selectors: Any, topology: Any
+) -> tuple[list[dict[str, int]], dict[str, Any]]:
+    """The bundles and options of a group, as the node reads them."""
+    chosen = _strategy(strategy, topology)
+    units = _bundle_units(bundles)
+    fields: dict[str, Any] = {"strategy": chosen, "detached": _detached(lifetime)}
+    if target:
+        _check_target(target, chosen)
+    if selectors is not None:
+        fields["selectors"] = _selectors(selectors, len(bundles))
+    return units, fields
 
 
 def remove_placement_group(placement_group: PlacementGroup) -> None:
@@ -176,6 +200,22 @@ def placement_group_table(placement_group: PlacementGroup | None = None) -> dict
     if placement_group is None:
         return entries
     return entries.get(placement_group.id.hex(), {})
+
+
+def check_placement_group_index(placement_group: PlacementGroup, bundle_index: int) -> None:
+    """Raise ValueError unless a bundle index is one of the group's, or -1 for any."""
+    if placement_group.id.is_nil():
+        if bundle_index != -1:
+            raise ValueError(
+                f"If placement group is not set, the value of bundle index must be -1, not {bundle_index}; "
+                "give the group as well"
+            )
+    elif not -1 <= bundle_index < placement_group.bundle_count:
+        count = placement_group.bundle_count
+        raise ValueError(
+            f"placement group bundle index {bundle_index} is invalid: placement_group_bundle_index={bundle_index}, but the "
+            f"group has {count} bundles: valid are -1 (any) and 0 to {count - 1}"
+        )
 
 
 def get_current_placement_group() -> PlacementGroup | None:

@@ -12,6 +12,9 @@ compiled.py        CompiledDAG: the same graph executed many times, through shar
     references.py  CompiledDAGRef, CompiledDAGFuture: results that are fetched once
     context.py     DAGContext: settings of the process; settings.py those of one graph
     visualization.py  DOT and text
+drawing.py         `plot` of a graph that is not compiled
+nesting.py         nodes inside of values
+constants.py       keys of what nodes are bound to
 """
 
 from __future__ import annotations
@@ -21,7 +24,16 @@ from typing import TYPE_CHECKING, Any
 
 from skate.dag.class_node import ClassMethodNode, ClassNode
 from skate.dag.compiled import CompiledDAG
+from skate.dag.constants import (
+    BIND_INDEX_KEY,
+    COLLECTIVE_OPERATION_KEY,
+    DAGNODE_TYPE_KEY,
+    IS_CLASS_METHOD_OUTPUT_KEY,
+    PARENT_CLASS_NODE_KEY,
+    PREV_CLASS_METHOD_CALL_KEY,
+)
 from skate.dag.context import DAGContext
+from skate.dag.drawing import plot
 from skate.dag.function_node import FunctionNode
 from skate.dag.input_node import DAGInputData, InputAttributeNode, InputNode
 from skate.dag.node import DAGNode
@@ -40,17 +52,24 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "BIND_INDEX_KEY",
+    "COLLECTIVE_OPERATION_KEY",
     "ClassMethodNode",
     "CollectiveOutputNode",
     "ClassNode",
     "CompiledDAG",
     "CompiledDAGFuture",
     "CompiledDAGRef",
+    "DAGNODE_TYPE_KEY",
     "DAGContext",
     "DAGInputData",
     "DAGNode",
     "FunctionNode",
+    "IS_CLASS_METHOD_OUTPUT_KEY",
     "InputAttributeNode",
     "InputNode",
     "MultiOutputNode",
+    "PARENT_CLASS_NODE_KEY",
+    "PREV_CLASS_METHOD_CALL_KEY",
+    "plot",
 ]

@@ -5,7 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from skate.dag.input_node import InputNode
+import skate
+from skate.dag.constants import (
+    BIND_INDEX_KEY,
+    IS_CLASS_METHOD_OUTPUT_KEY,
+    PARENT_CLASS_NODE_KEY,
+    PREV_CLASS_METHOD_CALL_KEY,
+)
 from skate.dag.node import DAGNode, Results
 
 _bind_indexes = itertools.count()
@@ -17,29 +23,37 @@ class ClassNode(DAGNode):
     kind = "a class"
 
     def __init__(
-        self, body: Any, args: Any, kwargs: dict[str, Any], options: dict[str, Any], cls: type
+        self,
+        cls: Any,
+        cls_args: Any,
+        cls_kwargs: dict[str, Any],
+        cls_options: dict[str, Any],
+        other_args_to_resolve: dict[str, Any] | None = None,
     ) -> None:
-        super().__init__(args, kwargs, options)
-        self._body = body
+        super().__init__(cls_args, cls_kwargs, cls_options, other_args_to_resolve)
+        #: What starts the actor; None for a plain class, which is made one then.
+        self._body: Any = None
         self._cls = cls
         self._last_call: ClassMethodNode | None = None
-        if any(isinstance(node, InputNode) for node in self.upstream()):
+        if any(node.is_input for node in self.upstream()):
             raise ValueError(
-                f"the constructor of {cls.__name__} is bound to an InputNode, whose value is known only "
-                "when the graph is "
-                "executed; give it to a method instead"
+                "InputNode handles user dynamic input the DAG, and cannot be used as args, kwargs, or other_args_to_resolve "
+                "in ClassNode constructor because it is not available at class construction or binding time. "
+                f"Give it to a method of {cls.__name__} instead"
             )
 
     def call(self, results: Results) -> Any:
         """Start the actor."""
         args, kwargs = self.resolved(results)
-        return self._body.remote(*args, **kwargs)
+        body = self._body or skate.remote(self._cls).options(**self._bound_options)
+        return body.remote(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or (name in ("bind", "remote") and not hasattr(self._cls, name)):
+        if name.startswith("_") or (name == "bind" and not hasattr(self._cls, name)):
             return super().__getattr__(name)
         if not callable(getattr(self._cls, name, None)):
-            raise AttributeError(f"the actor class {self._cls.__name__} has no method {name!r}")
+            more = "; bind() and execute() take its place" if name == "remote" else " that can be called"
+            raise AttributeError(f"type object {self._cls.__name__!r} has no attribute {name!r}{more}")
         return UnboundMethod(self, name, {})
 
     def label(self) -> str:
@@ -68,7 +82,7 @@ class UnboundMethod:
     def __getattr__(self, name: str) -> Any:
         if name == "remote":
             raise AttributeError(
-                f"{self._name} of a graph is not called with .remote() but bound with .bind()"
+                f".remote() cannot be used on ClassMethodNodes. Use .bind() instead to have a graph call {self._name}()"
             )
         raise AttributeError(
             f"{self._actor.label()}.{self._name} has no attribute {name!r}; write .bind(...)"
@@ -84,29 +98,27 @@ class ClassMethodNode(DAGNode):
     kind = "a method"
 
     def __init__(
-        self, actor: Any, name: str, args: Any, kwargs: dict[str, Any], options: dict[str, Any]
+        self,
+        method_name: str,
+        method_args: Any,
+        method_kwargs: dict[str, Any],
+        method_options: dict[str, Any],
+        other_args_to_resolve: dict[str, Any],
     ) -> None:
-        super().__init__(args, kwargs, options)
-        self._actor = actor
+        super().__init__(method_args, method_kwargs, method_options, other_args_to_resolve)
         #: The method of a living actor, with its options.
         self._method: Any = None
-        self._method_name = name
-        self._previous = actor._last_call if isinstance(actor, ClassNode) else None
+        self._method_name = method_name
         #: Calls of a compiled graph are made in the order of their binding.
         self.bind_index = next(_bind_indexes)
+
+    @property
+    def _actor(self) -> Any:
+        return self._bound_other_args_to_resolve[PARENT_CLASS_NODE_KEY]
 
     def step_body(self) -> Any:
         """What the loop of a compiled graph calls: the name of the method."""
         return self._method_name
-
-    def parents(self) -> list[DAGNode]:
-        """Its arguments, its actor, and the call bound before it."""
-        found = super().parents()
-        if self._previous is not None:
-            found.append(self._previous)
-        if isinstance(self._actor, ClassNode):
-            found.append(self._actor)
-        return list(dict.fromkeys(found))
 
     def call(self, results: Results) -> Any:
         """Submit the call."""
@@ -134,6 +146,16 @@ class ClassMethodNode(DAGNode):
         return wanted if isinstance(wanted, int) else 1
 
     @property
+    def output_idx(self) -> int | None:
+        """Which one of several results it is; None for the call."""
+        return None
+
+    @property
+    def class_method_call(self) -> ClassMethodNode | None:
+        """The call that it is a result of; None for the call."""
+        return None
+
+    @property
     def is_class_method_call(self) -> bool:
         """True for the call itself, false for one of its several results."""
         return True
@@ -153,10 +175,11 @@ class ClassMethodOutput(ClassMethodNode):
     """One of several results of a call."""
 
     def __init__(self, call: ClassMethodNode, index: int) -> None:
-        DAGNode.__init__(self)
-        self._actor = call._actor
+        DAGNode.__init__(
+            self,
+            other_args_to_resolve={PARENT_CLASS_NODE_KEY: call._actor, IS_CLASS_METHOD_OUTPUT_KEY: True},
+        )
         self._method_name = call._method_name
-        self._previous = None
         self._call = call
         self._index = index
         self.bind_index = call.bind_index
@@ -191,6 +214,13 @@ class ClassMethodOutput(ClassMethodNode):
         return self._call
 
 
+def bind_class(body: Any, args: Any, kwargs: dict[str, Any], options: dict[str, Any], cls: type) -> ClassNode:
+    """The node of an actor that `body` starts, with its options."""
+    node = ClassNode(cls, args, kwargs, options)
+    node._body = body
+    return node
+
+
 def bind_method(
     actor: Any, name: str, args: Any, kwargs: dict[str, Any], options: dict[str, Any], method: Any = None
 ) -> Any:
@@ -198,7 +228,12 @@ def bind_method(
 
     `actor` is a ClassNode, or a handle whose `method` has its options already.
     """
-    call = ClassMethodNode(actor, name, args, kwargs, options)
+    previous = actor._last_call if isinstance(actor, ClassNode) else None
+    call = ClassMethodNode(
+        name, args, kwargs, options, {PARENT_CLASS_NODE_KEY: actor, PREV_CLASS_METHOD_CALL_KEY: previous}
+    )
+    if not isinstance(actor, ClassNode):
+        call._bound_other_args_to_resolve[BIND_INDEX_KEY] = call.bind_index
     call._method = method
     if call.num_returns > 1:
         return tuple(ClassMethodOutput(call, index) for index in range(call.num_returns))

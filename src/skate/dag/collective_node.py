@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skate.dag.class_node import ClassMethodNode
+from skate.dag.constants import COLLECTIVE_OPERATION_KEY, PARENT_CLASS_NODE_KEY
 from skate.dag.node import DAGNode
 from skate.experimental.channel.communicator import Communicator
 from skate.experimental.channel.group_communicator import NCCLCommunicator
@@ -66,18 +67,15 @@ class CollectiveOutputNode(ClassMethodNode):
 
     kind = "a part of a collective operation"
 
-    def __init__(self, source: ClassMethodNode, operation: CollectiveOperation) -> None:
-        super().__init__(source.actor, operation.kind, (source,), {}, {})
-        self._operation = operation
-
     @property
     def collective_op(self) -> CollectiveOperation:
         """The operation."""
-        return self._operation
+        found: CollectiveOperation = self._bound_other_args_to_resolve[COLLECTIVE_OPERATION_KEY]
+        return found
 
     def step_body(self) -> Any:
         """What the actor's loop calls."""
-        operation = self._operation
+        operation = self.collective_op
         rank = operation.communicator.get_rank(self.actor)
         return CollectiveStep(
             operation.kind, operation.op, operation.communicator, rank, len(operation.actors)
@@ -140,7 +138,12 @@ def joined(communicator: Any, rank: int, ready: dict[Any, Any]) -> Any:
 def bind(kind: str, inputs: Any, op: Any, transport: Any) -> list[CollectiveOutputNode]:
     """A node for each input, which takes part in one operation."""
     operation = CollectiveOperation(kind, inputs, op, transport)
-    return [CollectiveOutputNode(node, operation) for node in inputs]
+    return [
+        CollectiveOutputNode(
+            kind, (node,), {}, {}, {PARENT_CLASS_NODE_KEY: node.actor, COLLECTIVE_OPERATION_KEY: operation}
+        )
+        for node in inputs
+    ]
 
 
 __all__ = ["CollectiveOperation", "CollectiveOutputNode", "CollectiveStep", "DAGNode", "bind"]

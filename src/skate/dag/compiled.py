@@ -21,6 +21,7 @@ from skate.dag import loop, visualization
 from skate.dag.context import DAGContext
 from skate.dag.futures import buffer_full, read_for_futures, wake
 from skate.dag.node import DAGNode, compiler
+from skate.dag.node import build_compiled_dag_from_ray_dag as build_compiled_dag_from_ray_dag
 from skate.dag.output_node import MultiOutputNode
 from skate.dag.plan import DRIVER, Plan
 from skate.dag.references import CompiledDAGFuture, CompiledDAGRef
@@ -479,8 +480,8 @@ def _end_all() -> None:
         graph._abandon()
 
 
-def _compile(root: DAGNode, **options: Any) -> CompiledDAG:
-    graph = CompiledDAG(root, Settings.of(**options))
+def _compile(dag: DAGNode, **options: Any) -> CompiledDAG:
+    graph = CompiledDAG(dag, Settings.of(**options))
     _open.add(graph)
     return graph
 

@@ -21,6 +21,16 @@ def _from(name: str, default: Any) -> Any:
     return field(default_factory=lambda: _setting(name, default))
 
 
+DEFAULT_SUBMIT_TIMEOUT_S: int = _setting("submit_timeout", 10)
+DEFAULT_GET_TIMEOUT_S: int = _setting("get_timeout", 10)
+DEFAULT_TEARDOWN_TIMEOUT_S: int = _setting("teardown_timeout", 30)
+DEFAULT_READ_ITERATION_TIMEOUT_S: float = _setting("read_iteration_timeout", 0.1)
+DEFAULT_BUFFER_SIZE_BYTES: int = _setting("buffer_size_bytes", 1_000_000)
+DEFAULT_MAX_INFLIGHT_EXECUTIONS: int = _setting("max_inflight_executions", 10)
+DEFAULT_MAX_BUFFERED_RESULTS: int = _setting("max_buffered_results", 1000)
+DEFAULT_OVERLAP_GPU_COMMUNICATION: bool = _setting("overlap_gpu_communication", False)
+
+
 @dataclass
 class DAGContext:
     """Settings that graphs compiled from now on take; times are in seconds.

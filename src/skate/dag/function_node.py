@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import skate
 from skate.dag.node import DAGNode, Results
 
 
@@ -12,14 +13,24 @@ class FunctionNode(DAGNode):
 
     kind = "a function"
 
-    def __init__(self, body: Any, args: Any, kwargs: dict[str, Any], options: dict[str, Any]) -> None:
-        super().__init__(args, kwargs, options)
-        self._body = body
+    def __init__(
+        self,
+        func_body: Any,
+        func_args: Any,
+        func_kwargs: dict[str, Any],
+        func_options: dict[str, Any],
+        other_args_to_resolve: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(func_args, func_kwargs, func_options, other_args_to_resolve)
+        self._body = func_body
 
     def call(self, results: Results) -> Any:
         """Submit the task."""
         args, kwargs = self.resolved(results)
-        return self._body.remote(*args, **kwargs)
+        body = self._body
+        if not hasattr(body, "remote"):
+            body = skate.remote(body).options(**self._bound_options)
+        return body.remote(*args, **kwargs)
 
     def label(self) -> str:
         """The function."""

@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from skate.dag.node import DAGInputData, DAGNode, Results
+from skate.experimental.gradio_utils import type_to_string
 
 __all__ = ["DAGInputData", "InputAttributeNode", "InputNode"]
+
+#: The key under which an InputNode says that its `with` was entered.
+IN_CONTEXT_MANAGER = "__in_context_manager__"
+_RESULT_TYPE = "result_type_string"
 
 
 class InputNode(DAGNode):
@@ -17,16 +22,27 @@ class InputNode(DAGNode):
 
     kind = "an input"
 
-    def __init__(self, *args: Any, input_type: Any = None, **kwargs: Any) -> None:
+    is_input = True
+
+    def __init__(
+        self,
+        *args: Any,
+        input_type: Any = None,
+        _other_args_to_resolve: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
         if args or kwargs:
-            raise ValueError("InputNode() takes no arguments: what it stands for is given to execute()")
-        super().__init__()
+            raise ValueError(
+                "InputNode should not take any args or kwargs: what it stands for is given to execute()"
+            )
+        super().__init__(other_args_to_resolve=_other_args_to_resolve)
         self.input_type = input_type
-        self._entered = False
+        if isinstance(input_type, type):
+            self.set_context(_RESULT_TYPE, type_to_string(input_type))
         self._parts: dict[Any, InputAttributeNode] = {}
 
     def __enter__(self) -> InputNode:
-        self._entered = True
+        self.set_context(IN_CONTEXT_MANAGER, True)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -34,9 +50,21 @@ class InputNode(DAGNode):
 
     def call(self, results: Results) -> Any:
         """The argument."""
-        if not self._entered:
-            raise AssertionError("an InputNode is used in a with statement: `with InputNode() as given: ...`")
+        if not self._bound_other_args_to_resolve.get(IN_CONTEXT_MANAGER):
+            raise AssertionError(
+                "InputNode is a singleton instance that should be only used in context manager: "
+                "`with InputNode() as given: ...`"
+            )
         return results.given
+
+    def set_context(self, key: str, val: Any) -> None:
+        """Keep a value with the node, among its `get_other_args_to_resolve()`."""
+        self._bound_other_args_to_resolve[key] = val
+
+    def get_result_type(self) -> str | None:
+        """The name of the type that it was made with; None without one."""
+        found: str | None = self._bound_other_args_to_resolve.get(_RESULT_TYPE)
+        return found
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -45,7 +73,9 @@ class InputNode(DAGNode):
 
     def __getitem__(self, key: int | str) -> InputAttributeNode:
         if not isinstance(key, (int, str)):
-            raise AssertionError(f"a part of the input is named by an index or by a text, not by {key!r}")
+            raise AssertionError(
+                f"Please only use int index or str as first-level key to access fields of dag input, not {key!r}"
+            )
         return self._part(key, by_attribute=False)
 
     def all_parts(self) -> list[InputAttributeNode]:
@@ -56,7 +86,10 @@ class InputNode(DAGNode):
         return self._parts.get((key, by_attribute)) or self._new_part(key, by_attribute)
 
     def _new_part(self, key: int | str, by_attribute: bool) -> InputAttributeNode:
-        part = self._parts[key, by_attribute] = InputAttributeNode(self, key, by_attribute)
+        kinds = self.input_type if isinstance(self.input_type, dict) else {}
+        kind = type_to_string(kinds[key]) if key in kinds and not by_attribute else None
+        accessor = "__getattr__" if by_attribute else "__getitem__"
+        part = self._parts[key, by_attribute] = InputAttributeNode(self, key, accessor, kind)
         return part
 
 
@@ -65,12 +98,23 @@ class InputAttributeNode(DAGNode):
 
     kind = "a part of the input"
 
-    def __init__(self, whole: InputNode, key: int | str, by_attribute: bool) -> None:
-        super().__init__()
-        self._whole = whole
+    def __init__(
+        self, dag_input_node: InputNode, key: int | str, accessor_method: str, input_type: str | None = None
+    ) -> None:
+        bound = {
+            "dag_input_node": dag_input_node,
+            "key": key,
+            "accessor_method": accessor_method,
+            _RESULT_TYPE: input_type,
+        }
+        super().__init__(other_args_to_resolve=bound)
         self._key = key
-        self._by_attribute = by_attribute
-        whole._users[self] = None
+        self._by_attribute = accessor_method == "__getattr__"
+
+    def get_result_type(self) -> str | None:
+        """The name of the type that the input says for this part; None if it says none."""
+        found: str | None = self._bound_other_args_to_resolve[_RESULT_TYPE]
+        return found
 
     def __getitem__(self, key: object) -> object:
         raise TypeError(
@@ -82,13 +126,9 @@ class InputAttributeNode(DAGNode):
         """Index or name of the part."""
         return self._key
 
-    def parents(self) -> list[DAGNode]:
-        """The whole input."""
-        return [self._whole]
-
     def call(self, results: Results) -> Any:
         """The part."""
-        whole = results[self._whole]
+        whole = results[self._bound_other_args_to_resolve["dag_input_node"]]
         if self._by_attribute and not isinstance(whole, DAGInputData):
             return getattr(whole, str(self._key))
         return whole[self._key]

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import collections
+import copy
 import importlib
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from skate.dag.nesting import found_in, replaced_in
+
+ONE_INPUT = "Each DAG should only have one unique InputNode: share the one of `with InputNode() as given:`"
 
 
 def channel_types() -> Any:
@@ -18,19 +24,35 @@ class DAGNode:
 
     #: What error messages call it.
     kind = "a node"
+    #: True for an InputNode.
+    is_input = False
+    #: True if nodes inside a container are no mistake.
+    takes_containers = False
 
-    def __init__(self, args: Any = (), kwargs: dict[str, Any] | None = None, options: Any = None) -> None:
-        self._bound_args = tuple(args)
+    def __init__(
+        self,
+        args: Any = (),
+        kwargs: dict[str, Any] | None = None,
+        options: dict[str, Any] | None = None,
+        other_args_to_resolve: dict[str, Any] | None = None,
+    ) -> None:
+        self._bound_args = tuple(args or ())
         self._bound_kwargs = dict(kwargs or {})
         self._bound_options = dict(options or {})
+        self._bound_other_args_to_resolve = dict(other_args_to_resolve or {})
+        #: Results of the last `execute` that was told to keep them, by the stable uuid of their node.
+        self.cache_from_last_execute: dict[str, Any] = {}
         self._stable_uuid = uuid.uuid4().hex
         self._type_hint: Any = None
         #: The nodes that use this one, each once.
         self._users: dict[DAGNode, None] = {}
         #: The output of the graph that it was compiled in.
         self._compiled_by: DAGNode | None = None
-        for node in _nodes_in((self._bound_args, self._bound_kwargs)):
+        for node in nodes_in(self._bound()):
             node._users[self] = None
+
+    def _bound(self) -> tuple[tuple[Any, ...], dict[str, Any], dict[str, Any]]:
+        return self._bound_args, self._bound_kwargs, self._bound_other_args_to_resolve
 
     # -- what it is
 
@@ -45,6 +67,10 @@ class DAGNode:
     def get_options(self) -> dict[str, Any]:
         """The options of its task, actor or call."""
         return dict(self._bound_options)
+
+    def get_other_args_to_resolve(self) -> dict[str, Any]:
+        """What else it is bound to, by the keys of `ray.dag.constants`: the actor and the call before it, or the input."""
+        return dict(self._bound_other_args_to_resolve)
 
     def get_stable_uuid(self) -> str:
         """A name of this node, 32 hexadecimal digits, that stays with it when it is copied or pickled."""
@@ -87,7 +113,7 @@ class DAGNode:
 
     def parents(self) -> list[DAGNode]:
         """The nodes whose results this one uses, each once."""
-        return list(dict.fromkeys(_nodes_in((self._bound_args, self._bound_kwargs))))
+        return list(dict.fromkeys(nodes_in(self._bound())))
 
     def upstream(self) -> list[DAGNode]:
         """This node and all that it depends on, every node after those it uses."""
@@ -103,15 +129,91 @@ class DAGNode:
                 stack.append((following, iter(following.parents())))
         return list(order)
 
+    def _get_toplevel_child_nodes(self) -> list[DAGNode]:
+        bound = (*self._bound_args, *self._bound_kwargs.values(), *self._bound_other_args_to_resolve.values())
+        return list(dict.fromkeys(each for each in bound if isinstance(each, DAGNode)))
+
+    def _get_all_child_nodes(self) -> list[DAGNode]:
+        return list(dict.fromkeys(nodes_in(self._bound())))
+
+    def _apply_and_replace_all_child_nodes(self, fn: Callable[[DAGNode], Any]) -> DAGNode:
+        results = {node: fn(node) for node in self._get_all_child_nodes()}
+        other = copy.copy(self)
+        bound = replaced(self._bound(), results.__getitem__)
+        other._bound_args, other._bound_kwargs, other._bound_other_args_to_resolve = bound
+        other._users = {}
+        return other
+
+    def apply_recursive(self, fn: Callable[[DAGNode], Any]) -> Any:
+        """Apply a function to each node of the graph once, inputs first; returns what it gives for this node.
+
+        The function is given copies of the nodes, whose arguments are what it returned for the nodes that they use. Raises
+        AssertionError for a graph with two InputNodes.
+        """
+        memo = fn if isinstance(fn, Memo) else Memo(fn)
+        if self._stable_uuid in memo.cache:
+            return memo.cache[self._stable_uuid]
+        return memo(self._apply_and_replace_all_child_nodes(lambda node: node.apply_recursive(memo)))
+
+    def traverse_and_apply(self, fn: Callable[[DAGNode], Any]) -> None:
+        """Apply a function to every node that this one hangs together with, this one first.
+
+        Raises ValueError for a node inside a container, which compiled graphs do not take.
+        """
+        seen: dict[DAGNode, None] = {self: None}
+        pending = collections.deque([self])
+        while pending:
+            node = pending.popleft()
+            for value in node._bound_args:
+                inside = 0 if isinstance(value, DAGNode) else len(list(nodes_in(value)))
+                if inside and not node.takes_containers:
+                    raise ValueError(inside_a_container(inside, value, node))
+            fn(node)
+            for each in (*node._users, *node.parents()):
+                if each not in seen:
+                    seen[each] = None
+                    pending.append(each)
+
+    def apply_functional(
+        self,
+        source_input_list: Any,
+        predicate_fn: Callable[[DAGNode], Any],
+        apply_fn: Callable[[DAGNode], Any],
+    ) -> Any:
+        """A copy of a container in which nodes are replaced by what `apply_fn` returns for them.
+
+        `predicate_fn` says of each node whether it is replaced; the others stay. No node is changed or copied.
+        """
+        results = {
+            node: apply_fn(node) if predicate_fn(node) else node
+            for node in dict.fromkeys(nodes_in(source_input_list))
+        }
+        return replaced(source_input_list, results.__getitem__)
+
     # -- executing
 
     def execute(self, *args: Any, _ray_cache_refs: bool = False, **kwargs: Any) -> Any:
         """Make every call of the graph, each node once; returns the ref of this node's result.
 
         The arguments are what InputNode stands for. A ClassNode gives the handle of a new actor, a
-        MultiOutputNode the list of its nodes' refs.
+        MultiOutputNode the list of its nodes' refs. With `_ray_cache_refs` the results of all nodes are kept for
+        `get_object_refs_from_last_execute`.
         """
-        return execute_all(self.upstream(), DAGInputData.of(args, kwargs), {})[self]
+        order = self.upstream()
+        if sum(node.is_input for node in order) > 1:
+            raise AssertionError(ONE_INPUT)
+        results = execute_all(order, DAGInputData.of(args, kwargs), {})
+        if _ray_cache_refs:
+            self.cache_from_last_execute = {node._stable_uuid: value for node, value in results.items()}
+        return results[self]
+
+    async def get_object_refs_from_last_execute(self) -> dict[str, Any]:
+        """What the nodes gave in the last `execute(_ray_cache_refs=True)`, by their stable uuids."""
+        return dict(self.cache_from_last_execute)
+
+    def clear_cache(self) -> None:
+        """Forget what `execute(_ray_cache_refs=True)` kept."""
+        self.cache_from_last_execute = {}
 
     def call(self, results: Results) -> Any:
         """Make this node's own call, with the results of the others at hand."""
@@ -119,7 +221,7 @@ class DAGNode:
 
     def resolved(self, results: Results) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments, with results in the place of nodes."""
-        args, kwargs = _replaced((self._bound_args, self._bound_kwargs), lambda node: results[node])
+        args, kwargs = replaced((self._bound_args, self._bound_kwargs), lambda node: results[node])
         return args, kwargs
 
     def experimental_compile(
@@ -139,22 +241,26 @@ class DAGNode:
         `enable_asyncio`, `await graph.execute_async(...)` takes the place of `execute`. Raises ValueError or
         NotImplementedError for graphs that cannot be compiled.
         """
-        return compiler[0](
+        return build_compiled_dag_from_ray_dag(
             self,
-            submit_timeout=_submit_timeout,
-            buffer_size_bytes=_buffer_size_bytes,
-            enable_asyncio=enable_asyncio,
-            max_inflight_executions=_max_inflight_executions,
-            max_buffered_results=_max_buffered_results,
-            overlap_gpu_communication=_overlap_gpu_communication,
-            default_communicator=_default_communicator,
+            _submit_timeout,
+            _buffer_size_bytes,
+            enable_asyncio,
+            _max_inflight_executions,
+            _max_buffered_results,
+            _overlap_gpu_communication,
+            _default_communicator,
         )
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("bind", "remote"):
+        if name == "bind":
             raise AttributeError(
-                f".{name}() cannot be used on {self.kind} of a graph: it is bound already; call .execute() "
-                "to run it"
+                f".bind() cannot be used again on {type(self)}: {self.kind} of a graph is bound already; call .execute() to "
+                "run it"
+            )
+        if name == "remote":
+            raise AttributeError(
+                f".remote() cannot be used on {type(self)}. To execute the task graph for this node, use .execute()."
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -179,13 +285,16 @@ class DAGInputData:
         return args[0] if len(args) == 1 and not kwargs else DAGInputData(*args, **kwargs)
 
     def __getitem__(self, key: int | str) -> Any:
+        if not isinstance(key, (int, str)):
+            raise ValueError(
+                f"Please only use int index or str as first-level key to access fields of dag input, not {key!r}"
+            )
         try:
             return self._args[key] if isinstance(key, int) else self._kwargs[key]
-        except (IndexError, KeyError):
+        except (IndexError, KeyError) as error:
             given = f"{len(self._args)} positional ones and {sorted(self._kwargs) or 'no named ones'}"
-            raise ValueError(
-                f"the graph takes the argument {key!r}, but execute() was given {given}"
-            ) from None
+            text = f"the graph takes the argument {key!r}, but execute() was given {given}"
+            raise type(error)(text) from None
 
     def __repr__(self) -> str:
         return f"DAGInputData({self._args}, {self._kwargs})"
@@ -203,6 +312,20 @@ class Results(dict[DAGNode, Any]):
 compiler: list[Callable[..., Any]] = []
 
 
+def build_compiled_dag_from_ray_dag(
+    dag: DAGNode,
+    submit_timeout: float | None = None,
+    buffer_size_bytes: int | None = None,
+    enable_asyncio: bool = False,
+    max_inflight_executions: int | None = None,
+    max_buffered_results: int | None = None,
+    overlap_gpu_communication: bool | None = None,
+    default_communicator: Any = "create",
+) -> Any:
+    """See `DAGNode.experimental_compile`."""
+    return compiler[0](**locals())
+
+
 def execute_all(order: list[DAGNode], given: Any, kept: dict[DAGNode, Any]) -> Results:
     """Make the calls of these nodes, in this order; `kept` are results that there are already."""
     results = Results(given, kept)
@@ -212,27 +335,38 @@ def execute_all(order: list[DAGNode], given: Any, kept: dict[DAGNode, Any]) -> R
     return results
 
 
-def _nodes_in(value: Any) -> Iterator[DAGNode]:
-    if isinstance(value, DAGNode):
-        yield value
-    elif isinstance(value, dict):
-        for key, each in value.items():
-            yield from _nodes_in(key)
-            yield from _nodes_in(each)
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        for each in value:
-            yield from _nodes_in(each)
+class Memo:
+    """A function of nodes that is called once for each of them, however many others use it."""
+
+    def __init__(self, fn: Callable[[DAGNode], Any]) -> None:
+        self.cache: dict[str, Any] = {}
+        self._fn = fn
+        self._input = ""
+
+    def __call__(self, node: DAGNode) -> Any:
+        uuid = node._stable_uuid
+        if node.is_input:
+            if self._input not in ("", uuid):
+                raise AssertionError(ONE_INPUT)
+            self._input = uuid
+        if uuid not in self.cache:
+            self.cache[uuid] = self._fn(node)
+        return self.cache[uuid]
 
 
-def _replaced(value: Any, result: Callable[[DAGNode], Any]) -> Any:
-    """A copy of a container with results in the place of nodes; what holds none is left as it is."""
-    if isinstance(value, DAGNode):
-        return result(value)
-    if next(_nodes_in(value), None) is None:
-        return value
-    if isinstance(value, dict):
-        return {_replaced(key, result): _replaced(each, result) for key, each in value.items()}
-    parts = [_replaced(each, result) for each in value]
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*parts)
-    return parts if isinstance(value, list) else type(value)(parts)
+def inside_a_container(count: int, value: Any, node: DAGNode) -> str:
+    """Why a node may not be bound to nodes inside a container."""
+    return (
+        f"Found {count} DAGNodes from the arg {value!r:.80} in {node.label()}. Please ensure that the argument is a "
+        "single DAGNode and that a DAGNode is not allowed to be placed inside any type of container."
+    )
+
+
+def nodes_in(value: Any) -> Iterator[DAGNode]:
+    """The nodes in a value, in order and as often as they are met."""
+    return found_in(value, DAGNode)
+
+
+def replaced(value: Any, result: Callable[[DAGNode], Any]) -> Any:
+    """A copy of a value with results in the place of nodes; what holds none is left as it is."""
+    return replaced_in(value, DAGNode, result)

@@ -12,10 +12,14 @@ class MultiOutputNode(DAGNode):
 
     kind = "an output"
 
-    def __init__(self, args: Any) -> None:
+    takes_containers = True
+
+    def __init__(self, args: Any, other_args_to_resolve: dict[str, Any] | None = None) -> None:
         if not isinstance(args, (list, tuple)):
-            raise ValueError(f"MultiOutputNode takes a list of nodes, not a {type(args).__name__}")
-        super().__init__(args)
+            raise ValueError(
+                f"Invalid input type for `args`: MultiOutputNode takes a list of nodes, not a {type(args).__name__}"
+            )
+        super().__init__(args, {}, {}, other_args_to_resolve)
 
     def call(self, results: Results) -> list[Any]:
         """The results."""

@@ -9,7 +9,7 @@ from typing import Any
 from skate.dag.class_node import ClassMethodNode, ClassMethodOutput, ClassNode
 from skate.dag.function_node import FunctionNode
 from skate.dag.input_node import InputAttributeNode, InputNode
-from skate.dag.node import DAGNode
+from skate.dag.node import DAGNode, inside_a_container
 from skate.dag.output_node import MultiOutputNode
 
 _PLAIN = frozenset({int, float, str, bytes, bool, type(None), complex})
@@ -180,10 +180,7 @@ def _check_inside(value: Any, node: ClassMethodNode) -> None:
     except Exception:  # it will be told of when the argument is sent
         return
     if found:
-        raise ValueError(
-            f"Found {len(found)} DAGNodes from the arg {value!r:.80} in {node.label()}. Please ensure that the argument is a "
-            "single DAGNode and that a DAGNode is not allowed to be placed inside any type of container."
-        )
+        raise ValueError(inside_a_container(len(found), value, node))
 
 
 def owner_of(node: DAGNode) -> Any:

@@ -20,6 +20,9 @@ _RUN, _CLOSE, _TERMINATE = "RUN", "CLOSE", "TERMINATE"
 # As in multiprocessing: with four chunks per process, uneven ones still even out.
 _CHUNKS_PER_PROCESS = 4
 
+#: The environment variable that names the cluster to join.
+RAY_ADDRESS_ENV = "RAY_ADDRESS"
+
 _Function = Callable[..., Any]
 _Callback = Callable[[Any], Any]
 

@@ -52,7 +52,7 @@ class SummaryResource(Enum):
     OBJECTS = "objects"
 
 
-def column(*, detail: bool = False, filterable: bool = True) -> Any:
+def column(*, filterable: bool = True, detail: bool = False, format_fn: Any = None, **kwargs: Any) -> Any:
     """A column: in every row or only in detailed ones, and whether filters may name it."""
     return field(default=None, metadata={"detail": detail, "filterable": filterable})
 
@@ -390,6 +390,13 @@ def resource_to_schema(resource: StateResource) -> type[StateSchema]:
     return SCHEMAS[resource.value]
 
 
+def filter_fields(data: dict[str, Any], state_dataclass: type[StateSchema], detail: bool) -> dict[str, Any]:
+    """The columns of a kind of row in a dict; None for those that it lacks."""
+    return {name: data.get(name) for name in sorted(state_dataclass.list_columns(detail=detail))}
+
+
+state_column = column
+_OF_CONVERSION = {"Humanify", "remove_ansi_escape_codes"}
 _OF_SUMMARIES = {
     "ActorSummaries", "ActorSummaryPerClass", "ObjectSummaries", "ObjectSummaryPerKey", "StateSummary", "TaskSummaries",
     "TaskSummaryPerFuncOrClassName",
@@ -397,6 +404,8 @@ _OF_SUMMARIES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name in _OF_CONVERSION:
+        return getattr(importlib.import_module("skate.util.state.conversion"), name)
     if name not in _OF_SUMMARIES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module("skate.util.state.summary"), name)
