@@ -78,7 +78,7 @@ class Deployment:
 
     @property
     def func_or_class(self) -> Callable[..., Any]:
-        """What is served."""
+        """The class or function that is served."""
         target: Callable[..., Any] = self._replica.func_or_class
         return target
 
@@ -92,7 +92,7 @@ class Deployment:
 
     @property
     def user_config(self) -> Any:
-        """What `reconfigure` is called with."""
+        """The argument of `reconfigure`."""
         return self._config.user_config
 
     @property
@@ -107,7 +107,7 @@ class Deployment:
 
     @property
     def backpressure_config(self) -> BackpressureConfig:
-        """What refused requests are answered with."""
+        """The response to rejected requests."""
         return self._config.backpressure_config
 
     @property
@@ -285,7 +285,8 @@ def configured(base: DeploymentConfig, given: dict[str, Any]) -> DeploymentConfi
             )
         if scaling is not None:
             raise ValueError(
-                "Manually setting num_replicas is not allowed when autoscaling_config is provided. Give one: a number, or bounds "
+                "Manually setting num_replicas is not allowed when autoscaling_config is provided. Give one: a "
+                "number, or bounds "
                 "for a number that follows the load"
             )
         if isinstance(number, str) and not number.lstrip("-").isdecimal():
@@ -305,7 +306,7 @@ def configured(base: DeploymentConfig, given: dict[str, Any]) -> DeploymentConfi
 
 
 def _followed(scaling: Any) -> AutoscalingConfig:
-    """What `num_replicas="auto"` means, with what was said beside it."""
+    """The configuration for `num_replicas="auto"`, with explicit settings applied."""
     defaults = AutoscalingConfig.default()
     said = scaling.model_dump(exclude_unset=True) if isinstance(scaling, AutoscalingConfig) else scaling or {}
     return AutoscalingConfig.model_validate({"max_replicas": defaults.max_replicas, **said})
@@ -328,7 +329,7 @@ def together(config: DeploymentConfig, actor: dict[str, Any]) -> None:
 
 
 def make(func_or_class: Any, name: Any, version: Any, given: dict[str, Any]) -> Deployment:
-    """What the decorator returns for a class or a function."""
+    """Create a deployment from a class or a function, as the decorator does."""
     if isinstance(func_or_class, (Deployment, Application)):
         raise TypeError(f"{func_or_class!r} is a deployment already; change its options with .options(...)")
     if not callable(func_or_class):

@@ -1,4 +1,4 @@
-"""What goes wrong in Serve, by whose act it was."""
+"""Exceptions of Serve, by whose fault they are."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def deployment_actor_name(app: str, deployment: str, version: str, actor: str) -
 
 
 class DEFAULT(enum.Enum):
-    """Stands for an option that was not given, where None means something."""
+    """The default of an option for which None has a meaning."""
 
     VALUE = 1
 
@@ -44,7 +44,7 @@ class ReplicaID(NamedTuple):
     deployment_id: DeploymentID
 
     def to_full_id_str(self) -> str:
-        """The name of its actor."""
+        """Format the name of the replica's actor."""
         name, app = self.deployment_id
         return f"{REPLICA_PREFIX}{app}#{name}#{self.unique_id}"
 

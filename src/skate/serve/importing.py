@@ -8,9 +8,9 @@ from typing import Any
 
 
 def load(path: str) -> Any:
-    """The object that `module:attribute` or `module.attribute` names; names under `ray.` are ours.
+    """Import the object named by `module:attribute` or `module.attribute`; names under `ray.` resolve to Skate's.
 
-    Raises ValueError for a path of another shape, ImportError or AttributeError for what is not there.
+    Raises ValueError for a path of another form, ImportError or AttributeError if the object does not exist.
     """
     module, colon, attribute = path.partition(":")
     if not colon:

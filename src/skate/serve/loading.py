@@ -24,7 +24,7 @@ _DEPTH_MAX, _VALUES_MAX = 64, 1_000_000
 
 
 def read(path: str) -> ServeDeploySchema:
-    """A config file, checked. Raises ValueError that names the file, the line and what is wrong there."""
+    """Read and validate a config file. Raises ValueError with the file, the line and the error."""
     import yaml  # with the extra `serve`
 
     try:
@@ -182,10 +182,11 @@ def _with_environment(part: Part, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def deploy(schema: ServeDeploySchema, apart: bool = False) -> dict[str, Any]:
-    """Have a file's applications served, and no others of earlier files; where Serve listens.
+    """Deploy the applications of a file, and delete those of earlier files; return the listening address.
 
-    With `apart`, or where an application has a runtime environment, its code is imported by a process made for that, so that
-    what was imported here earlier does not matter. Raises what the code raises, RuntimeError for a port that is taken.
+    With `apart`, or for an application with a runtime environment, its code is imported by a separate process,
+    so that earlier imports in this one do not matter. Raises the exceptions of the code, RuntimeError if a port
+    is taken.
     """
     grpc = (
         gRPCOptions(**schema.grpc_options.model_dump())
@@ -213,7 +214,7 @@ def deploy(schema: ServeDeploySchema, apart: bool = False) -> dict[str, Any]:
 
 
 def http_options(schema: ServeDeploySchema) -> HTTPOptions:
-    """Where a file says to listen, and how."""
+    """The HTTP options of a file."""
     said = schema.http_options.model_dump()
     if said["max_request_body_bytes"] is None:
         del said["max_request_body_bytes"]
@@ -221,7 +222,7 @@ def http_options(schema: ServeDeploySchema) -> HTTPOptions:
 
 
 def built_apart(schema: ServeApplicationSchema) -> Built:
-    """The same as `built`, by a process made for it. Raises RuntimeError, with what the code raised as its cause."""
+    """Build like `built`, in a separate process. Raises RuntimeError, with the code's exception as its cause."""
     make: Any = skate.remote(max_calls=1)(built)
     options: dict[str, Any] = {"num_cpus": 0, "max_retries": 0, "name": f"build {schema.import_path}"}
     if schema.runtime_env:
@@ -235,6 +236,6 @@ def built_apart(schema: ServeApplicationSchema) -> Built:
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """What was raised in another process, without what was around it."""
+    """The exception raised in another process, unwrapped."""
     cause = getattr(error, "cause", None)
     return cause if isinstance(cause, BaseException) else error

@@ -25,9 +25,9 @@ class _Shelf:
         self._room = asyncio.Lock()
 
     async def get(self, model: str, *args: Any) -> Any:
-        """A model, loaded if it is not there; whoever asks while it loads waits for the same.
+        """Return a model, loading it if necessary; concurrent callers wait for the same load.
 
-        It is loaded to its end, also if those who asked have gone: what has begun takes its room anyway, and others may wait.
+        Loading completes even if the callers are cancelled: it takes its place anyway, and others may wait.
         """
         if model in self.models:
             self.models.move_to_end(model)
@@ -72,7 +72,9 @@ class _Shelf:
 
 
 def _finalizer(cls: Any) -> Any:
-    """The async `__del__` of a class, or None; the interpreter, which cannot await it, finds nothing in its place."""
+    """The async `__del__` of a class, or None; it is removed from the class, because the interpreter cannot await
+    it.
+    """
     kept = cls.__dict__.get("_serve_finalizer")
     if kept is not None:
         return kept
@@ -106,10 +108,11 @@ def tell(models: tuple[str, ...]) -> None:
 
 
 def multiplexed(func: Callable[..., Any] | None = None, max_num_models_per_replica: int = 3) -> Any:
-    """Make an async function of a model's id one that keeps what it loads: up to so many, the one unused longest goes.
+    """Decorate an async function of a model id to cache the models it loads: up to a limit, evicting the least
+    recently used.
 
-    A method takes the id after `self`. -1 means no limit. Raises TypeError for what is not async or takes no id, ValueError for
-    a number that cannot be.
+    A method takes the id after `self`. -1 means no limit. Raises TypeError if it is not async or takes no id,
+    ValueError for an invalid number.
     """
     limit = max_num_models_per_replica
     if isinstance(limit, bool) or not isinstance(limit, int):

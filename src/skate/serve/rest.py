@@ -1,8 +1,8 @@
 """The REST API: `/api/serve/applications/`, with a bearer token, on an address of its own.
 
-    GET     how everything is
-    PUT     serve exactly what the config in the body says
-    DELETE  end all applications
+GET     the complete state
+PUT     serve exactly the config in the body
+DELETE  delete all applications
 
 and POST `/api/v1/applications/{app}/deployments/{deployment}/scale` with `{"target_num_replicas": n}`.
 """
@@ -84,7 +84,7 @@ class Api:
         return ""
 
     def _known(self, place: str) -> bool:
-        """True for names of this machine, and for addresses, which nobody can have lead elsewhere."""
+        """True for names of this machine, and for IP addresses, which cannot be redirected by DNS."""
         host = place[1:].partition("]")[0] if place.startswith("[") else place.partition(":")[0]
         try:
             ipaddress.ip_address(host)
@@ -100,7 +100,7 @@ class Api:
 
 
 def act(method: str, path: str, body: bytes) -> tuple[int, Any]:
-    """Do what a request asks; status and answer."""
+    """Execute a request; return status and response."""
     try:
         if path.rstrip("/") == _PATH.rstrip("/"):
             if method == "GET":
@@ -187,7 +187,7 @@ class RestServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop."""
+        """Stop the server."""
         self._server.should_exit = True
         self._thread.join(10)
         self._sock.close()
@@ -200,7 +200,7 @@ class RestActor:
         self._server = RestServer(token, host, port)
 
     def port(self) -> int:
-        """Where it listens."""
+        """The listening port."""
         return self._server.port
 
 

@@ -20,7 +20,7 @@ _FILES = (".yaml", ".yml")
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Serve, and wait for Ctrl-C."""
+    """Serve an application, and wait for Ctrl-C."""
     joins = parsed.address or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS")
     if not (parsed.blocking or joins or skate.is_initialized()):
         raise ValueError(
@@ -64,7 +64,7 @@ def _folder(parsed: argparse.Namespace) -> str:
 
 
 def wanted(parsed: argparse.Namespace, is_file: bool) -> ServeDeploySchema:
-    """What is to be served: a config file as it stands there, or one made of what was said."""
+    """Return the config to serve: a config file, or one built from the command line."""
     environment = _environment(parsed)
     if is_file:
         if parsed.arguments:
@@ -212,7 +212,7 @@ def _token() -> str:
 
 
 def _environment(parsed: argparse.Namespace) -> dict[str, Any]:
-    """The runtime environment that was said. Raises ValueError for one that cannot be read."""
+    """The runtime environment from the command line. Raises ValueError for an unreadable one."""
     found: Any = {}
     if parsed.runtime_env and parsed.runtime_env_json:
         raise ValueError("--runtime-env and --runtime-env-json were both given; give one")

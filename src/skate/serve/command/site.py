@@ -24,15 +24,15 @@ class Joined:
             skate.init(address=wanted)
 
     def details(self) -> dict[str, Any]:
-        """How everything is, as the REST API tells it."""
+        """The complete state, as in the REST API."""
         return rest.details()
 
     def deploy(self, schema: ServeDeploySchema) -> None:
-        """Have it served."""
+        """Deploy a config."""
         loading.deploy(schema)
 
     def shutdown(self) -> None:
-        """End everything."""
+        """Shut everything down."""
         api.shutdown()
 
 
@@ -65,16 +65,16 @@ class Rest:
             ) from None
 
     def details(self) -> dict[str, Any]:
-        """How everything is."""
+        """The complete state."""
         found: dict[str, Any] = self._ask("GET")
         return found
 
     def deploy(self, schema: ServeDeploySchema) -> None:
-        """Have it served."""
+        """Deploy a config."""
         self._ask("PUT", schema.model_dump(exclude_unset=True))
 
     def shutdown(self) -> None:
-        """End everything."""
+        """Shut everything down."""
         self._ask("DELETE")
 
 

@@ -15,12 +15,12 @@ Verb = Callable[[argparse.Namespace], int]
 
 
 def entry() -> int:
-    """The console script `serve`."""
+    """Run the console script `serve`."""
     return main(sys.argv[1:])
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one verb; the exit status: 0, 1 for what went wrong, 2 for words that were not understood."""
+    """Run one verb; return the exit status: 0, 1 for an error, 2 for invalid usage."""
     parsed = _parser().parse_args(list(arguments))
     folder = os.path.abspath(parsed.app_dir)
     if folder not in sys.path:

@@ -1,4 +1,4 @@
-"""Records of settings that check what they are given, and name the nearest setting when one is misspelt."""
+"""Records of settings that validate their values, and suggest the nearest name for a misspelt setting."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Checked(metaclass=_Made):
 
     @property
     def model_fields_set(self) -> set[str]:
-        """The fields that were given."""
+        """The fields that were set explicitly."""
         return set(self.__dict__.get("_given", ()))
 
     def model_dump(self, *, exclude_unset: bool = False, mode: str = "python", **_: Any) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def _fitted(value: Any, hint: Any, cls: type, name: str) -> Any:
-    """The value as the annotation wants it; raises ValueError if it cannot be."""
+    """Convert a value to the annotated type; raises ValueError if that is impossible."""
     origin = get_origin(hint)
     if hint is Any or hint is object:
         return value
@@ -244,7 +244,7 @@ def _fitted_one(value: Any, hint: type, wrong: WrongField) -> Any:
 
 
 def _number(value: Any, kind: type) -> Any:
-    """A number that is written another way, as in YAML: '3' and 3.0 for 3. Raises ValueError for what is none."""
+    """Convert a number in another notation, as in YAML: '3' and 3.0 for 3. Raises ValueError for other values."""
     if kind is bool:
         return _BOOLEANS[value.lower() if isinstance(value, str) else value]
     if not isinstance(value, (int, float, str)):
@@ -280,7 +280,7 @@ def _words(hint: Any) -> str:
 
 
 def _input(hint: Any) -> str:
-    """How pydantic says what it wants: programs written for Ray look for these words."""
+    """Describe a type in pydantic's words, which programs for Ray look for."""
     if get_origin(hint) is typing.Literal:
         return " or ".join(repr(each) for each in get_args(hint))
     if isinstance(hint, type) and issubclass(hint, enum.Enum):

@@ -1,4 +1,4 @@
-"""All that is said of a deployment beside its code."""
+"""Settings of a deployment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_ROUTER = "ray.serve._private.request_router:PowerOfTwoChoicesRequestRout
 
 @dataclass(kw_only=True)
 class BackpressureConfig(Checked):
-    """What a refused request is answered with over HTTP."""
+    """The HTTP response to rejected requests."""
 
     status_code: int = 503
     retry_after_s: float | None = None
@@ -50,7 +50,8 @@ class RequestRouterConfig(Checked):
         as_json("request_router_kwargs", self.request_router_kwargs)
         if not isinstance(self.request_router_class, str) and not callable(self.request_router_class):
             raise ValueError(
-                f"{name}.request_router_class is a class or its import path, not {self.request_router_class!r}. Input should be "
+                f"{name}.request_router_class is a class or its import path, not {self.request_router_class!r}. "
+                "Input should be "
                 "a valid string"
             )
 
@@ -78,7 +79,7 @@ class GangPlacementStrategy(str, enum.Enum):
 
 
 class GangRuntimeFailurePolicy(str, enum.Enum):
-    """What is started again when one of a gang fails."""
+    """The restart policy when a member of a gang fails."""
 
     RESTART_GANG = "RESTART_GANG"
     RESTART_REPLICA = "RESTART_REPLICA"
@@ -93,7 +94,7 @@ class GangSchedulingConfig(Checked):
     runtime_failure_policy: GangRuntimeFailurePolicy = GangRuntimeFailurePolicy.RESTART_GANG
 
     def check(self) -> None:
-        """A gang is somebody."""
+        """Check the gang size."""
         positive("GangSchedulingConfig", gang_size=self.gang_size)
 
     def refused(self, name: str) -> str:
@@ -117,7 +118,7 @@ class DeploymentActorConfig(Checked):
     actor_options: dict[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
-        """A class is named or given."""
+        """Check that a class or its import path is given."""
         if not isinstance(self.actor_class, str) and not callable(
             getattr(self.actor_class, "remote", self.actor_class)
         ):
@@ -199,7 +200,7 @@ class LoggingConfig(Checked):
 
 @dataclass(kw_only=True)
 class DeploymentConfig(Checked):
-    """The settings of a deployment with the defaults that hold when nothing is said; times in seconds."""
+    """The settings of a deployment with their defaults; times in seconds."""
 
     num_replicas: int | None = 1
     max_ongoing_requests: int = 5
@@ -222,13 +223,14 @@ class DeploymentConfig(Checked):
     in_process: bool = False
 
     def check(self) -> None:
-        """Numbers have their ranges."""
+        """Check the ranges of numbers."""
         name = "DeploymentConfig"
         not_negative(name, num_replicas=self.num_replicas)
         positive(name, max_ongoing_requests=self.max_ongoing_requests)
         if self.in_process and (self.autoscaling_config is not None or (self.num_replicas or 1) > 1):
             raise ValueError(
-                "an in_process deployment has one object in each replica of the deployment it is bound to; give num_replicas or "
+                "an in_process deployment has one object in each replica of the deployment it is bound to; give "
+                "num_replicas or "
                 "autoscaling_config to that one, or leave in_process out"
             )
         if self.max_queued_requests < -1:
@@ -265,5 +267,5 @@ class DeploymentConfig(Checked):
 
     @property
     def lightweight(self) -> dict[str, Any]:
-        """What a running replica takes over without being started again."""
+        """The settings that a running replica applies without a restart."""
         return {"user_config": self.user_config, "max_ongoing_requests": self.max_ongoing_requests}

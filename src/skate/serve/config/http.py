@@ -26,7 +26,7 @@ class ProxyLocation(str, enum.Enum):
 
 
 def _location(said: Any) -> ProxyLocation:
-    """Raises ValueError for what is none."""
+    """Convert a location. Raises ValueError for an unknown one."""
     return ProxyLocation.Disabled if said == "NoServer" else ProxyLocation(said)
 
 
@@ -120,7 +120,7 @@ class gRPCOptions(Checked):
 
     @property
     def grpc_servicer_func_callable(self) -> list[Any]:
-        """The functions, loaded where they are named. Raises ImportError or AttributeError for what is not there."""
+        """The functions, imported from their paths. Raises ImportError or AttributeError if one does not exist."""
         from skate.serve.importing import load  # few serve gRPC
 
         return [load(each) if isinstance(each, str) else each for each in self.grpc_servicer_functions]

@@ -7,7 +7,7 @@ from skate.serve.controller.records import DeploymentRecord, ReplicaRecord
 
 
 def nodes() -> list[str]:
-    """The nodes that live."""
+    """The ids of the living nodes."""
     return [each["NodeID"] for each in skate.nodes() if each["Alive"]]
 
 

@@ -1,4 +1,4 @@
-"""The ASGI application of an ingress replica: what stands between uvicorn and the user's code."""
+"""The ASGI application of an ingress replica, between uvicorn and the user's code."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Ingress:
         self.requests = metrics_http.Requests(self.order.app, self.order.name)
 
     async def begin(self) -> None:
-        """Find out what the user's code is, and start it up if it is an ASGI application."""
+        """Detect the kind of the user's code, and start it if it is an ASGI application."""
         from skate.serve.ingress.views import application_of  # FastAPI only where it is used
 
         self.asgi = await application_of(self.servable)
@@ -101,7 +101,7 @@ class Ingress:
         await self._request(scope, receive, send, route.prefix)
 
     def _may_look(self, scope: Any) -> bool:
-        """What is served, and how much, is told to those only who may ask for it, where there are API keys."""
+        """True if the client may see status pages: always without API keys, else with one of them."""
         keys = self.keys
         if not keys:
             return True
@@ -181,7 +181,7 @@ class Ingress:
         return None if limit is None else _Timer(limit, task)
 
     async def _plain(self, scope: Any, receive: Any, send: Any) -> None:
-        """A class or function that takes a Request and returns what is to be answered."""
+        """Call a class or function that takes a Request and returns the response's content."""
         if scope["type"] == "websocket":
             self.logger.warning("a WebSocket was refused: %s is no ASGI application", self.order.name)
             await send({"type": "websocket.close", "code": 1008, "reason": "there is no WebSocket here"})
@@ -250,7 +250,7 @@ class _Timer:
         self._task.cancel()
 
     def cancel(self) -> None:
-        """It was in time."""
+        """Cancel the timer: the request ended in time."""
         self._handle.cancel()
 
 

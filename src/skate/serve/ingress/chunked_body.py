@@ -1,4 +1,4 @@
-"""Takes a chunked body apart: where it ends, and what it carries. No I/O."""
+"""Parser of chunked bodies: finds their end and extracts their content. No I/O."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ class ChunkedBody:
         self.done = False
 
     def feed(self, data: bytes) -> tuple[bytes, int]:
-        """What the data carries, written as at most one chunk and the end; and how much of it belongs to this body.
+        """Return the content of the data, re-encoded as at most one chunk and the end; and how much of the data
+        belongs to this body.
 
-        Raises BadRequest for what is no chunked body.
+        Raises BadRequest for an invalid chunked body.
         """
         parts: list[bytes] = []
         position, end = 0, len(data)

@@ -1,4 +1,4 @@
-"""What a handler returned, as the body of an HTTP answer."""
+"""Conversion of a handler's return value to the body of an HTTP response."""
 
 from __future__ import annotations
 

@@ -25,13 +25,13 @@ _LOOK_S = 0.1
 
 
 class _Meeting:
-    """Where the first rank of a group says its address."""
+    """The rendezvous at which the first rank of a group publishes its address."""
 
     def __init__(self) -> None:
         self._said: tuple[str, int] | None = None
 
     def say(self, address: str, port: int) -> None:
-        """The first rank is there."""
+        """Publish the first rank's address."""
         self._said = (address, port)
 
     def said(self) -> tuple[str, int] | None:
@@ -40,7 +40,7 @@ class _Meeting:
 
 
 class DPServer(LLMServer):
-    """A rank of a group; when one fails, Serve starts the whole group anew.
+    """A rank of a group; when one fails, Serve restarts the whole group.
 
     Raises RuntimeError outside of a gang.
     """
@@ -80,7 +80,7 @@ def size_of(config: LLMConfig) -> int:
 
 
 def rank_arguments(rank: int, address: str, port: int) -> dict[str, Any]:
-    """What vLLM is told of a rank."""
+    """vLLM's arguments for a rank."""
     return {
         "data_parallel_rank": rank,
         "data_parallel_address": address,
@@ -89,7 +89,7 @@ def rank_arguments(rank: int, address: str, port: int) -> dict[str, Any]:
 
 
 def in_groups(options: dict[str, Any], size: int) -> dict[str, Any]:
-    """Options of a deployment with every replica of them as a group of `size`. Pure."""
+    """Return deployment options that make every replica a group of `size`. Pure."""
     if size == 1:
         return options
     options = dict(options)
