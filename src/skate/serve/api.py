@@ -185,7 +185,7 @@ def run_many(
         return [run_locally(each.target, each.name) for each in targets]
     names = [each.name for each in targets]
     if len(set(names)) < len(names):
-        raise RayServeException(f"two applications have the same name: {names}; give each a name of its own")
+        raise RayServeException(f"two applications have the same name: {names}; use unique names")
     return _run_many(list(targets), blocking, wait_for_applications_running, controller_options, None)
 
 
@@ -246,8 +246,8 @@ def _say_if_elsewhere(options: HTTPOptions | None, listening: dict[str, Any]) ->
         return
     if options.port not in (0, listening["port"]) or options.host != listening["host"]:
         warnings.warn(
-            f"Serve listens on {listening['host']}:{listening['port']} already and stays there; call serve.shutdown() first to "
-            f"have it on {options.host}:{options.port}",
+            f"Serve listens on {listening['host']}:{listening['port']} already; call serve.shutdown() first to "
+            f"change to {options.host}:{options.port}",
             stacklevel=4,
         )
 
@@ -270,7 +270,7 @@ def delete(name: str, _blocking: bool = True) -> None:
 
 
 def _not_running(what: str) -> str:
-    return f"Serve does not run, so {what}; serve.run(app) or serve.start() starts it"
+    return f"Serve does not run, so {what}; start it with serve.run(app) or serve.start()"
 
 
 def shutdown() -> None:
@@ -391,7 +391,7 @@ def get_deployment_actor_context() -> Any:
     said = os.environ.get(DEPLOYMENT_ACTOR_VARIABLE)
     if said is None:
         raise RayServeException(
-            "get_deployment_actor_context() is called from an actor of deployment_actors; this is none"
+            "get_deployment_actor_context() must be called from an actor of deployment_actors"
         )
     from skate.serve.context import DeploymentActorContext  # as above
 

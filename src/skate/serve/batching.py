@@ -201,7 +201,7 @@ def _check_length(values: Any, count: int, function: Any) -> None:
     if len(values) != count:
         raise RayServeException(
             f"Batched function doesn't preserve batch size. The input list has length {count} but the returned list has length "
-            f"{len(values)}. {function.__name__} has to return one result for each value"
+            f"{len(values)}. {function.__name__} must return one result for each value"
         )
 
 
@@ -254,7 +254,7 @@ def batch(
     """
     if _func is not None and not callable(_func):
         raise TypeError(
-            "@serve.batch can only be used to decorate functions or methods. Its settings are given by name"
+            "@serve.batch can only be used to decorate functions or methods. Pass its settings by name"
         )
     settings = _Settings(max_batch_size, batch_wait_timeout_s, max_concurrent_batches, batch_size_fn)
 

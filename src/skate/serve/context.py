@@ -126,7 +126,7 @@ def get_replica_context() -> ReplicaContext:
     found = current_replica()
     if found is None:
         raise RayServeException(
-            "get_replica_context() is called from the code of a deployment; this is no replica"
+            "get_replica_context() must be called from the code of a deployment; this process is not a replica"
         )
     return found
 

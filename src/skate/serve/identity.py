@@ -58,7 +58,7 @@ class ReplicaID(NamedTuple):
         """The replica of that actor name. Raises ValueError for any other name."""
         if not cls.is_full_id_str(full_id_str):
             raise ValueError(
-                f"{full_id_str!r} is no replica's name, which is {REPLICA_PREFIX}app#deployment#replica"
+                f"{full_id_str!r} is not the name of a replica, which has the form {REPLICA_PREFIX}app#deployment#replica"
             )
         app, name, unique = full_id_str[len(REPLICA_PREFIX) :].split("#")
         return cls(unique, DeploymentID(name, app))

@@ -33,17 +33,17 @@ def read(path: str) -> ServeDeploySchema:
     except OSError as error:
         raise ValueError(f"the config file {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise ValueError(f"the config file {path} cannot be read: it is no text of UTF-8: {error}") from None
+        raise ValueError(f"the config file {path} cannot be read: it is not UTF-8 text: {error}") from None
     try:
         said = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ValueError(f"{path} is no YAML: {error}") from None
+        raise ValueError(f"{path} is not valid YAML: {error}") from None
     except RecursionError:
-        raise ValueError(f"{path} is nested too deep") from None
+        raise ValueError(f"{path} is nested too deeply") from None
     # The reader of YAML raises anything for a value that is not of its kind, such as the month 13.
     except Exception as error:
         raise ValueError(
-            f"{path} has a value that YAML cannot be read as: {type(error).__name__}: {error}"
+            f"{path} has a value that cannot be parsed: {type(error).__name__}: {error}"
         ) from None
     try:
         bounded(said)
@@ -70,10 +70,10 @@ def bounded(said: Any) -> None:
         left -= len(inside)
         if depth > _DEPTH_MAX:
             raise ValueError(
-                f"a config is nested at most {_DEPTH_MAX} deep; this one is deeper, or holds itself by an alias"
+                f"a config may be nested at most {_DEPTH_MAX} levels; this one is deeper, or contains itself through an alias"
             )
         if left < 0:
-            raise ValueError(f"a config has at most {_VALUES_MAX:,} values, with all its aliases written out")
+            raise ValueError(f"a config may have at most {_VALUES_MAX:,} values, with all aliases expanded")
         waiting += [(each, depth + 1) for each in inside]
 
 
@@ -117,7 +117,7 @@ def application(import_path: str, args: dict[str, Any] | None = None) -> Applica
     if isinstance(found, Application):
         if args:
             raise ValueError(
-                f"args were given for {import_path}, which is an application already and takes none"
+                f"args were given for {import_path}, but it is already an application and takes none"
             )
         return found
     if inspect.isfunction(found):
@@ -125,7 +125,7 @@ def application(import_path: str, args: dict[str, Any] | None = None) -> Applica
         if isinstance(made, Application):
             return made
         raise TypeError(
-            f"the function {import_path} builds an application, but returned a {type(made).__name__}"
+            f"the function {import_path} must build an application, but returned a {type(made).__name__}"
         )
     hint = "; call .bind(...) on it" if hasattr(found, "bind") else ""
     raise TypeError(
@@ -137,7 +137,7 @@ def _typed(function: Any, args: dict[str, Any]) -> Any:
     parameters = list(inspect.signature(function).parameters.values())
     if len(parameters) != 1:
         raise TypeError(
-            f"a function that builds an application takes one argument, a dict; {function.__name__} takes "
+            f"a function that builds an application must take one argument, a dict; {function.__name__} takes "
             f"{len(parameters)}"
         )
     kind: Any = typing.get_type_hints(function).get(parameters[0].name)

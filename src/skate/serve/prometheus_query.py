@@ -64,7 +64,7 @@ class PrometheusQueryMixin:
         super().__init__(**kwargs)
         if fetch_interval_s <= 0 or cache_ttl_s <= 0:
             raise ValueError(
-                f"fetch_interval_s and cache_ttl_s are seconds above 0, not {fetch_interval_s} and {cache_ttl_s}"
+                f"fetch_interval_s and cache_ttl_s must be seconds above 0, got {fetch_interval_s} and {cache_ttl_s}"
             )
         self._address = (prometheus_address or os.environ.get("RAY_PROMETHEUS_HOST") or "").rstrip("/")
         self._queries = list(prometheus_queries or [])
@@ -109,7 +109,7 @@ class PrometheusQueryMixin:
             except Exception as error:  # the server is away, or refuses the query: what was known grows old
                 if str(error) != told:
                     told = str(error)
-                    logging.getLogger("ray.serve").warning("%s gives no figures: %s", self._address, error)
+                    logging.getLogger("ray.serve").warning("%s returned no metrics: %s", self._address, error)
             pause.wait(self._interval)
 
     def _ask(self, query: str) -> PrometheusScalar | PrometheusVector:

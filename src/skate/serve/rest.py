@@ -38,7 +38,7 @@ class Api:
 
     def __init__(self, token: str, host: str = "127.0.0.1") -> None:
         if not token:
-            raise ValueError("the REST API needs a token: whoever has it may run any code here")
+            raise ValueError("the REST API needs a token, because its clients may run any code here")
         self._token = token.encode()
         more = os.environ.get(HOSTS_VARIABLE, "").split(",")
         names = [host, "localhost", socket.gethostname(), socket.getfqdn(), *more]
@@ -80,7 +80,7 @@ class Api:
         for name in (b"host", b"origin"):
             said = headers.get(name, b"").decode("latin-1")
             if said and not self._known(said.partition("://")[2] if name == b"origin" else said):
-                return f"{name.decode()} {said!r:.100} is not known here; {HOSTS_VARIABLE} names more, with commas between them"
+                return f"{name.decode()} {said!r:.100} is not an allowed host; add hosts to {HOSTS_VARIABLE}, separated by commas"
         return ""
 
     def _known(self, place: str) -> bool:
@@ -148,16 +148,16 @@ def details() -> dict[str, Any]:
 def _scale(app: str, deployment: str, said: Any) -> tuple[int, Any]:
     want = said.get("target_num_replicas") if isinstance(said, dict) else None
     if isinstance(want, bool) or not isinstance(want, int) or want < 0:
-        return 400, {"error": f"target_num_replicas is a number of replicas, not {want!r}"}
+        return 400, {"error": f"target_num_replicas must be a number of replicas, got {want!r}"}
     apps = details()["applications"]
     if app not in apps or deployment not in apps[app]["deployments"]:
         return 404, {"error": f"there is no deployment {deployment!r} in an application {app!r}"}
     if not apps[app]["external_scaler_enabled"]:
         return 412, {
-            "error": f"the application {app!r} was deployed without external_scaler_enabled, so its own number of replicas holds"
+            "error": f"the application {app!r} was deployed without external_scaler_enabled, so it cannot be scaled externally"
         }
     skate.get(watch.controller().scale.remote(app, deployment, want))
-    return 200, {"message": f"{deployment!r} of {app!r} goes to {want} replicas"}
+    return 200, {"message": f"{deployment!r} of {app!r} is being scaled to {want} replicas"}
 
 
 async def _answer(send: Any, status: int, said: Any) -> None:

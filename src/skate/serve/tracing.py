@@ -33,7 +33,7 @@ def set_up(config: Any, replica: Any = None) -> None:
         from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
     except ImportError:
         raise RuntimeError(
-            "tracing_config asks for spans, which needs OpenTelemetry: pip install opentelemetry-sdk"
+            "tracing_config enables spans, which need OpenTelemetry: pip install opentelemetry-sdk"
         ) from None
     provider: Any = trace.get_tracer_provider()
     if not isinstance(provider, TracerProvider):

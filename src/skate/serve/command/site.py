@@ -58,10 +58,10 @@ class Rest:
             except (ValueError, KeyError, TypeError):  # not from a REST API of ours
                 said = text[:400]
             hint = "; set SKATE_SERVE_TOKEN" if error.code == 401 else ""
-            raise RuntimeError(f"{self._url} answered {error.code}: {said}{hint}") from None
+            raise RuntimeError(f"{self._url} returned {error.code}: {said}{hint}") from None
         except urllib.error.URLError as error:
             raise ConnectionError(
-                f"nothing answers at {self._url} ({error.reason}); `serve start --rest-port ...` has a node answer"
+                f"nothing answers at {self._url} ({error.reason}); `serve start --rest-port ...` starts the REST API on a node"
             ) from None
 
     def details(self) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def config(parsed: argparse.Namespace) -> int:
 def shutdown(parsed: argparse.Namespace) -> int:
     """Delete all applications."""
     if not parsed.yes and not _agreed():
-        print("nothing was ended", file=sys.stderr)
+        print("nothing was shut down", file=sys.stderr)
         return 1
     site.of(parsed.address).shutdown()
     print("all applications have ended")

@@ -35,7 +35,7 @@ def actor_options(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]
     for name in ("placement_group_strategy", "placement_group_bundle_label_selector"):
         if merged.get(name) is not None and bundles is None:
             raise ValueError(
-                f"If `{name}` is provided, `placement_group_bundles` must also be provided. Say what the group is made of"
+                f"If `{name}` is provided, `placement_group_bundles` must also be provided. It defines the group"
             )
     if bundles is not None:
         if limit is not None:

@@ -32,7 +32,7 @@ class AutoscalingPolicy(Checked):
         """A function is named or given, with arguments that can be written down."""
         if not isinstance(self.policy_function, str) and not callable(self.policy_function):
             raise ValueError(
-                f"AutoscalingPolicy.policy_function is a function or its import path, not "
+                f"AutoscalingPolicy.policy_function must be a function or its import path, got "
                 f"{self.policy_function!r}. Input should "
                 "be a valid string"
             )
@@ -104,8 +104,7 @@ class AutoscalingConfig(Checked):
         if self.min_replicas > self.max_replicas:
             raise ValueError(
                 f"max_replicas ({self.max_replicas}) must be greater than or equal to min_replicas "
-                f"({self.min_replicas})! There "
-                "is no number between them"
+                f"({self.min_replicas})! No number lies between them"
             )
         initial = self.initial_replicas
         if initial is not None and initial < self.min_replicas:

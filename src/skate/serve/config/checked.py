@@ -95,7 +95,7 @@ class Checked(metaclass=_Made):
             )
         for name in value:
             if not isinstance(name, str):
-                raise WrongField(f"{cls.__name__} has no field {name!r:.80}: names of fields are texts")
+                raise WrongField(f"{cls.__name__} has no field {name!r:.80}: field names must be strings")
         made: R = cls(**value)
         return made
 
@@ -184,7 +184,7 @@ def _fitted(value: Any, hint: Any, cls: type, name: str) -> Any:
         assert last is not None
         raise last
     wrong = WrongField(
-        f"{cls.__name__}.{name} is {_words(hint)}, not {value!r:.80}. Input should be {_input(hint)}"
+        f"{cls.__name__}.{name} must be {_words(hint)}, got {value!r:.80}. Input should be {_input(hint)}"
     )
     if origin is typing.Literal:
         if value in get_args(hint):
@@ -314,7 +314,7 @@ def positive(cls: str, **values: float | None) -> None:
     for name, value in values.items():
         if value is not None and not value > 0:
             raise WrongField(
-                f"{cls}.{name} must be above 0, not {value!r}. Input should be greater than 0", (name,)
+                f"{cls}.{name} must be above 0, got {value!r}. Input should be greater than 0", (name,)
             )
 
 
@@ -323,6 +323,6 @@ def not_negative(cls: str, **values: float | None) -> None:
     for name, value in values.items():
         if value is not None and value < 0:
             raise WrongField(
-                f"{cls}.{name} must not be negative, not {value!r}. Input should be greater than or equal to 0",
+                f"{cls}.{name} must not be negative, got {value!r}. Input should be greater than or equal to 0",
                 (name,),
             )

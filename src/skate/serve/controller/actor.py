@@ -178,8 +178,9 @@ class Controller:
             owner = taken.get(app.route_prefix) if app.route_prefix else None
             if app.route_prefix is not None and owner is not None and owner not in replaced:
                 raise RayServeException(
-                    f"the route {app.route_prefix!r} of application {app.name!r} is taken by application {owner!r}; give it "
-                    f"another one with serve.run(..., route_prefix=...), or delete {owner!r} first"
+                    f"the route {app.route_prefix!r} of application {app.name!r} is taken by application "
+                    f"{owner!r}; choose another one with serve.run(..., route_prefix=...), or delete {owner!r} "
+                    "first"
                 )
             if app.route_prefix is not None:
                 taken[app.route_prefix] = app.name
@@ -217,9 +218,7 @@ class Controller:
         """Set the number of replicas. Raises RayServeException if there is no such deployment."""
         record = self.machine.record((app, deployment))
         if record is None:
-            raise RayServeException(
-                f"there is no deployment {deployment!r} in application {app!r} to be scaled"
-            )
+            raise RayServeException(f"there is no deployment {deployment!r} in application {app!r} to scale")
         self.do(self.machine.scale((app, deployment), want, time.time()))
         self.publish()
 

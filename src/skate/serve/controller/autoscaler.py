@@ -121,7 +121,7 @@ def follow(
         answer, state = answer
         scaler.policy_state = dict(state or {})
     if isinstance(answer, bool) or not isinstance(answer, (int, float)):
-        raise TypeError(f"an autoscaling policy returns a number of replicas, not {answer!r}")
+        raise TypeError(f"an autoscaling policy must return a number of replicas, got {answer!r}")
     running = context.current_num_replicas
     wanted = min(config.max_replicas, max(config.min_replicas, stepped(answer, running, config)))
     if running == 0 and wanted > 0:

@@ -203,7 +203,7 @@ class Hands:
             if one is not None:
                 one.stats.update(told)
         except (TimeoutError, asyncio.TimeoutError):
-            error = f"it did not answer within {action.timeout_s} s"
+            error = f"it did not respond within {action.timeout_s} s"
         except _DIED:
             return  # which is told elsewhere
         except Exception as raised:  # check_health says so by raising

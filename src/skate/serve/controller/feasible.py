@@ -39,8 +39,9 @@ def why_not(machine: Machine, apps: list[Any], ending: tuple[str, ...] = ()) -> 
         f"{needs[name]:g} {name} are needed and the cluster has {total.get(name, 0.0):g}" for name in short
     )
     return (
-        f"there is not enough for {', '.join(repr(app.name) for app in apps)}: {has} ({'; '.join(lines)}). Ask for fewer "
-        'replicas, or for less each, such as ray_actor_options={"num_cpus": 0.5}, or start with init(num_cpus=...)'
+        f"insufficient resources for {', '.join(repr(app.name) for app in apps)}: {has} ({'; '.join(lines)}). "
+        'Request fewer replicas, or fewer resources for each, such as ray_actor_options={"num_cpus": 0.5}, or '
+        "start with init(num_cpus=...)"
     )
 
 

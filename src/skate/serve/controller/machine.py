@@ -201,7 +201,7 @@ class Machine:
         if one.state is not STOPPING and not record.deleting:
             record.status = DeploymentStatus.UNHEALTHY
             record.trigger = _Trigger.HEALTH_CHECK_FAILED
-            record.message = f"the process of replica {replica} has ended; another one is started"
+            record.message = f"the process of replica {replica} has ended; starting another one"
         return self._reconcile(record, now)
 
     stopped = lost

@@ -17,6 +17,6 @@ def node_for(record: DeploymentRecord, one: ReplicaRecord, limit: int) -> str:
     best = min(nodes(), key=others.count)
     if others.count(best) >= limit:
         raise RuntimeError(
-            f"max_replicas_per_node={limit} leaves no node for another replica of {record.target.name!r}: each has as many"
+            f"max_replicas_per_node={limit} leaves no node for another replica of {record.target.name!r}: every node is full"
         )
     return best

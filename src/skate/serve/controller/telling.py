@@ -44,8 +44,8 @@ def message_of(record: DeploymentRecord) -> str:
     if not record.message and waits and time.time() - min(one.since for one in waits) > 10:
         needs = ", ".join(f"{name}: {amount:g}" for name, amount in record.target.resources().items())
         return (
-            f"{len(waits)} replicas have been starting for more than 10 s, each needs {needs or 'nothing'}; either their "
-            "constructor takes long, or what they need is in use"
+            f"{len(waits)} replicas have been starting for more than 10 s, each needs {needs or 'nothing'}; "
+            "either their constructor is slow, or these resources are in use"
         )
     return record.message
 

@@ -213,7 +213,7 @@ class LocalResponse(DeploymentResponse):
         self._not_in_a_loop(_skip_asyncio_check)
         call = self._call
         if not call.wait(timeout_s):
-            raise TimeoutError(f"the request was not answered within {timeout_s} s; it is still under way")
+            raise TimeoutError(f"the request was not answered within {timeout_s} s; it is still running")
         if call.error is not None:
             raise call.error
         return call.ref

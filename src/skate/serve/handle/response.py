@@ -94,13 +94,13 @@ class _Answer:
         raise RuntimeError(
             "Sync methods should not be called from within an `asyncio` event loop. Use `await response` "
             "instead, or `async for` "
-            "of a stream; or wait in a function that is not async"
+            "of a stream; or block in a function that is not async"
         )
 
     def __reduce__(self) -> Any:
         raise RayServeException(
             "`DeploymentResponse` is not serializable. Pass it as an argument of another handle call, not inside a list or an "
-            "object; or pass its value"
+            "object; or pass its result"
         )
 
 
@@ -220,7 +220,7 @@ class DeploymentResponseGenerator(_Answer):
     def result(self, *, timeout_s: float | None = None, _skip_asyncio_check: bool = False) -> Any:
         """A stream has no single result: raises TypeError."""
         raise TypeError(
-            "`DeploymentResponseGenerator` doesn't support `.result()`. Iterate over it, or leave out stream=True"
+            "`DeploymentResponseGenerator` doesn't support `.result()`. Iterate over it, or do not set stream=True"
         )
 
     def __await__(self) -> Any:

@@ -183,7 +183,7 @@ class Ingress:
     async def _plain(self, scope: Any, receive: Any, send: Any) -> None:
         """Call a class or function that takes a Request and returns the response's content."""
         if scope["type"] == "websocket":
-            self.logger.warning("a WebSocket was refused: %s is no ASGI application", self.order.name)
+            self.logger.warning("rejected a WebSocket: %s is not an ASGI application", self.order.name)
             await send({"type": "websocket.close", "code": 1008, "reason": "there is no WebSocket here"})
             return
         method = self._method
@@ -228,7 +228,7 @@ class Ingress:
             self.logger.error("the WebSocket failed", exc_info=error)
             await exchange.send({"type": "websocket.close", "code": 1011, "reason": "Internal Server Error"})
         elif exchange.status:
-            self.logger.error("the request failed after its answer had begun", exc_info=error)
+            self.logger.error("the request failed after its response had begun", exc_info=error)
         elif isinstance(error, BackPressureError):
             retry = max(1, round(error.retry_after_s or 1))
             await exchange.text(error.status_code, error.message, [(b"retry-after", str(retry).encode())])
@@ -312,11 +312,9 @@ async def _not_ours(scope: Any, send: Any, route: Any, path: str) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008, "reason": f"nothing is served at {path}"})
     elif route is None:
-        await _text(send, 404, f"nothing is served at {path}; /-/routes lists what is")
+        await _text(send, 404, f"nothing is served at {path}; see /-/routes for the routes")
     else:
-        text = (
-            f"this connection belongs to another application by now; send the request for {path} on a new one"
-        )
+        text = f"this connection now belongs to another application; send the request for {path} on a new one"
         await _text(send, 421, text, [(b"connection", b"close")])
 
 

@@ -74,7 +74,7 @@ class ChunkedBody:
         if self._state == _SIZE:
             found = _size(line)
             if found is None:
-                raise BadRequest(400, "the size of a chunk is no hexadecimal number")
+                raise BadRequest(400, "the size of a chunk is not a hexadecimal number")
             self._left = int(found[1], 16)
             self._state = _DATA if self._left else _TRAILER
         elif self._state == _DATA_END:
@@ -86,6 +86,6 @@ class ChunkedBody:
             if self._trailers > self._limit:
                 raise BadRequest(431, "the trailers of the request are too long")
             if _field(line) is None:
-                raise BadRequest(400, "a trailer line is not name, colon, value")
+                raise BadRequest(400, "a trailer line must be name, colon, value")
         else:
             self.done = True

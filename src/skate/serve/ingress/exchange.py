@@ -127,5 +127,5 @@ class Exchange:
             return
         if self._joining is not None:
             self._joining.linger()
-        said = f"{self.too_large}, and this server takes {self._limit:,} at most"
+        said = f"{self.too_large}, but this server accepts at most {self._limit:,}"
         await self.text(413, said, [(b"connection", b"close")])

@@ -37,7 +37,7 @@ class Refused:
 
 #: Paths of Serve's own that want an API key where an application has some.
 GUARDED = ("/-/metrics", "/-/routes")
-_NO_KEYS = "no process that has the API keys runs here just now; try again in a moment"
+_NO_KEYS = "no process with the API keys is running now; try again in a moment"
 #: It is served in this process.
 HERE = None
 Decision = Elsewhere | Later | Refused | None

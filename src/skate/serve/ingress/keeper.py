@@ -59,7 +59,7 @@ async def fetch_listener(keeper: bytes, box: sockets.Mailbox, timeout_s: float =
     loop.add_reader(box.sock.fileno(), look)
     try:
         if not sockets.send(keeper, dummy, b"", wants="listener", reply=box.name):
-            raise RuntimeError("the process that keeps Serve's listening socket has gone")
+            raise RuntimeError("the process that holds Serve's listening socket has ended")
         found: socket.socket = await asyncio.wait_for(arrived, timeout_s)
     finally:
         dummy.close()

@@ -22,6 +22,6 @@ def called_for() -> list[Any]:
     found = load(path)()
     if not isinstance(found, list) or not all(hasattr(each, "cls") for each in found):
         raise TypeError(
-            f"{VARIABLE}={path} returns a list of starlette.middleware.Middleware, not {found!r:.80}"
+            f"{VARIABLE}={path} must return a list of starlette.middleware.Middleware, got {found!r:.80}"
         )
     return found

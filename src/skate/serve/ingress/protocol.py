@@ -217,7 +217,7 @@ class Gated(asyncio.Protocol):
                 self.transport.get_protocol().data_received(early)
             return False
         if body and self.cycle is before and not self._ends:
-            raise BadRequest(400, "a request that asks for another protocol has no body here")
+            raise BadRequest(400, "a request that upgrades the protocol must not have a body")
         return True
 
     def _fed_body(self, data: bytes) -> bytes:
@@ -265,7 +265,7 @@ class Gated(asyncio.Protocol):
         most = self._serving.options.max_request_body_bytes
         if most is not None and body > most:
             self._refuse(
-                413, f"the body of the request has {body:,} bytes, and this server takes {most:,} at most"
+                413, f"the body of the request has {body:,} bytes, but this server accepts at most {most:,}"
             )
             return True
         if isinstance(decision, Elsewhere):
@@ -287,7 +287,7 @@ class Gated(asyncio.Protocol):
         # What the client has not read yet must leave first, and that is up to the client.
         self._tries += not self.transport.get_write_buffer_size()
         if self._tries > _TRIES_MAX:
-            self.give_up(503, "the replicas of the application do not answer")
+            self.give_up(503, "the replicas of the application do not respond")
         else:
             self.loop.call_later(_RETRY_SECONDS, self._again)
 

@@ -114,7 +114,7 @@ class HeadBuffer:
         begun = _method(data)
         word = begun.end() if begun is not None else 0
         if word > _METHOD_BYTES_MAX or (word < len(data) and (not word or data[word] != 32)):
-            raise BadRequest(400, "this is no HTTP request")
+            raise BadRequest(400, "this is not an HTTP request")
 
     def _skip(self) -> None:
         data = self.data
@@ -159,7 +159,7 @@ def framed(head: bytes, limits: Limits) -> int:
 
 
 def _body(head: bytes, said: list[tuple[bytes, bytes]]) -> int:
-    """Compute the same for a head with more headers than Host."""
+    """The length of the body after a complete head that has more headers than Host."""
     found: dict[bytes, bytes] = {}
     for name, value in said:
         name = name.lower()
@@ -169,9 +169,9 @@ def _body(head: bytes, said: list[tuple[bytes, bytes]]) -> int:
     newer = not head[: head.find(b"\r\n")].endswith(b"1.0")
     host = found.get(b"host")
     if host is None and newer:
-        raise BadRequest(400, "the request has no Host, which HTTP/1.1 wants")
+        raise BadRequest(400, "the request has no Host, which HTTP/1.1 requires")
     if host is not None and not _host(host):
-        raise BadRequest(400, "the Host of the request is none")
+        raise BadRequest(400, "the Host of the request is invalid")
     length = found.get(b"content-length")
     coding = found.get(b"transfer-encoding")
     if coding is not None:
@@ -180,12 +180,12 @@ def _body(head: bytes, said: list[tuple[bytes, bytes]]) -> int:
         if not newer:
             raise BadRequest(400, "HTTP/1.0 has no Transfer-Encoding")
         if coding.lower() != b"chunked":
-            raise BadRequest(501, "the only Transfer-Encoding that is taken is chunked")
+            raise BadRequest(501, "the only supported Transfer-Encoding is chunked")
         return CHUNKED
     if length is None:
         return 0
     if not length.isdigit() or len(length) > _LENGTH_DIGITS_MAX:
-        raise BadRequest(400, "the Content-Length of the request is no number of bytes")
+        raise BadRequest(400, "the Content-Length of the request is not a number of bytes")
     return int(length)
 
 
@@ -196,15 +196,15 @@ def _explain(head: bytes) -> None:
     if words is None:
         raise BadRequest(400, "the request line is not METHOD SP target SP HTTP/1.1")
     if words[3] != b"1" or words[4] not in b"01":
-        raise BadRequest(505, "this server speaks HTTP/1.0 and HTTP/1.1")
+        raise BadRequest(505, "this server supports HTTP/1.0 and HTTP/1.1")
     if _fields(rest[:-2]) is None:
         if b"\r\n " in head or b"\r\n\t" in head:
-            raise BadRequest(400, "a header goes on in the next line, which HTTP/1.1 has no longer")
+            raise BadRequest(400, "a header continues on the next line, which HTTP/1.1 forbids")
         if head.count(b"\n") != head.count(b"\r\n") or head.count(b"\r") != head.count(b"\r\n"):
             raise BadRequest(400, "a line of the head ends in CR or LF alone")
-        raise BadRequest(400, "a header line is not name, colon, value")
+        raise BadRequest(400, "a header line must be name, colon, value")
     if words[1] == b"CONNECT":
-        raise BadRequest(501, "CONNECT is for proxies, and this is none")
+        raise BadRequest(501, "CONNECT is for proxies, and this server is not one")
     target = words[2]
     url = _absolute(target)
     whole = target[:1] == b"/" or url or (target == b"*" and words[1] == b"OPTIONS")

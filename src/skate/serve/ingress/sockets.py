@@ -38,7 +38,7 @@ def listen(
     except OSError as error:
         sock.close()
         raise RuntimeError(
-            f"{what} cannot listen on {host}:{port}: {error.strerror}; end what listens there, or choose {instead}"
+            f"{what} cannot listen on {host}:{port}: {error.strerror}; stop the process that listens there, or choose {instead}"
         ) from None
     sock.setblocking(False)
     return sock

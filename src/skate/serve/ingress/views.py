@@ -59,15 +59,14 @@ def _check(app: Any, cls: Any) -> None:
     if not inspect.isclass(cls):
         hint = " Write @serve.deployment above @serve.ingress." if hasattr(cls, "bind") else ""
         raise ValueError(
-            f"@serve.ingress must be used with a class. This is a {type(cls).__name__}: {cls!r:.60}.{hint}"
+            f"@serve.ingress must be used with a class. Got a {type(cls).__name__}: {cls!r:.60}.{hint}"
         )
     if hasattr(cls, "__call__"):  # noqa: B004 (a class is callable itself; its objects are meant)
         for base in cls.__mro__:
             if "__call__" in vars(base):
                 raise ValueError(
-                    f"Classes passed to @serve.ingress may not have __call__ method. Requests go to the routes "
-                    "of the app: make "
-                    f"{base.__name__}.__call__ one of them, or give it another name"
+                    "Classes passed to @serve.ingress may not have __call__ method. Requests go to the routes "
+                    f"of the app: turn {base.__name__}.__call__ into one of them, or rename it"
                 )
     if app is None and not hasattr(cls, BUILDER):
         raise ValueError(

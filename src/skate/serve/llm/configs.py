@@ -36,7 +36,7 @@ class CloudMirrorConfig(Config):
     @classmethod
     def _is_uri(cls, value: str | None) -> str | None:
         if value is not None and "://" not in value:
-            raise ValueError(f"bucket_uri is a URI such as s3://bucket/path, not {value!r}")
+            raise ValueError(f"bucket_uri must be a URI such as s3://bucket/path, got {value!r}")
         return value
 
 
@@ -57,15 +57,15 @@ class ModelLoadingConfig(Config):
     @classmethod
     def _not_empty(cls, value: str) -> str:
         if not value.strip():
-            raise ValueError("model_id is the name that clients use, and is empty")
+            raise ValueError("model_id must be a non-empty name, which clients use")
         return value
 
     def source(self) -> str:
         """Where the weights are. Raises NotImplementedError for buckets."""
         if isinstance(self.model_source, CloudMirrorConfig):
             raise NotImplementedError(
-                f"model_source is the bucket {self.model_source.bucket_uri}: copying weights from buckets is not there yet; "
-                "copy them to a folder that all nodes see, and give that as model_source"
+                f"model_source is the bucket {self.model_source.bucket_uri}: copying weights from buckets is "
+                "not supported yet; copy them to a folder visible to all nodes, and set that as model_source"
             )
         return self.model_source or self.model_id
 
@@ -123,7 +123,7 @@ class LLMConfig(Config):
     @classmethod
     def _named(cls, value: str) -> str:
         if not value:
-            raise ValueError("llm_engine is the name of an engine, such as vLLM or embedded")
+            raise ValueError("llm_engine must be the name of an engine, such as vLLM or embedded")
         return value
 
     @field_validator("deployment_config")
@@ -132,7 +132,7 @@ class LLMConfig(Config):
         for name in ("placement_group_bundles", "placement_group_strategy"):
             if name in value:
                 raise ValueError(
-                    f"{name} follows from the model: say placement_group_config of LLMConfig instead"
+                    f"{name} is derived from the model; set placement_group_config of LLMConfig instead"
                 )
         return value
 
@@ -141,7 +141,7 @@ class LLMConfig(Config):
         for name in ("tensor_parallel_size", "pipeline_parallel_size"):
             size = self.engine_kwargs.get(name, 1)
             if not isinstance(size, int) or size < 1:
-                raise ValueError(f"{name} of engine_kwargs is a whole number from 1 on, not {size!r}")
+                raise ValueError(f"{name} of engine_kwargs must be an integer >= 1, got {size!r}")
         return self
 
     @property
@@ -185,7 +185,7 @@ class LLMServingArgs(IngressArgs):
     @classmethod
     def _from_files(cls, value: Any) -> Any:
         if isinstance(value, (str, os.PathLike, Mapping, LLMConfig)):
-            raise ValueError("llm_configs is a list")
+            raise ValueError("llm_configs must be a list")
         return [LLMConfig.from_file(each) if isinstance(each, str) else each for each in value]
 
     @model_validator(mode="after")
@@ -226,7 +226,7 @@ class PDServingArgs(IngressArgs):
             for each in (one, other)
         ]
         if (one.lora_config is None) != (other.lora_config is None) or paths[0] != paths[1]:
-            raise ValueError("prefill_config and decode_config have the same lora_config, or neither has one")
+            raise ValueError("prefill_config and decode_config must have the same lora_config, or none")
         for name, each in (("prefill_config", one), ("decode_config", other)):
             if not each.engine_kwargs.get("kv_transfer_config"):
                 raise ValueError(

@@ -16,7 +16,7 @@ class EngineControls:
         controls = getattr(self.engine, "control", None)
         if controls is None:
             raise NotImplementedError(
-                f"{method}: the engine of this model has no such thing; vLLM on a GPU has"
+                f"{method}: the engine of this model does not support it; vLLM on a GPU does"
             )
         return await controls(method, *args, **kwargs)
 

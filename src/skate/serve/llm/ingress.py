@@ -189,7 +189,7 @@ def make_fastapi_ingress(
     endpoints = dict(endpoint_map or DEFAULT_ENDPOINTS)
     missing = [name for name in endpoints if not hasattr(cls, name)]
     if missing:
-        raise AttributeError(f"{cls.__name__} has no {', '.join(missing)}, which endpoint_map names")
+        raise AttributeError(f"{cls.__name__} has no {', '.join(missing)}, which endpoint_map refers to")
 
     def build(servable: Any) -> FastAPI:
         # In the replica: an app does not travel, and its routes are methods of the replica's object.

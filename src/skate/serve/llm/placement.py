@@ -71,17 +71,17 @@ def _given(config: LLMConfig) -> tuple[list[dict[str, float]], str]:
     unknown = set(given) - {"bundle_per_worker", "bundles", "strategy"}
     if unknown:
         raise ValueError(
-            f"placement_group_config has no {', '.join(sorted(unknown))}; it has bundles or bundle_per_worker, "
+            f"placement_group_config has unknown keys {', '.join(sorted(unknown))}; it takes bundles or bundle_per_worker, "
             "and strategy"
         )
     one, several = given.get("bundle_per_worker"), given.get("bundles")
     if (one is None) == (several is None):
-        raise ValueError("placement_group_config wants either bundle_per_worker or bundles")
+        raise ValueError("placement_group_config needs exactly one of bundle_per_worker and bundles")
     bundles: list[Any] = [one] * count if several is None else list(several)
     strategy = given.get("strategy", "PACK")
     if strategy not in _STRATEGIES:
         raise ValueError(
-            f"strategy of placement_group_config is one of {', '.join(_STRATEGIES)}, not {strategy!r}"
+            f"strategy of placement_group_config must be one of {', '.join(_STRATEGIES)}, got {strategy!r}"
         )
     if len(bundles) < 1 or any(not isinstance(each, dict) for each in bundles):
         raise ValueError("bundles of placement_group_config is a list of dicts of resources, one or more")

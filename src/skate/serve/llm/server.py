@@ -45,7 +45,7 @@ class LLMServer(EngineControls):
         self._config = llm_config
         if model_downloader is not None:
             raise NotImplementedError(
-                "model_downloader: adapters are read from folders; there is no downloading yet"
+                "model_downloader: adapters are read from folders; downloading is not supported yet"
             )
         args = engine_args(llm_config)
         if engine_cls is not None:
@@ -172,7 +172,7 @@ def engine_args(config: LLMConfig) -> EngineArgs:
     if os.environ.get(SETTING):
         dropped = [name for name in _OF_GPUS if kwargs.pop(name, None) is not None]
         if dropped:
-            _log.warning("%s is set: %s of engine_kwargs count for nothing", SETTING, ", ".join(dropped))
+            _log.warning("%s is set: %s of engine_kwargs are ignored", SETTING, ", ".join(dropped))
     lora = config.lora_config
     return EngineArgs(
         config.model_loading_config.source(),

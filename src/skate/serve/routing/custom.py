@@ -61,5 +61,5 @@ def at_once(coroutine: Any) -> Any:
         return ended.value
     coroutine.close()
     raise RuntimeError(
-        "choose_replicas of a request router has awaited something; it decides with what it has, in the thread of the caller"
+        "choose_replicas of a request router must not await; it runs in the thread of the caller"
     )

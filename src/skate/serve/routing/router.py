@@ -274,7 +274,7 @@ class Router:
                 what = f"argument {name}" if isinstance(name, int) else f"argument {name!r}"
                 return TypeError(
                     f"{what} of {self.key[1]}.{call.meta[1]} cannot be sent to a replica: {type(wrong).__name__}: {wrong}. "
-                    "Make it inside the replica, or send what it is made of"
+                    "Create it inside the replica, or send its parts"
                 )
         return error
 

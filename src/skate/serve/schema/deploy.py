@@ -100,8 +100,7 @@ class DeploymentSchema(Checked):
         if isinstance(self.num_replicas, int) and self.autoscaling_config not in (None, DEFAULT.VALUE):
             raise ValueError(
                 f"Manually setting num_replicas is not allowed when autoscaling_config is provided. Deployment "
-                f"{self.name!r} has "
-                "both; give one, or num_replicas: auto"
+                f"{self.name!r} has both; set one of them, or num_replicas: auto"
             )
         for name, value in self.given().items():
             try:
@@ -170,7 +169,7 @@ class ServeApplicationSchema(Checked):
             raise ValueError(
                 f"external_scaler_enabled is set to True, but the following deployment(s) have autoscaling "
                 f"configured: {names}. "
-                "Leave one of them out: either Serve scales, or somebody else does"
+                "Leave one of them out: replicas are scaled either by Serve or externally"
             )
 
     @property
@@ -227,7 +226,7 @@ class ServeDeploySchema(Checked):
         _differ("route prefixes", "route_prefix", [each.route_prefix for each in self.applications])
         not_negative("ServeDeploySchema", target_capacity=self.target_capacity)
         if self.target_capacity is not None and self.target_capacity > 100:
-            raise ValueError(f"target_capacity is a percentage up to 100, not {self.target_capacity}")
+            raise ValueError(f"target_capacity must be a percentage up to 100, got {self.target_capacity}")
 
 
 #: Ray's words for what is there twice.

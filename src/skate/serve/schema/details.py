@@ -268,4 +268,6 @@ class ScaleDeploymentRequest(Checked):
     def check(self) -> None:
         """Check the number of replicas."""
         if self.target_num_replicas < 0:
-            raise ValueError(f"target_num_replicas is a number of replicas, not {self.target_num_replicas}")
+            raise ValueError(
+                f"target_num_replicas must be a number of replicas, got {self.target_num_replicas}"
+            )

@@ -27,4 +27,6 @@ class TracingConfig(Checked):
     def check(self) -> None:
         """Check the sampling ratio."""
         if not 0 <= self.sampling_ratio <= 1:
-            raise ValueError(f"TracingConfig.sampling_ratio is between 0 and 1, not {self.sampling_ratio}")
+            raise ValueError(
+                f"TracingConfig.sampling_ratio must be between 0 and 1, got {self.sampling_ratio}"
+            )
