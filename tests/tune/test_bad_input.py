@@ -123,7 +123,7 @@ def test_options_that_contradict_each_other(tmp_path: Path) -> None:
 def test_a_stop_by_what_is_not_reported(tmp_path: Path, caplog: Any) -> None:
     with caplog.at_level("WARNING", logger="skate.tune"):
         fit(tmp_path, run={"stop": {"accuracy": 1}})
-    assert "stop asks for the metric 'accuracy'" in caplog.text
+    assert "stop uses the metric 'accuracy'" in caplog.text
     assert "loss" in caplog.text
 
 

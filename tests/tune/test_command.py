@@ -91,8 +91,8 @@ def test_searches(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "said"),
     [
         (["list-trials", "{}/none"], "there is no search at"),
-        (["list-trials", "{}/first", "--columns", "los"], "there is no column 'los'; there are"),
-        (["list-trials", "{}/first", "--sort", "los"], "there is no column 'los'; there are"),
+        (["list-trials", "{}/first", "--columns", "los"], "there is no column 'los'; the columns are"),
+        (["list-trials", "{}/first", "--sort", "los"], "there is no column 'los'; the columns are"),
         (["list-trials", "{}/first", "--filter", "loss<3"], "--filter is 'COLUMN OPERATOR VALUE'"),
         (["list-trials", "{}/first", "--filter", "loss < few"], "loss is a number, and 'few' is none"),
         (["list-experiments", "{}/other"], "there are no searches in"),

@@ -94,7 +94,7 @@ def test_a_scheduler(tmp_path: Path) -> None:
 
 def test_a_trainable_that_returns_no_dict(tmp_path: Path) -> None:
     [result] = fit(tmp_path, lambda config: [1, 2])
-    assert "returns or yields a dict of metrics, or one number; it gave list: [1, 2]" in str(result.error)
+    assert "must return or yield a dict of metrics, or one number, got list: [1, 2]" in str(result.error)
 
 
 def test_a_report_of_no_dict(tmp_path: Path) -> None:

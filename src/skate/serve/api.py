@@ -93,7 +93,7 @@ def _dumped(options: Any) -> Any:
 
 
 def _started(controller_options: Any = None) -> Any:
-    """The controller; started, with a session, if there is none."""
+    """Return the controller; start it, and a session, if there is none."""
     _prepare()
     try:
         found = watch.controller()
@@ -125,7 +125,7 @@ def _started(controller_options: Any = None) -> Any:
 
 
 def _prepare() -> None:
-    """Begin a session if there is none, and have what the controller needs imported while this process does other things."""
+    """Start a session if there is none, and preload the controller's imports in the background."""
     if not skate.is_initialized():
         skate.init(preload=list(_FOR_CONTROLLER))
     else:
@@ -146,12 +146,13 @@ def run(
     host: str | None = None,
     port: int | None = None,
 ) -> DeploymentHandle:
-    """Serve an application and return a handle to its ingress, when it is ready to take requests.
+    """Serve an application and return a handle to its ingress, once it is ready for requests.
 
-    `host` and `port` (ours) say where to listen, if Serve does not run yet. With `blocking` it returns at Ctrl-C.
+    `host` and `port` (Skate's own) set the listening address, if Serve is not running yet. With `blocking` it
+    returns at Ctrl-C.
 
-    Raises RuntimeError, with the cause, if a replica cannot be made or the cluster is too small for it; TypeError for what is
-    no application; ValueError for a route prefix that cannot be.
+    Raises RuntimeError, with the cause, if a replica fails to start or the cluster is too small for it;
+    TypeError if `target` is not an application; ValueError for an invalid route prefix.
     """
     if _local_testing_mode:
         from skate.serve.local_testing import run_locally  # runs in this very process
@@ -184,7 +185,7 @@ def run_many(
         return [run_locally(each.target, each.name) for each in targets]
     names = [each.name for each in targets]
     if len(set(names)) < len(names):
-        raise RayServeException(f"two applications have the same name: {names}; give each a name of its own")
+        raise RayServeException(f"two applications have the same name: {names}; use unique names")
     return _run_many(list(targets), blocking, wait_for_applications_running, controller_options, None)
 
 
@@ -245,8 +246,8 @@ def _say_if_elsewhere(options: HTTPOptions | None, listening: dict[str, Any]) ->
         return
     if options.port not in (0, listening["port"]) or options.host != listening["host"]:
         warnings.warn(
-            f"Serve listens on {listening['host']}:{listening['port']} already and stays there; call serve.shutdown() first to "
-            f"have it on {options.host}:{options.port}",
+            f"Serve listens on {listening['host']}:{listening['port']} already; call serve.shutdown() first to "
+            f"change to {options.host}:{options.port}",
             stacklevel=4,
         )
 
@@ -260,7 +261,7 @@ def _block() -> None:
 
 
 def delete(name: str, _blocking: bool = True) -> None:
-    """End an application; requests that it has begun are finished. Harmless if there is none of that name."""
+    """Delete an application; requests in progress are finished. No-op if there is none of that name."""
     try:
         controller = watch.controller()
     except ValueError:
@@ -269,7 +270,7 @@ def delete(name: str, _blocking: bool = True) -> None:
 
 
 def _not_running(what: str) -> str:
-    return f"Serve does not run, so {what}; serve.run(app) or serve.start() starts it"
+    return f"Serve does not run, so {what}; start it with serve.run(app) or serve.start()"
 
 
 def shutdown() -> None:
@@ -322,7 +323,7 @@ def status() -> Any:
 
 
 def get_app_handle(name: str) -> DeploymentHandle:
-    """A handle to the ingress of an application. Raises RayServeException if there is none of that name."""
+    """Return a handle to the ingress of an application. Raises RayServeException if there is none of that name."""
     try:
         controller = watch.controller()
     except ValueError:
@@ -340,7 +341,7 @@ def get_deployment_handle(
     _check_exists: bool = True,
     _record_telemetry: bool = True,
 ) -> DeploymentHandle:
-    """A handle to a deployment, of the same application if called inside one.
+    """Return a handle to a deployment; inside a deployment, `app_name` defaults to its own application.
 
     Raises RayServeException if there is none of that name.
     """
@@ -368,7 +369,7 @@ def get_deployment_handle(
 
 
 def get_deployment_actor(actor_name: str) -> Any:
-    """An actor that all replicas of this deployment share, by its name in `deployment_actors`.
+    """Return an actor shared by all replicas of this deployment, by its name in `deployment_actors`.
 
     Raises RayServeException outside of replicas, ValueError if there is none of that name.
     """
@@ -378,7 +379,8 @@ def get_deployment_actor(actor_name: str) -> Any:
     known = [each.name for each in here._deployment_config.deployment_actors]
     if actor_name not in known:
         raise ValueError(
-            f"the deployment {here.deployment!r} has no actor {actor_name!r}; deployment_actors has: {', '.join(known) or 'none'}"
+            f"the deployment {here.deployment!r} has no actor {actor_name!r}; deployment_actors has: "
+            f"{', '.join(known) or 'none'}"
         )
     name = deployment_actor_name(here.app_name, here.deployment, here.code_version or "", actor_name)
     return skate.get_actor(name, namespace=NAMESPACE)
@@ -389,7 +391,7 @@ def get_deployment_actor_context() -> Any:
     said = os.environ.get(DEPLOYMENT_ACTOR_VARIABLE)
     if said is None:
         raise RayServeException(
-            "get_deployment_actor_context() is called from an actor of deployment_actors; this is none"
+            "get_deployment_actor_context() must be called from an actor of deployment_actors"
         )
     from skate.serve.context import DeploymentActorContext  # as above
 

@@ -29,7 +29,7 @@ class _Waiting:
         self.came: float = loop.time()
 
     def fail(self, error: BaseException) -> None:
-        """Its caller gets this."""
+        """Pass an error to the caller."""
         if self.queue is not None:
             self.queue.put_nowait(error)
         elif not self.future.done():
@@ -56,7 +56,7 @@ class _Batcher:
         self._tasks: set[Any] = set()
 
     def add(self, values: tuple[Any, ...]) -> _Waiting:
-        """A call comes in."""
+        """Queue a call."""
         one = _Waiting(values, self.streams, self.loop)
         model = one.around.multiplexed_model_id
         line = self.lines.get(model)
@@ -67,7 +67,7 @@ class _Batcher:
         return one
 
     def look(self, clock: bool = False) -> None:
-        """Begin what is full, and, where the `clock` may have moved, what has waited for as long as it may."""
+        """Start full batches and, if the `clock` may have advanced, those that have waited long enough."""
         for model in list(self.lines):
             if self.active >= self.settings.concurrent:
                 return
@@ -104,7 +104,7 @@ class _Batcher:
         self.look(clock=True)
 
     def _fitting(self, line: deque[_Waiting]) -> tuple[int, bool]:
-        """How many of a line make the next batch, and whether no more would fit; callers that have gone are left out."""
+        """Return the size of the next batch, and True if no more calls would fit; cancelled callers are skipped."""
         if any(each.future.cancelled() for each in line):
             staying = [each for each in line if not each.future.cancelled()]
             line.clear()
@@ -201,12 +201,12 @@ def _check_length(values: Any, count: int, function: Any) -> None:
     if len(values) != count:
         raise RayServeException(
             f"Batched function doesn't preserve batch size. The input list has length {count} but the returned list has length "
-            f"{len(values)}. {function.__name__} has to return one result for each value"
+            f"{len(values)}. {function.__name__} must return one result for each value"
         )
 
 
 class _Settings:
-    """What the decorator was given; may be changed while it runs."""
+    """The decorator's settings; they may be changed at run time."""
 
     def __init__(
         self, largest: int, wait_s: float, concurrent: int, size_of: Callable[[list[Any]], int] | None
@@ -221,7 +221,7 @@ class _Settings:
         self.concurrent = concurrent
 
     def set_largest(self, value: Any) -> None:
-        """Another size."""
+        """Set the batch size."""
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
             raise TypeError(f"max_batch_size must be integer >= 1, got {value!r}")
         if value < 1:
@@ -229,7 +229,7 @@ class _Settings:
         self.largest = int(value)
 
     def set_wait(self, value: Any) -> None:
-        """Another time."""
+        """Set the waiting time."""
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise TypeError(f"batch_wait_timeout_s must be a float >= 0, got {value!r}")
         if value < 0:
@@ -244,17 +244,17 @@ def batch(
     max_concurrent_batches: int = 1,
     batch_size_fn: Callable[[list[Any]], int] | None = None,
 ) -> Any:
-    """Make an async function of a list one that is called with single values.
+    """Decorate an async function of a list so that it is called with single values.
 
-    It is called with up to `max_batch_size` values (`batch_size_fn` says what a list of them counts for), at the latest
-    `batch_wait_timeout_s` seconds after the first of them came if fewer than `max_concurrent_batches` run, and returns as many.
-    A generator yields such lists.
+    The function receives up to `max_batch_size` values (`batch_size_fn` computes the size of a list), at the
+    latest `batch_wait_timeout_s` seconds after the first of them arrived if fewer than `max_concurrent_batches`
+    run, and returns as many. A generator yields such lists.
 
-    Raises TypeError for a function that is not async, TypeError or ValueError for numbers that cannot be.
+    Raises TypeError for a function that is not async, TypeError or ValueError for invalid numbers.
     """
     if _func is not None and not callable(_func):
         raise TypeError(
-            "@serve.batch can only be used to decorate functions or methods. Its settings are given by name"
+            "@serve.batch can only be used to decorate functions or methods. Pass its settings by name"
         )
     settings = _Settings(max_batch_size, batch_wait_timeout_s, max_concurrent_batches, batch_size_fn)
 

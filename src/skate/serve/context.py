@@ -1,4 +1,4 @@
-"""What code in a replica may ask about itself and about its request."""
+"""Functions for code in a replica about itself and its request."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ReplicaContext:
 
     @property
     def app_name(self) -> str:
-        """The application."""
+        """The name of the application."""
         return self.replica_id.deployment_id.app_name
 
     @property
@@ -69,7 +69,7 @@ class DeploymentActorContext:
 
     @property
     def app_name(self) -> str:
-        """The application."""
+        """The name of the application."""
         return self.deployment_id.app_name
 
     @property
@@ -79,7 +79,7 @@ class DeploymentActorContext:
 
 
 class RequestContext(NamedTuple):
-    """What is known of the request that runs."""
+    """The properties of the current request."""
 
     request_id: str = ""
     route: str = ""
@@ -94,7 +94,7 @@ class RequestContext(NamedTuple):
 
 
 def of_call(meta: tuple[Any, ...], deployment: str) -> RequestContext:
-    """What a handle call brings with it."""
+    """The request context of a handle call."""
     trace = meta[6] if len(meta) > 6 else None
     return RequestContext(meta[0], meta[2], meta[3], meta[4], meta[5], set(), deployment, trace)
 
@@ -126,7 +126,7 @@ def get_replica_context() -> ReplicaContext:
     found = current_replica()
     if found is None:
         raise RayServeException(
-            "get_replica_context() is called from the code of a deployment; this is no replica"
+            "get_replica_context() must be called from the code of a deployment; this process is not a replica"
         )
     return found
 

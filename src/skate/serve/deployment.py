@@ -37,7 +37,7 @@ class Application:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
-            "'Application' object is not callable. Run it with serve.run(app) and call the handle that this returns"
+            "'Application' object is not callable. Run it with serve.run(app) and call the returned handle"
         )
 
     def __repr__(self) -> str:
@@ -78,7 +78,7 @@ class Deployment:
 
     @property
     def func_or_class(self) -> Callable[..., Any]:
-        """What is served."""
+        """The class or function that is served."""
         target: Callable[..., Any] = self._replica.func_or_class
         return target
 
@@ -92,7 +92,7 @@ class Deployment:
 
     @property
     def user_config(self) -> Any:
-        """What `reconfigure` is called with."""
+        """The argument of `reconfigure`."""
         return self._config.user_config
 
     @property
@@ -107,7 +107,7 @@ class Deployment:
 
     @property
     def backpressure_config(self) -> BackpressureConfig:
-        """What refused requests are answered with."""
+        """The response to rejected requests."""
         return self._config.backpressure_config
 
     @property
@@ -190,8 +190,8 @@ class Deployment:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
-            f"Deployments cannot be constructed directly. Make an application with {self._name}.bind(...) and give that to "
-            "serve.run"
+            f"Deployments cannot be constructed directly. Create an application with {self._name}.bind(...) and "
+            "pass that to serve.run"
         )
 
     def __eq__(self, other: object) -> bool:
@@ -231,15 +231,15 @@ class ReplicaConfig:
                 f"@serve.deployment must be called on a class or function. This is a {type(func_or_class).__name__}"
             )
         if args is not DEFAULT.VALUE and not isinstance(args, (tuple, list)):
-            raise TypeError(f"init_args must be a tuple. It is a {type(args).__name__}")
+            raise TypeError(f"init_args must be a tuple. Got {type(args).__name__}")
         if kwargs is not DEFAULT.VALUE and not isinstance(kwargs, dict):
-            raise TypeError(f"init_kwargs must be a dict. It is a {type(kwargs).__name__}")
+            raise TypeError(f"init_kwargs must be a dict. Got {type(kwargs).__name__}")
         if inspect.isfunction(func_or_class or self.func_or_class):
             for name, value in (("init_args", args), ("init_kwargs", kwargs)):
                 if value is not DEFAULT.VALUE and value:
                     raise ValueError(
-                        f"{name} not supported for function deployments. A function is called with requests and bound without "
-                        "arguments; make it a class to bind some"
+                        f"{name} not supported for function deployments. A function is called with requests and "
+                        "bound without arguments; use a class to bind arguments"
                     )
         return ReplicaConfig(
             func_or_class or self.func_or_class,
@@ -261,7 +261,7 @@ class ReplicaConfig:
 def checked_name(name: Any) -> str:
     """A name of a deployment; raises TypeError for anything but a text, ValueError for one that cannot be."""
     if not isinstance(name, str):
-        raise TypeError(f"name must be a string. The name of a deployment is {name!r}")
+        raise TypeError(f"name must be a string. Got {name!r}")
     if not name:
         raise ValueError("the name of a deployment must be a non-empty string, got ''")
     if "#" in name:
@@ -280,23 +280,22 @@ def configured(base: DeploymentConfig, given: dict[str, Any]) -> DeploymentConfi
     elif number is not DEFAULT.VALUE and number is not None:
         if number in (0, "0") and number is not False:
             raise ValueError(
-                "num_replicas is expected to larger than 0. With 0 it is no deployment; give at least 1, or delete the "
-                "application"
+                "num_replicas is expected to larger than 0. Use at least 1, or delete the application"
             )
         if scaling is not None:
             raise ValueError(
-                "Manually setting num_replicas is not allowed when autoscaling_config is provided. Give one: a number, or bounds "
-                "for a number that follows the load"
+                "Manually setting num_replicas is not allowed when autoscaling_config is provided. Set only one "
+                "of them: a fixed number, or bounds for autoscaling"
             )
         if isinstance(number, str) and not number.lstrip("-").isdecimal():
-            raise ValueError(f"num_replicas is a whole number or 'auto', not {number!r}")
+            raise ValueError(f"num_replicas must be an integer or 'auto', got {number!r}")
         wanted.setdefault("autoscaling_config", None)
     elif scaling is not None:
         wanted["num_replicas"] = None
     elif number is None:
         wanted["num_replicas"] = 1
     if wanted.get("max_ongoing_requests", 0) is None:
-        raise ValueError("`max_ongoing_requests` must be non-null, got None. It is a number of requests")
+        raise ValueError("`max_ongoing_requests` must be non-null, got None. Set a number of requests")
     for name in ("deployment_actors", "backpressure_config", "request_router_config"):
         if name in wanted and wanted[name] is None:
             wanted[name] = getattr(DeploymentConfig(), name)
@@ -305,7 +304,7 @@ def configured(base: DeploymentConfig, given: dict[str, Any]) -> DeploymentConfi
 
 
 def _followed(scaling: Any) -> AutoscalingConfig:
-    """What `num_replicas="auto"` means, with what was said beside it."""
+    """The configuration for `num_replicas="auto"`, with explicit settings applied."""
     defaults = AutoscalingConfig.default()
     said = scaling.model_dump(exclude_unset=True) if isinstance(scaling, AutoscalingConfig) else scaling or {}
     return AutoscalingConfig.model_validate({"max_replicas": defaults.max_replicas, **said})
@@ -328,9 +327,9 @@ def together(config: DeploymentConfig, actor: dict[str, Any]) -> None:
 
 
 def make(func_or_class: Any, name: Any, version: Any, given: dict[str, Any]) -> Deployment:
-    """What the decorator returns for a class or a function."""
+    """Create a deployment from a class or a function, as the decorator does."""
     if isinstance(func_or_class, (Deployment, Application)):
-        raise TypeError(f"{func_or_class!r} is a deployment already; change its options with .options(...)")
+        raise TypeError(f"{func_or_class!r} is already a deployment; change its options with .options(...)")
     if not callable(func_or_class):
         raise TypeError(
             "@serve.deployment must be called on a class or function. This is a "

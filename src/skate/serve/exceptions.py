@@ -1,4 +1,4 @@
-"""What goes wrong in Serve, by whose act it was."""
+"""Exceptions of Serve, by whose fault they are."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class DeploymentUnavailableError(RayServeException):
     @property
     def message(self) -> str:
         """The error as a sentence."""
-        return f"{self._deployment_id} is unavailable because it failed to deploy. Or it was deleted; serve.status() tells more"
+        return f"{self._deployment_id} is unavailable because it failed to deploy. Or it was deleted; see serve.status()"
 
     def __str__(self) -> str:
         return self.message

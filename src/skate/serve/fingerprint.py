@@ -1,4 +1,4 @@
-"""What code is, as a short text that is the same in every process: it decides whether replicas have to be replaced."""
+"""Fingerprints of code, equal in every process: they decide if replicas must be replaced."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def of(value: Any, packed: bytes) -> str:
 
 
 def of_modules(target: Any) -> str:
-    """A digest of the files of one's own that a class or function is made of; empty if there are none.
+    """A digest of the user's own source files behind a class or function; empty if there are none.
 
-    Libraries are left out: what is installed changes with the environment, not with a program.
+    Libraries are excluded: they change with the environment, not with a program.
     """
     first = sys.modules.get(getattr(target, "__module__", None) or "")
     if first is None:

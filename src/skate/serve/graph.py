@@ -1,4 +1,4 @@
-"""From a tree of bound deployments to what the controller is told."""
+"""Conversion of a tree of bound deployments to the controller's records."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Part:
     guarded: bool = False
 
     def change(self, given: dict[str, Any]) -> None:
-        """Other options, from a file."""
+        """Override options from a file."""
         self.config = configured(self.config, given)
         gang = self.config.gang_scheduling_config
         if gang is not None and gang.refused(self.name):
@@ -80,7 +80,7 @@ def _directory() -> str:
 
 @dataclass
 class _Host:
-    """What the arguments of a deployment lead to: others, and those that live in its own replicas."""
+    """The deployments found in a deployment's arguments: others, and those inside its own replicas."""
 
     outbound: list[str] = field(default_factory=list)
     inside: dict[str, Part] = field(default_factory=dict)
@@ -214,7 +214,7 @@ def checked_prefix(prefix: str | None) -> str | None:
 
 
 def build(app: Any, name: str, route_prefix: str | None) -> Built:
-    """What the controller is told of an application. Raises TypeError for what is no application."""
+    """Build the controller's records of an application. Raises TypeError for other objects."""
     if isinstance(app, Deployment):
         raise TypeError(
             "`serve.run` expects an `Application` returned by `Deployment.bind()`. This is the deployment "

@@ -1,4 +1,4 @@
-"""What a method may know and say of the gRPC request that it answers."""
+"""The gRPC request context for methods that answer gRPC requests."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class RayServegRPCContext:
         self._compression: Any = None
 
     def auth_context(self) -> dict[str, Any]:
-        """What is known of the client by its certificate."""
+        """The properties of the client's certificate."""
         return self._auth_context
 
     def invocation_metadata(self) -> list[Any]:
-        """What the client has sent beside the request, as (key, value)."""
+        """The metadata sent by the client, as (key, value)."""
         return self._metadata
 
     def _said(self, name: str) -> str | None:
@@ -51,7 +51,7 @@ class RayServegRPCContext:
         return self._said("traceparent")
 
     def tracestate(self) -> str | None:
-        """What goes with the client's span."""
+        """The trace state of the client's span."""
         return self._said("tracestate")
 
     def peer(self) -> str:
@@ -59,7 +59,7 @@ class RayServegRPCContext:
         return str(self._peer)
 
     def peer_identities(self) -> Any:
-        """Names of the client by its certificate; None without one."""
+        """The names in the client's certificate; None without one."""
         return self._identities
 
     def peer_identity_key(self) -> Any:
@@ -83,11 +83,11 @@ class RayServegRPCContext:
         self._details = details
 
     def set_compression(self, compression: Any) -> None:
-        """Have the answer compressed."""
+        """Compress the response."""
         self._compression = compression
 
     def trailing_metadata(self) -> list[Any]:
-        """What was set to be sent after the answer."""
+        """The metadata to send after the response."""
         return self._trailing
 
     def set_trailing_metadata(self, trailing_metadata: list[Any]) -> None:
@@ -131,7 +131,7 @@ class gRPCInputStream(AsyncIterator[T]):  # noqa: N801 (the public name)
             raise
 
     def is_cancelled(self) -> bool:
-        """True once it was given up."""
+        """True once the request was cancelled."""
         return self._cancelled.is_set()
 
     def cancel(self) -> None:

@@ -19,7 +19,7 @@ def deployment_actor_name(app: str, deployment: str, version: str, actor: str) -
 
 
 class DEFAULT(enum.Enum):
-    """Stands for an option that was not given, where None means something."""
+    """The default of an option for which None has a meaning."""
 
     VALUE = 1
 
@@ -44,7 +44,7 @@ class ReplicaID(NamedTuple):
     deployment_id: DeploymentID
 
     def to_full_id_str(self) -> str:
-        """The name of its actor."""
+        """Format the name of the replica's actor."""
         name, app = self.deployment_id
         return f"{REPLICA_PREFIX}{app}#{name}#{self.unique_id}"
 
@@ -58,7 +58,7 @@ class ReplicaID(NamedTuple):
         """The replica of that actor name. Raises ValueError for any other name."""
         if not cls.is_full_id_str(full_id_str):
             raise ValueError(
-                f"{full_id_str!r} is no replica's name, which is {REPLICA_PREFIX}app#deployment#replica"
+                f"{full_id_str!r} is not the name of a replica, which has the form {REPLICA_PREFIX}app#deployment#replica"
             )
         app, name, unique = full_id_str[len(REPLICA_PREFIX) :].split("#")
         return cls(unique, DeploymentID(name, app))

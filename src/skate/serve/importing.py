@@ -8,15 +8,17 @@ from typing import Any
 
 
 def load(path: str) -> Any:
-    """The object that `module:attribute` or `module.attribute` names; names under `ray.` are ours.
+    """Import the object named by `module:attribute` or `module.attribute`; names under `ray.` resolve to Skate's.
 
-    Raises ValueError for a path of another shape, ImportError or AttributeError for what is not there.
+    Raises ValueError for a path of another form, ImportError or AttributeError if the object does not exist.
     """
     module, colon, attribute = path.partition(":")
     if not colon:
         module, _, attribute = path.rpartition(".")
     if not module or not attribute:
-        raise ValueError(f"{path!r} names no object; write it as 'module:name', such as 'my_program:app'")
+        raise ValueError(
+            f"{path!r} is not an import path; write it as 'module:name', such as 'my_program:app'"
+        )
     if module == "ray" or module.startswith("ray."):
         module = "skate" + module[len("ray") :]
     found = _module(module, path)
@@ -35,8 +37,8 @@ def _module(name: str, path: str) -> Any:
         missing = error.name or ""
         if name == missing or name.startswith(missing + "."):
             raise ModuleNotFoundError(
-                f"{path}: there is no module {missing!r}, neither in {os.getcwd()} nor among what is installed; name a folder "
-                "to look in with --app-dir, or with PYTHONPATH",
+                f"{path}: there is no module {missing!r} in {os.getcwd()} or among installed packages; add a "
+                "folder with --app-dir or PYTHONPATH",
                 name=missing,
             ) from None
         raise  # a module that this one imports: its own words say which
@@ -51,4 +53,6 @@ def _lacks(found: Any, part: str, path: str) -> str:
     if known:
         return f"{path}: {where} has no {part!r}; applications there: {', '.join(known)}"
     names = [name for name in vars(found) if not name.startswith("_")]
-    return f"{path}: {where} has no {part!r}{nearest(part, names)} It has no application, which is what .bind() returns"
+    return (
+        f"{path}: {where} has no {part!r}{nearest(part, names)} It has no application (the result of .bind())"
+    )

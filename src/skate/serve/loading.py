@@ -24,7 +24,7 @@ _DEPTH_MAX, _VALUES_MAX = 64, 1_000_000
 
 
 def read(path: str) -> ServeDeploySchema:
-    """A config file, checked. Raises ValueError that names the file, the line and what is wrong there."""
+    """Read and validate a config file. Raises ValueError with the file, the line and the error."""
     import yaml  # with the extra `serve`
 
     try:
@@ -33,17 +33,17 @@ def read(path: str) -> ServeDeploySchema:
     except OSError as error:
         raise ValueError(f"the config file {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise ValueError(f"the config file {path} cannot be read: it is no text of UTF-8: {error}") from None
+        raise ValueError(f"the config file {path} cannot be read: it is not UTF-8 text: {error}") from None
     try:
         said = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ValueError(f"{path} is no YAML: {error}") from None
+        raise ValueError(f"{path} is not valid YAML: {error}") from None
     except RecursionError:
-        raise ValueError(f"{path} is nested too deep") from None
+        raise ValueError(f"{path} is nested too deeply") from None
     # The reader of YAML raises anything for a value that is not of its kind, such as the month 13.
     except Exception as error:
         raise ValueError(
-            f"{path} has a value that YAML cannot be read as: {type(error).__name__}: {error}"
+            f"{path} has a value that cannot be parsed: {type(error).__name__}: {error}"
         ) from None
     try:
         bounded(said)
@@ -70,10 +70,10 @@ def bounded(said: Any) -> None:
         left -= len(inside)
         if depth > _DEPTH_MAX:
             raise ValueError(
-                f"a config is nested at most {_DEPTH_MAX} deep; this one is deeper, or holds itself by an alias"
+                f"a config may be nested at most {_DEPTH_MAX} levels; this one is deeper, or contains itself through an alias"
             )
         if left < 0:
-            raise ValueError(f"a config has at most {_VALUES_MAX:,} values, with all its aliases written out")
+            raise ValueError(f"a config may have at most {_VALUES_MAX:,} values, with all aliases expanded")
         waiting += [(each, depth + 1) for each in inside]
 
 
@@ -117,7 +117,7 @@ def application(import_path: str, args: dict[str, Any] | None = None) -> Applica
     if isinstance(found, Application):
         if args:
             raise ValueError(
-                f"args were given for {import_path}, which is an application already and takes none"
+                f"args were given for {import_path}, but it is already an application and takes none"
             )
         return found
     if inspect.isfunction(found):
@@ -125,7 +125,7 @@ def application(import_path: str, args: dict[str, Any] | None = None) -> Applica
         if isinstance(made, Application):
             return made
         raise TypeError(
-            f"the function {import_path} builds an application, but returned a {type(made).__name__}"
+            f"the function {import_path} must build an application, but returned a {type(made).__name__}"
         )
     hint = "; call .bind(...) on it" if hasattr(found, "bind") else ""
     raise TypeError(
@@ -137,7 +137,7 @@ def _typed(function: Any, args: dict[str, Any]) -> Any:
     parameters = list(inspect.signature(function).parameters.values())
     if len(parameters) != 1:
         raise TypeError(
-            f"a function that builds an application takes one argument, a dict; {function.__name__} takes "
+            f"a function that builds an application must take one argument, a dict; {function.__name__} takes "
             f"{len(parameters)}"
         )
     kind: Any = typing.get_type_hints(function).get(parameters[0].name)
@@ -182,10 +182,11 @@ def _with_environment(part: Part, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def deploy(schema: ServeDeploySchema, apart: bool = False) -> dict[str, Any]:
-    """Have a file's applications served, and no others of earlier files; where Serve listens.
+    """Deploy the applications of a file, and delete those of earlier files; return the listening address.
 
-    With `apart`, or where an application has a runtime environment, its code is imported by a process made for that, so that
-    what was imported here earlier does not matter. Raises what the code raises, RuntimeError for a port that is taken.
+    With `apart`, or for an application with a runtime environment, its code is imported by a separate process,
+    so that earlier imports in this one do not matter. Raises the exceptions of the code, RuntimeError if a port
+    is taken.
     """
     grpc = (
         gRPCOptions(**schema.grpc_options.model_dump())
@@ -213,7 +214,7 @@ def deploy(schema: ServeDeploySchema, apart: bool = False) -> dict[str, Any]:
 
 
 def http_options(schema: ServeDeploySchema) -> HTTPOptions:
-    """Where a file says to listen, and how."""
+    """The HTTP options of a file."""
     said = schema.http_options.model_dump()
     if said["max_request_body_bytes"] is None:
         del said["max_request_body_bytes"]
@@ -221,7 +222,7 @@ def http_options(schema: ServeDeploySchema) -> HTTPOptions:
 
 
 def built_apart(schema: ServeApplicationSchema) -> Built:
-    """The same as `built`, by a process made for it. Raises RuntimeError, with what the code raised as its cause."""
+    """Build like `built`, in a separate process. Raises RuntimeError, with the code's exception as its cause."""
     make: Any = skate.remote(max_calls=1)(built)
     options: dict[str, Any] = {"num_cpus": 0, "max_retries": 0, "name": f"build {schema.import_path}"}
     if schema.runtime_env:
@@ -235,6 +236,6 @@ def built_apart(schema: ServeApplicationSchema) -> Built:
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """What was raised in another process, without what was around it."""
+    """The exception raised in another process, unwrapped."""
     cause = getattr(error, "cause", None)
     return cause if isinstance(cause, BaseException) else error

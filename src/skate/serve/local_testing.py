@@ -69,7 +69,7 @@ class _Response(LocalResponse):
     """The answer of a local call."""
 
     async def _to_object_ref(self) -> Any:
-        """There is no store to put it into."""
+        """Raise: local testing has no object store."""
         raise RuntimeError(
             "Converting DeploymentResponses to ObjectRefs is not supported in local testing mode. Pass the response itself"
         )
@@ -77,30 +77,30 @@ class _Response(LocalResponse):
     def _to_object_ref_sync(
         self, _timeout_s: float | None = None, _allow_running_in_asyncio_loop: bool = False
     ) -> Any:
-        """As above."""
+        """Raise: local testing has no object store."""
         raise RuntimeError(
             "Converting DeploymentResponses to ObjectRefs is not supported in local testing mode. Pass the response itself"
         )
 
 
 class _Counters:
-    """Counters that nobody else looks at, and that need no file."""
+    """Counters without a shared file."""
 
     def __init__(self) -> None:
         self.cells = [0] * 64
 
 
 class _Local(Inner):
-    """One deployment in this process; what it raises comes bare."""
+    """One deployment in this process; its exceptions are raised unwrapped."""
 
     counters = _Counters
 
     def answers(self, call: Call) -> Any:
-        """The answer-to-be of a call."""
+        """Create the response of a call."""
         return (LocalGenerator if call.stream else _Response)(call, self)  # type: ignore[arg-type]
 
     def failure(self, method: str, error: BaseException) -> BaseException:
-        """The error itself."""
+        """Return the error itself."""
         return error
 
 
@@ -141,7 +141,7 @@ def _copied(called: str, value: Any) -> Any:
 
 
 def end_all() -> None:
-    """End what was run here."""
+    """Stop everything that runs in local testing mode."""
     for each in list(_loops):
         each.stop()
         each.thread.join()
@@ -165,7 +165,7 @@ class _Making:
         return found
 
     def make(self, bound: Deployment) -> LocalHandle:
-        """Run the constructor. Raises what it raises."""
+        """Run the constructor and return a handle; raises the constructor's exception."""
         blob, _ = pickler.replaced(
             (bound.init_args, bound.init_kwargs),
             (Application, Deployment),

@@ -30,18 +30,18 @@ class Counter(plain.Counter):
         super().__init__(name, description, _keys(tag_keys))
 
     def inc(self, value: int | float = 1.0, tags: dict[str, str] | None = None) -> None:
-        """Add to it."""
+        """Increase the counter."""
         super().inc(value, _tags(tags))
 
 
 class Gauge(plain.Gauge):
-    """A number that is what it is now."""
+    """A metric for a current value."""
 
     def __init__(self, name: str, description: str = "", tag_keys: tuple[str, ...] | None = None) -> None:
         super().__init__(name, description, _keys(tag_keys))
 
     def set(self, value: int | float | None, tags: dict[str, str] | None = None) -> None:
-        """Set it."""
+        """Set the value."""
         super().set(value, _tags(tags))
 
 
@@ -58,5 +58,5 @@ class Histogram(plain.Histogram):
         super().__init__(name, description, boundaries, _keys(tag_keys))
 
     def observe(self, value: int | float, tags: dict[str, str] | None = None) -> None:
-        """Add one."""
+        """Record a value."""
         super().observe(value, _tags(tags))

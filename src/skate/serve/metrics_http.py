@@ -33,7 +33,7 @@ _METHODS = frozenset(("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"
 
 
 class Requests:
-    """What one replica has answered, by route, method and status."""
+    """Statistics of one replica's responses, by route, method and status."""
 
     def __init__(self, app: str, deployment: str) -> None:
         self.app = app
@@ -43,7 +43,7 @@ class Requests:
         self.sums: dict[str, float] = {}
 
     def done(self, scope: Any, route: str, status: int, seconds: float) -> None:
-        """A request has ended."""
+        """Record the end of a request."""
         method = scope.get("method", "WS")
         # A client may make up methods; each would be a line of its own for good.
         key = (route, method if method in _METHODS else "OTHER", status)
@@ -57,7 +57,7 @@ class Requests:
         classes[bisect_left(BOUNDS_MS, ms)] += 1
 
     def snapshot(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """Return the statistics as plain data."""
         return {
             "app": self.app,
             "deployment": self.deployment,

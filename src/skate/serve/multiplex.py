@@ -25,9 +25,9 @@ class _Shelf:
         self._room = asyncio.Lock()
 
     async def get(self, model: str, *args: Any) -> Any:
-        """A model, loaded if it is not there; whoever asks while it loads waits for the same.
+        """Return a model, loading it if necessary; concurrent callers wait for the same load.
 
-        It is loaded to its end, also if those who asked have gone: what has begun takes its room anyway, and others may wait.
+        Loading completes even if the callers are cancelled: it takes its place anyway, and others may wait.
         """
         if model in self.models:
             self.models.move_to_end(model)
@@ -72,7 +72,9 @@ class _Shelf:
 
 
 def _finalizer(cls: Any) -> Any:
-    """The async `__del__` of a class, or None; the interpreter, which cannot await it, finds nothing in its place."""
+    """The async `__del__` of a class, or None; it is removed from the class, because the interpreter cannot await
+    it.
+    """
     kept = cls.__dict__.get("_serve_finalizer")
     if kept is not None:
         return kept
@@ -106,32 +108,33 @@ def tell(models: tuple[str, ...]) -> None:
 
 
 def multiplexed(func: Callable[..., Any] | None = None, max_num_models_per_replica: int = 3) -> Any:
-    """Make an async function of a model's id one that keeps what it loads: up to so many, the one unused longest goes.
+    """Decorate an async function of a model id to cache the models it loads: up to a limit, evicting the least
+    recently used.
 
-    A method takes the id after `self`. -1 means no limit. Raises TypeError for what is not async or takes no id, ValueError for
-    a number that cannot be.
+    A method takes the id after `self`. -1 means no limit. Raises TypeError if it is not async or takes no id,
+    ValueError for an invalid number.
     """
     limit = max_num_models_per_replica
     if isinstance(limit, bool) or not isinstance(limit, int):
-        raise TypeError(f"max_num_models_per_replica must be an integer. It is {limit!r}")
+        raise TypeError(f"max_num_models_per_replica must be an integer. Got {limit!r}")
     if limit != -1 and limit <= 0:
-        raise ValueError(f"max_num_models_per_replica must be positive. It is {limit}; -1 means no limit")
+        raise ValueError(f"max_num_models_per_replica must be positive. Got {limit}; use -1 for no limit")
     if func is not None and not callable(func):
         raise TypeError(
-            "The `multiplexed` decorator must be used with a function or method. Its settings are given by name"
+            "The `multiplexed` decorator must be used with a function or method. Pass its settings by name"
         )
 
     def decorate(function: Any) -> Any:
         if not inspect.iscoroutinefunction(function):
             raise TypeError(
-                f"@serve.multiplexed can only be used to decorate async functions or methods. {function!r} is neither"
+                f"@serve.multiplexed can only be used to decorate async functions or methods. Got {function!r}"
             )
         parameters = list(inspect.signature(function).parameters)
         is_method = bool(parameters) and parameters[0] == "self"
         if len(parameters) != 1 + is_method:
             raise TypeError(
                 "@serve.multiplexed can only be used to decorate functions or methods with at least one 'model_id: str' "
-                "argument, and no other beside self"
+                "argument, and no other besides self"
             )
         place = f"_serve_shelf_{function.__name__}"
 
@@ -147,11 +150,10 @@ def multiplexed(func: Callable[..., Any] | None = None, max_num_models_per_repli
                 )
             model = rest[0]
             if not isinstance(model, str):
-                raise TypeError(f"The model ID must be a string. It is {model!r}")
+                raise TypeError(f"The model ID must be a string. Got {model!r}")
             if not model:
                 raise ValueError(
-                    "The model ID cannot be empty. The request names none: say handle.options(multiplexed_model_id=...), "
-                    "or send the header"
+                    "The model ID cannot be empty. Set handle.options(multiplexed_model_id=...), or send the header"
                 )
             holder = (owner[0] if owner else wrapped).__dict__
             shelf = holder.get(place)

@@ -69,10 +69,10 @@ def packed(value: Any, what: str) -> bytes:
 
 
 def copied(value: Any, what: str) -> Any:
-    """A copy that later changes of the original do not reach; functions, classes and modules in it are the same ones.
+    """Return a copy that later changes of the original do not affect; its functions, classes and modules are shared.
 
-    A copy of a function would have the names of its module as they are now, and miss what the module defines further down.
-    Raises TypeError, naming `what`, if there can be none.
+    A copy of a function would freeze the names of its module, and miss later definitions of the module. Raises
+    TypeError, naming `what`, if a copy is impossible.
     """
     kept: list[Any] = []
     packed(value, what)  # what cannot be sent to a replica is refused here

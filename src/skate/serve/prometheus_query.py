@@ -42,13 +42,14 @@ class PrometheusVector:
 
 
 class PrometheusQueryMixin:
-    """Base of policies that read `self.prometheus_results`; the first reading starts the fetching.
+    """Base of policies that read `self.prometheus_results`; the first read starts the fetching.
 
     Args:
-        prometheus_address: of the server; default RAY_PROMETHEUS_HOST. RAY_PROMETHEUS_HEADERS may hold headers as JSON.
+        prometheus_address: the server's address; default RAY_PROMETHEUS_HOST. RAY_PROMETHEUS_HEADERS may hold
+            headers as JSON.
         prometheus_queries: PromQL.
         fetch_interval_s: seconds between two fetches.
-        cache_ttl_s: results that are older, in seconds, are not told.
+        cache_ttl_s: older results, in seconds, are not returned.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class PrometheusQueryMixin:
         super().__init__(**kwargs)
         if fetch_interval_s <= 0 or cache_ttl_s <= 0:
             raise ValueError(
-                f"fetch_interval_s and cache_ttl_s are seconds above 0, not {fetch_interval_s} and {cache_ttl_s}"
+                f"fetch_interval_s and cache_ttl_s must be seconds above 0, got {fetch_interval_s} and {cache_ttl_s}"
             )
         self._address = (prometheus_address or os.environ.get("RAY_PROMETHEUS_HOST") or "").rstrip("/")
         self._queries = list(prometheus_queries or [])
@@ -77,7 +78,7 @@ class PrometheusQueryMixin:
 
     @property
     def prometheus_results(self) -> dict[str, PrometheusScalar | PrometheusVector] | None:
-        """What each query gave lately; None while that is not known."""
+        """The latest result of each query; None while unknown."""
         if self._fetching is None and self._address and self._queries:
             self._fetching = threading.Thread(target=self._fetch, name="serve-prometheus", daemon=True)
             self._fetching.start()
@@ -108,7 +109,7 @@ class PrometheusQueryMixin:
             except Exception as error:  # the server is away, or refuses the query: what was known grows old
                 if str(error) != told:
                     told = str(error)
-                    logging.getLogger("ray.serve").warning("%s gives no figures: %s", self._address, error)
+                    logging.getLogger("ray.serve").warning("%s returned no metrics: %s", self._address, error)
             pause.wait(self._interval)
 
     def _ask(self, query: str) -> PrometheusScalar | PrometheusVector:
@@ -121,7 +122,7 @@ class PrometheusQueryMixin:
 
 
 def result_of(said: Any, query: str) -> PrometheusScalar | PrometheusVector:
-    """What an answer of the server says. Raises ValueError for an error, or a kind of result that is no instant's."""
+    """Parse a response of the server. Raises ValueError for an error, or a result that is not an instant value."""
     if said.get("status") != "success":
         raise ValueError(f"the query {query!r} failed: {said.get('error', said)}")
     kind, result = said["data"]["resultType"], said["data"]["result"]

@@ -27,7 +27,7 @@ class RunningReplica:
 
 @dataclass(frozen=True)
 class RequestMetadata:
-    """What is known of a request."""
+    """The properties of a request."""
 
     request_id: str
     call_method: str
@@ -48,7 +48,7 @@ class PendingRequest:
 
 
 class RequestRouter:
-    """Base of routers: subclasses rank the candidates, and may be told which replica was chosen."""
+    """Base of routers: subclasses rank the candidates, and may be notified of the chosen replica."""
 
     def __init__(self, deployment_id: DeploymentID) -> None:
         self.deployment_id = deployment_id
@@ -67,7 +67,7 @@ class RequestRouter:
     def select_available_replicas(
         self, candidates: list[RunningReplica] | None = None
     ) -> list[RunningReplica]:
-        """Those of the candidates, or of all, that have room for another request."""
+        """The candidates, or all replicas, with room for another request."""
         found = list(self._curr_replicas.values()) if candidates is None else candidates
         return [
             each
@@ -81,9 +81,9 @@ class RequestRouter:
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
-        """Groups of replicas, the best group first; within a group the one with the shortest queue is taken.
+        """Return groups of replicas, the best group first; within a group the shortest queue wins.
 
-        It runs where the request is made and may not wait for anything.
+        Called where the request is made; it must not wait.
         """
         raise NotImplementedError
 
@@ -91,7 +91,7 @@ class RequestRouter:
         """A request went to a replica."""
 
     def update_replicas(self, replicas: list[RunningReplica]) -> None:
-        """The replicas there are now."""
+        """Called with the current replicas."""
 
 
 class MultiplexMixin:
@@ -102,7 +102,7 @@ class MultiplexMixin:
         pending_request: PendingRequest | None = None,
         candidate_replicas: list[RunningReplica] | None = None,
     ) -> list[RunningReplica]:
-        """Those of the candidates that hold it, or all."""
+        """The candidates that have the request's model, or all of them."""
         candidates = candidate_replicas or []
         model = "" if pending_request is None else pending_request.metadata.multiplexed_model_id
         holding = [each for each in candidates if model and model in each.multiplexed_model_ids]
@@ -111,7 +111,7 @@ class MultiplexMixin:
     def rank_replicas_via_multiplex(
         self, replicas: list[RunningReplica], multiplexed_model_id: str
     ) -> list[list[RunningReplica]]:
-        """Those that hold the model, then those with the fewest models, and so on."""
+        """Rank the replicas with the model first, then those with the fewest models, and so on."""
         holding = [each for each in replicas if multiplexed_model_id in each.multiplexed_model_ids]
         others = [each for each in replicas if multiplexed_model_id not in each.multiplexed_model_ids]
         counts = sorted({len(each.multiplexed_model_ids) for each in others})
@@ -126,14 +126,14 @@ class FIFOMixin:
 
 
 class LocalityMixin:
-    """Prefers replicas of the same node; all of them are."""
+    """Prefers replicas of the same node; all replicas count as local."""
 
     def apply_locality_routing(
         self,
         pending_request: PendingRequest | None = None,
         candidate_replicas: list[RunningReplica] | None = None,
     ) -> list[RunningReplica]:
-        """All candidates."""
+        """Return all candidates."""
         return candidate_replicas or []
 
     def rank_replicas_via_locality(self, replicas: list[RunningReplica]) -> list[list[RunningReplica]]:

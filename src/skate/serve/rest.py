@@ -1,8 +1,8 @@
 """The REST API: `/api/serve/applications/`, with a bearer token, on an address of its own.
 
-    GET     how everything is
-    PUT     serve exactly what the config in the body says
-    DELETE  end all applications
+GET     the complete state
+PUT     serve exactly the config in the body
+DELETE  delete all applications
 
 and POST `/api/v1/applications/{app}/deployments/{deployment}/scale` with `{"target_num_replicas": n}`.
 """
@@ -38,7 +38,7 @@ class Api:
 
     def __init__(self, token: str, host: str = "127.0.0.1") -> None:
         if not token:
-            raise ValueError("the REST API needs a token: whoever has it may run any code here")
+            raise ValueError("the REST API needs a token, because its clients may run any code here")
         self._token = token.encode()
         more = os.environ.get(HOSTS_VARIABLE, "").split(",")
         names = [host, "localhost", socket.gethostname(), socket.getfqdn(), *more]
@@ -80,11 +80,11 @@ class Api:
         for name in (b"host", b"origin"):
             said = headers.get(name, b"").decode("latin-1")
             if said and not self._known(said.partition("://")[2] if name == b"origin" else said):
-                return f"{name.decode()} {said!r:.100} is not known here; {HOSTS_VARIABLE} names more, with commas between them"
+                return f"{name.decode()} {said!r:.100} is not an allowed host; add hosts to {HOSTS_VARIABLE}, separated by commas"
         return ""
 
     def _known(self, place: str) -> bool:
-        """True for names of this machine, and for addresses, which nobody can have lead elsewhere."""
+        """True for names of this machine, and for IP addresses, which cannot be redirected by DNS."""
         host = place[1:].partition("]")[0] if place.startswith("[") else place.partition(":")[0]
         try:
             ipaddress.ip_address(host)
@@ -100,7 +100,7 @@ class Api:
 
 
 def act(method: str, path: str, body: bytes) -> tuple[int, Any]:
-    """Do what a request asks; status and answer."""
+    """Execute a request; return status and response."""
     try:
         if path.rstrip("/") == _PATH.rstrip("/"):
             if method == "GET":
@@ -148,16 +148,16 @@ def details() -> dict[str, Any]:
 def _scale(app: str, deployment: str, said: Any) -> tuple[int, Any]:
     want = said.get("target_num_replicas") if isinstance(said, dict) else None
     if isinstance(want, bool) or not isinstance(want, int) or want < 0:
-        return 400, {"error": f"target_num_replicas is a number of replicas, not {want!r}"}
+        return 400, {"error": f"target_num_replicas must be a number of replicas, got {want!r}"}
     apps = details()["applications"]
     if app not in apps or deployment not in apps[app]["deployments"]:
         return 404, {"error": f"there is no deployment {deployment!r} in an application {app!r}"}
     if not apps[app]["external_scaler_enabled"]:
         return 412, {
-            "error": f"the application {app!r} was deployed without external_scaler_enabled, so its own number of replicas holds"
+            "error": f"the application {app!r} was deployed without external_scaler_enabled, so it cannot be scaled externally"
         }
     skate.get(watch.controller().scale.remote(app, deployment, want))
-    return 200, {"message": f"{deployment!r} of {app!r} goes to {want} replicas"}
+    return 200, {"message": f"{deployment!r} of {app!r} is being scaled to {want} replicas"}
 
 
 async def _answer(send: Any, status: int, said: Any) -> None:
@@ -187,7 +187,7 @@ class RestServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop."""
+        """Stop the server."""
         self._server.should_exit = True
         self._thread.join(10)
         self._sock.close()
@@ -200,7 +200,7 @@ class RestActor:
         self._server = RestServer(token, host, port)
 
     def port(self) -> int:
-        """Where it listens."""
+        """The listening port."""
         return self._server.port
 
 

@@ -1,7 +1,7 @@
-"""OpenTelemetry spans: of each request over HTTP, of each handle call, and of what a replica does for it.
+"""OpenTelemetry spans: of each request over HTTP, of each handle call, and of a replica's work on it.
 
-Spans are made in processes that have loaded the SDK of OpenTelemetry, by `TracingConfig` or by the user's own code. All others
-only pass the W3C trace context on.
+Spans are created in processes that have loaded the OpenTelemetry SDK, by `TracingConfig` or by the user's own
+code. All others only pass the W3C trace context on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def active() -> bool:
 
 
 def set_up(config: Any, replica: Any = None) -> None:
-    """Have spans go where a `TracingConfig` says. Raises RuntimeError if OpenTelemetry is not installed."""
+    """Configure the exporters of a `TracingConfig`. Raises RuntimeError if OpenTelemetry is not installed."""
     if not config.enabled:
         return
     try:
@@ -33,7 +33,7 @@ def set_up(config: Any, replica: Any = None) -> None:
         from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
     except ImportError:
         raise RuntimeError(
-            "tracing_config asks for spans, which needs OpenTelemetry: pip install opentelemetry-sdk"
+            "tracing_config enables spans, which need OpenTelemetry: pip install opentelemetry-sdk"
         ) from None
     provider: Any = trace.get_tracer_provider()
     if not isinstance(provider, TracerProvider):
@@ -90,7 +90,7 @@ class Span:
         return self
 
     def carrier(self) -> Carrier:
-        """What others continue it with."""
+        """The trace context for other processes."""
         from opentelemetry import propagate, trace  # as above
 
         found: Carrier = {}
@@ -98,7 +98,7 @@ class Span:
         return found
 
     def end(self, error: BaseException | None = None, status: int = 0) -> None:
-        """It is over: with an error, or a status of HTTP."""
+        """End the span, with an error or an HTTP status."""
         from opentelemetry import trace  # as above
 
         if status:
@@ -138,7 +138,7 @@ def of_call(deployment: str, meta: tuple[Any, ...]) -> Span:
 
 
 def of_work(meta: tuple[Any, ...], replica: Any) -> Span | None:
-    """The span of what a replica does for a handle call that brought a trace; None if this process makes none."""
+    """The span of a replica's work on a traced handle call; None if this process creates none."""
     if len(meta) < 7 or not active():
         return None
     name = replica.deployment_id.name

@@ -57,7 +57,7 @@ def _show(error: BaseException) -> None:
     cause = cause_of(error.__cause__ or error)
     text = "".join(traceback.format_exception(type(cause), cause, cause.__traceback__))
     print(
-        f"{text}serve run: {error}\nThe version before is served on; change a file to try again",
+        f"{text}serve run: {error}\nThe previous version is still served; change a file to try again",
         file=sys.stderr,
         flush=True,
     )

@@ -20,12 +20,12 @@ _FILES = (".yaml", ".yml")
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Serve, and wait for Ctrl-C."""
+    """Serve an application, and wait for Ctrl-C."""
     joins = parsed.address or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS")
     if not (parsed.blocking or joins or skate.is_initialized()):
         raise ValueError(
-            "--non-blocking needs a node that stays when this command has ended: start one with `skate start --head` and "
-            "say --address auto"
+            "--non-blocking needs a node that stays when this command has ended: start one with `skate start "
+            "--head` and pass --address auto"
         )
     if parsed.reload:
         # Two versions of a file within one second have the same compiled file.
@@ -64,12 +64,12 @@ def _folder(parsed: argparse.Namespace) -> str:
 
 
 def wanted(parsed: argparse.Namespace, is_file: bool) -> ServeDeploySchema:
-    """What is to be served: a config file as it stands there, or one made of what was said."""
+    """Return the config to serve: a config file, or one built from the command line."""
     environment = _environment(parsed)
     if is_file:
         if parsed.arguments:
             raise ValueError(
-                "arguments are for a function that builds an application; a config file has `args`"
+                "arguments are only for application builder functions; in a config file use `args`"
             )
         return loading.read(parsed.target)
     args = {}
@@ -128,7 +128,7 @@ def deploy(parsed: argparse.Namespace) -> int:
     schema = wanted(parsed, parsed.target.endswith(_FILES))
     site.of(parsed.address).deploy(schema)
     names = ", ".join(each.name for each in schema.applications)
-    print(f"{names or 'nothing'} is being deployed; `serve status` tells how it goes")
+    print(f"{names or 'nothing'} is being deployed; `serve status` shows the progress")
     return 0
 
 
@@ -160,7 +160,7 @@ def build_file(parsed: argparse.Namespace) -> int:
         },
         "applications": apps,
     }
-    text = "# Made by `serve build`; `serve run` and `serve deploy` take it.\n\n"
+    text = "# Written by `serve build`; pass it to `serve run` or `serve deploy`.\n\n"
     text += yaml.safe_dump(file, sort_keys=False)
     if parsed.output_path:
         with open(parsed.output_path, "w") as out:
@@ -199,7 +199,7 @@ def start(parsed: argparse.Namespace) -> int:
         port = have_a_node_answer(token, parsed.rest_host, parsed.rest_port)
         print(f"The REST API is at http://{parsed.rest_host}:{port}/api/serve/applications/")
         if not _said_token():
-            print(f"Its token is made up: SKATE_SERVE_TOKEN={token}")
+            print(f"Its generated token: SKATE_SERVE_TOKEN={token}")
     return 0
 
 
@@ -212,10 +212,10 @@ def _token() -> str:
 
 
 def _environment(parsed: argparse.Namespace) -> dict[str, Any]:
-    """The runtime environment that was said. Raises ValueError for one that cannot be read."""
+    """The runtime environment from the command line. Raises ValueError for an unreadable one."""
     found: Any = {}
     if parsed.runtime_env and parsed.runtime_env_json:
-        raise ValueError("--runtime-env and --runtime-env-json were both given; give one")
+        raise ValueError("--runtime-env and --runtime-env-json were both given; pass only one")
     if parsed.runtime_env:
         import yaml  # as above
 
@@ -228,9 +228,9 @@ def _environment(parsed: argparse.Namespace) -> dict[str, Any]:
         try:
             found = json.loads(parsed.runtime_env_json)
         except ValueError as error:
-            raise ValueError(f"--runtime-env-json is no JSON: {error}") from None
+            raise ValueError(f"--runtime-env-json is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise ValueError(f"a runtime environment is a mapping, not {found!r:.80}")
+        raise ValueError(f"a runtime environment must be a mapping, got {found!r:.80}")
     if parsed.working_dir:
         found["working_dir"] = parsed.working_dir
     return found

@@ -24,15 +24,15 @@ class Joined:
             skate.init(address=wanted)
 
     def details(self) -> dict[str, Any]:
-        """How everything is, as the REST API tells it."""
+        """The complete state, as in the REST API."""
         return rest.details()
 
     def deploy(self, schema: ServeDeploySchema) -> None:
-        """Have it served."""
+        """Deploy a config."""
         loading.deploy(schema)
 
     def shutdown(self) -> None:
-        """End everything."""
+        """Shut everything down."""
         api.shutdown()
 
 
@@ -58,23 +58,23 @@ class Rest:
             except (ValueError, KeyError, TypeError):  # not from a REST API of ours
                 said = text[:400]
             hint = "; set SKATE_SERVE_TOKEN" if error.code == 401 else ""
-            raise RuntimeError(f"{self._url} answered {error.code}: {said}{hint}") from None
+            raise RuntimeError(f"{self._url} returned {error.code}: {said}{hint}") from None
         except urllib.error.URLError as error:
             raise ConnectionError(
-                f"nothing answers at {self._url} ({error.reason}); `serve start --rest-port ...` has a node answer"
+                f"nothing answers at {self._url} ({error.reason}); `serve start --rest-port ...` starts the REST API on a node"
             ) from None
 
     def details(self) -> dict[str, Any]:
-        """How everything is."""
+        """The complete state."""
         found: dict[str, Any] = self._ask("GET")
         return found
 
     def deploy(self, schema: ServeDeploySchema) -> None:
-        """Have it served."""
+        """Deploy a config."""
         self._ask("PUT", schema.model_dump(exclude_unset=True))
 
     def shutdown(self) -> None:
-        """End everything."""
+        """Shut everything down."""
         self._ask("DELETE")
 
 

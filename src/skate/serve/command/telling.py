@@ -74,9 +74,9 @@ def config(parsed: argparse.Namespace) -> int:
 
 
 def shutdown(parsed: argparse.Namespace) -> int:
-    """End all applications."""
+    """Delete all applications."""
     if not parsed.yes and not _agreed():
-        print("nothing was ended", file=sys.stderr)
+        print("nothing was shut down", file=sys.stderr)
         return 1
     site.of(parsed.address).shutdown()
     print("all applications have ended")
@@ -84,7 +84,7 @@ def shutdown(parsed: argparse.Namespace) -> int:
 
 
 def _agreed() -> bool:
-    """True if who is asked says so. Raises ValueError where nobody can be asked."""
+    """Ask the user for confirmation. Raises ValueError without a terminal."""
     if not sys.stdin.isatty():
         raise ValueError("it asks before it ends all applications, and nobody is there to answer; say --yes")
     return input("End all applications? [y/N] ").lower() in ("y", "yes")

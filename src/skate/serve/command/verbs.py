@@ -9,18 +9,18 @@ from collections.abc import Callable, Sequence
 
 from skate.serve.command import running, telling
 
-SUMMARY = "run, deploy and look at applications: serve run module:app"
+SUMMARY = "run, deploy and inspect applications: serve run module:app"
 USAGE_ERROR = 2
 Verb = Callable[[argparse.Namespace], int]
 
 
 def entry() -> int:
-    """The console script `serve`."""
+    """Run the console script `serve`."""
     return main(sys.argv[1:])
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one verb; the exit status: 0, 1 for what went wrong, 2 for words that were not understood."""
+    """Run one verb; return the exit status: 0, 1 for an error, 2 for invalid usage."""
     parsed = _parser().parse_args(list(arguments))
     folder = os.path.abspath(parsed.app_dir)
     if folder not in sys.path:
@@ -66,7 +66,9 @@ def _parser() -> argparse.ArgumentParser:
 
     def verb(name: str, call: Verb, about: str) -> argparse.ArgumentParser:
         made = verbs.add_parser(name, help=about, description=about)
-        made.add_argument("-d", "--app-dir", default=".", help="a folder to import from; default this one")
+        made.add_argument(
+            "-d", "--app-dir", default=".", help="a folder to import from; default: the current one"
+        )
         made.set_defaults(call=call)
         return made
 
@@ -74,17 +76,17 @@ def _parser() -> argparse.ArgumentParser:
     building = verb("build", running.build_file, "write a config file for applications")
     building.add_argument("targets", nargs="+", metavar="import_paths")
     building.add_argument(
-        "-o", "--output-path", default=None, help="the file to write; default standard output"
+        "-o", "--output-path", default=None, help="the file to write; default: standard output"
     )
     _grpc(building)
-    _of_deploy(verb("deploy", running.deploy, "have a running node serve a config file, or an application"))
+    _of_deploy(verb("deploy", running.deploy, "deploy a config file, or an application, on a running node"))
     for name, call, about in (
         ("status", telling.status, "how applications are"),
         ("config", telling.config, "the configs that were deployed"),
     ):
         made = verb(name, call, about)
         _api(made)
-        made.add_argument("-n", "--name", default=None, help="only of this application")
+        made.add_argument("-n", "--name", default=None, help="only for this application")
     shutdown = verb("shutdown", telling.shutdown, "end all applications")
     _api(shutdown)
     shutdown.add_argument("-y", "--yes", action="store_true", help="do not ask")
@@ -96,22 +98,24 @@ def _of_run(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "target", metavar="config_or_import_path", help="module:app, module:builder or a YAML file"
     )
-    run.add_argument("arguments", nargs="*", help="key=value, for a builder")
+    run.add_argument("arguments", nargs="*", help="key=value arguments for a builder")
     _environment(run)
     _node(run)
     run.add_argument(
         "--blocking", action="store_true", default=True, help="wait for Ctrl-C, which ends Serve (default)"
     )
-    run.add_argument("--non-blocking", dest="blocking", action="store_false", help="return when it is served")
     run.add_argument(
-        "-r", "--reload", action="store_true", help="deploy again when a file of the folder changes"
+        "--non-blocking", dest="blocking", action="store_false", help="return when the application is running"
     )
-    run.add_argument("--route-prefix", default="/", help="path prefix of the application; default /")
+    run.add_argument("-r", "--reload", action="store_true", help="redeploy when a file of the folder changes")
+    run.add_argument("--route-prefix", default="/", help="path prefix of the application; default: /")
     run.add_argument("--name", default="default", help="name of the application")
-    run.add_argument("--host", default=None, help="where to listen; default 127.0.0.1, or as the file says")
-    run.add_argument("--port", type=int, default=None, help="default 8000, or as the file says")
     run.add_argument(
-        "--rest-port", type=int, default=None, help="also serve the REST API there; see `serve start`"
+        "--host", default=None, help="the address to listen on; default: 127.0.0.1, or the config file's"
+    )
+    run.add_argument("--port", type=int, default=None, help="the port; default: 8000, or the config file's")
+    run.add_argument(
+        "--rest-port", type=int, default=None, help="also serve the REST API on this port; see `serve start`"
     )
 
 
@@ -119,10 +123,10 @@ def _of_deploy(deploy: argparse.ArgumentParser) -> None:
     deploy.add_argument(
         "target", metavar="config_or_import_path", help="a YAML file, module:app or module:builder"
     )
-    deploy.add_argument("arguments", nargs="*", help="key=value, for a builder")
+    deploy.add_argument("arguments", nargs="*", help="key=value arguments for a builder")
     _environment(deploy)
     deploy.add_argument(
-        "--name", default="default", help="name of the application; of a file's they stand there"
+        "--name", default="default", help="name of the application; not for a config file, which has names"
     )
     _api(deploy)
 
@@ -139,7 +143,7 @@ def _of_start(start: argparse.ArgumentParser) -> None:
         "--rest-port",
         type=int,
         default=None,
-        help="(ours) have the node answer the REST API there; its token is SKATE_SERVE_TOKEN, or is made up and printed",
+        help="(Skate's own) serve the REST API on this port; its token is SKATE_SERVE_TOKEN, or is generated and printed",
     )
 
 
@@ -150,7 +154,7 @@ def _environment(parser: argparse.ArgumentParser) -> None:
 
 
 def _node(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-a", "--address", default=None, help="a node that runs: auto, or its address")
+    parser.add_argument("-a", "--address", default=None, help="a running node: auto, or its address")
 
 
 def _api(parser: argparse.ArgumentParser) -> None:
@@ -158,7 +162,7 @@ def _api(parser: argparse.ArgumentParser) -> None:
         "-a",
         "--address",
         default=None,
-        help="a node that runs: auto (default), its address, or http://... of its REST API",
+        help="a running node: auto (default), its address, or http://... of its REST API",
     )
 
 

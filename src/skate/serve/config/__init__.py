@@ -1,4 +1,4 @@
-"""Settings of Serve: what may be said, its defaults, and what is refused."""
+"""Settings of Serve: options, defaults, and validation."""
 
 from __future__ import annotations
 

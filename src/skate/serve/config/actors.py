@@ -1,4 +1,4 @@
-"""What the actors of a deployment's replicas are: options and placement group, checked."""
+"""Actor options and placement groups of replicas, validated."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _PER_NODE_MAX = 100
 
 
 def actor_options(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """What replicas' actors are, with the options that were given in their places.
+    """Return the actor options of replicas, with the given options replaced.
 
-    Raises TypeError or ValueError for options that cannot be, or not together.
+    Raises TypeError or ValueError for invalid options or combinations.
     """
     merged = {**base, **{key: value for key, value in given.items() if key in ACTOR_OPTIONS}}
     options = merged.get("ray_actor_options")
@@ -35,7 +35,7 @@ def actor_options(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]
     for name in ("placement_group_strategy", "placement_group_bundle_label_selector"):
         if merged.get(name) is not None and bundles is None:
             raise ValueError(
-                f"If `{name}` is provided, `placement_group_bundles` must also be provided. Say what the group is made of"
+                f"If `{name}` is provided, `placement_group_bundles` must also be provided. It defines the group"
             )
     if bundles is not None:
         if limit is not None:
@@ -76,7 +76,7 @@ def _check_options(options: Any) -> None:
 
 
 class _Anything:
-    """Stands for the class of a replica while its options are checked."""
+    """Placeholder for the class of a replica while its options are checked."""
 
 
 def _check_limit(limit: Any) -> None:

@@ -1,4 +1,4 @@
-"""How many replicas a deployment is to have, by what is asked of it."""
+"""Autoscaling settings: the number of replicas as a function of the load."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class AutoscalingPolicy(Checked):
         """A function is named or given, with arguments that can be written down."""
         if not isinstance(self.policy_function, str) and not callable(self.policy_function):
             raise ValueError(
-                f"AutoscalingPolicy.policy_function is a function or its import path, not {self.policy_function!r}. Input should "
+                f"AutoscalingPolicy.policy_function must be a function or its import path, got "
+                f"{self.policy_function!r}. Input should "
                 "be a valid string"
             )
         as_json("policy_kwargs", self.policy_kwargs)
@@ -91,7 +92,7 @@ class AutoscalingConfig(Checked):
     policy: AutoscalingPolicy = field(default_factory=AutoscalingPolicy)
 
     def check(self) -> None:
-        """Bounds fit together."""
+        """Check that the bounds are consistent."""
         name = "AutoscalingConfig"
         not_negative(name, min_replicas=self.min_replicas, downscale_delay_s=self.downscale_delay_s)
         not_negative(name, upscale_delay_s=self.upscale_delay_s, initial_replicas=self.initial_replicas)
@@ -102,8 +103,8 @@ class AutoscalingConfig(Checked):
         positive(name, downscaling_factor=self.downscaling_factor)
         if self.min_replicas > self.max_replicas:
             raise ValueError(
-                f"max_replicas ({self.max_replicas}) must be greater than or equal to min_replicas ({self.min_replicas})! There "
-                "is no number between them"
+                f"max_replicas ({self.max_replicas}) must be greater than or equal to min_replicas "
+                f"({self.min_replicas})! No number lies between them"
             )
         initial = self.initial_replicas
         if initial is not None and initial < self.min_replicas:
@@ -117,15 +118,15 @@ class AutoscalingConfig(Checked):
 
     @classmethod
     def default(cls) -> AutoscalingConfig:
-        """What `num_replicas="auto"` means."""
+        """The configuration for `num_replicas="auto"`."""
         return cls(min_replicas=1, max_replicas=100, target_ongoing_requests=2)
 
     def get_upscaling_factor(self) -> float:
-        """How much of a wanted step up is taken."""
+        """The factor applied to a scale-up step."""
         return self.upscaling_factor or self.upscale_smoothing_factor or self.smoothing_factor
 
     def get_downscaling_factor(self) -> float:
-        """How much of a wanted step down is taken."""
+        """The factor applied to a scale-down step."""
         return self.downscaling_factor or self.downscale_smoothing_factor or self.smoothing_factor
 
     def get_target_ongoing_requests(self) -> float:
@@ -134,13 +135,13 @@ class AutoscalingConfig(Checked):
 
     @property
     def first(self) -> int:
-        """Replicas to begin with."""
+        """The initial number of replicas."""
         return self.min_replicas if self.initial_replicas is None else self.initial_replicas
 
 
 @dataclass
 class AutoscalingContext:
-    """What a policy is told. Times are seconds since the epoch; figures are requests."""
+    """The input of an autoscaling policy. Times are seconds since the epoch; figures are numbers of requests."""
 
     deployment_id: Any = None
     deployment_name: str = ""

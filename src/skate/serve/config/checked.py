@@ -1,4 +1,4 @@
-"""Records of settings that check what they are given, and name the nearest setting when one is misspelt."""
+"""Records of settings that validate their values, and suggest the nearest name for a misspelt setting."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Checked(metaclass=_Made):
             )
         for name in value:
             if not isinstance(name, str):
-                raise WrongField(f"{cls.__name__} has no field {name!r:.80}: names of fields are texts")
+                raise WrongField(f"{cls.__name__} has no field {name!r:.80}: field names must be strings")
         made: R = cls(**value)
         return made
 
@@ -103,7 +103,7 @@ class Checked(metaclass=_Made):
 
     @property
     def model_fields_set(self) -> set[str]:
-        """The fields that were given."""
+        """The fields that were set explicitly."""
         return set(self.__dict__.get("_given", ()))
 
     def model_dump(self, *, exclude_unset: bool = False, mode: str = "python", **_: Any) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def _fitted(value: Any, hint: Any, cls: type, name: str) -> Any:
-    """The value as the annotation wants it; raises ValueError if it cannot be."""
+    """Convert a value to the annotated type; raises ValueError if that is impossible."""
     origin = get_origin(hint)
     if hint is Any or hint is object:
         return value
@@ -184,7 +184,7 @@ def _fitted(value: Any, hint: Any, cls: type, name: str) -> Any:
         assert last is not None
         raise last
     wrong = WrongField(
-        f"{cls.__name__}.{name} is {_words(hint)}, not {value!r:.80}. Input should be {_input(hint)}"
+        f"{cls.__name__}.{name} must be {_words(hint)}, got {value!r:.80}. Input should be {_input(hint)}"
     )
     if origin is typing.Literal:
         if value in get_args(hint):
@@ -244,7 +244,7 @@ def _fitted_one(value: Any, hint: type, wrong: WrongField) -> Any:
 
 
 def _number(value: Any, kind: type) -> Any:
-    """A number that is written another way, as in YAML: '3' and 3.0 for 3. Raises ValueError for what is none."""
+    """Convert a number in another notation, as in YAML: '3' and 3.0 for 3. Raises ValueError for other values."""
     if kind is bool:
         return _BOOLEANS[value.lower() if isinstance(value, str) else value]
     if not isinstance(value, (int, float, str)):
@@ -280,7 +280,7 @@ def _words(hint: Any) -> str:
 
 
 def _input(hint: Any) -> str:
-    """How pydantic says what it wants: programs written for Ray look for these words."""
+    """Describe a type in pydantic's words, which programs for Ray look for."""
     if get_origin(hint) is typing.Literal:
         return " or ".join(repr(each) for each in get_args(hint))
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
@@ -314,7 +314,7 @@ def positive(cls: str, **values: float | None) -> None:
     for name, value in values.items():
         if value is not None and not value > 0:
             raise WrongField(
-                f"{cls}.{name} must be above 0, not {value!r}. Input should be greater than 0", (name,)
+                f"{cls}.{name} must be above 0, got {value!r}. Input should be greater than 0", (name,)
             )
 
 
@@ -323,6 +323,6 @@ def not_negative(cls: str, **values: float | None) -> None:
     for name, value in values.items():
         if value is not None and value < 0:
             raise WrongField(
-                f"{cls}.{name} must not be negative, not {value!r}. Input should be greater than or equal to 0",
+                f"{cls}.{name} must not be negative, got {value!r}. Input should be greater than or equal to 0",
                 (name,),
             )

@@ -1,4 +1,4 @@
-"""All that is said of a deployment beside its code."""
+"""Settings of a deployment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_ROUTER = "ray.serve._private.request_router:PowerOfTwoChoicesRequestRout
 
 @dataclass(kw_only=True)
 class BackpressureConfig(Checked):
-    """What a refused request is answered with over HTTP."""
+    """The HTTP response to rejected requests."""
 
     status_code: int = 503
     retry_after_s: float | None = None
@@ -23,7 +23,7 @@ class BackpressureConfig(Checked):
         """Only the two statuses that mean "later"."""
         if self.status_code not in (429, 503):
             raise ValueError(
-                f"BackpressureConfig.status_code is 429 or 503, not {self.status_code}. Input should be 503 or 429"
+                f"BackpressureConfig.status_code must be 429 or 503, got {self.status_code}. Input should be 503 or 429"
             )
         not_negative("BackpressureConfig", retry_after_s=self.retry_after_s)
 
@@ -50,7 +50,8 @@ class RequestRouterConfig(Checked):
         as_json("request_router_kwargs", self.request_router_kwargs)
         if not isinstance(self.request_router_class, str) and not callable(self.request_router_class):
             raise ValueError(
-                f"{name}.request_router_class is a class or its import path, not {self.request_router_class!r}. Input should be "
+                f"{name}.request_router_class must be a class or its import path, got {self.request_router_class!r}. "
+                "Input should be "
                 "a valid string"
             )
 
@@ -78,7 +79,7 @@ class GangPlacementStrategy(str, enum.Enum):
 
 
 class GangRuntimeFailurePolicy(str, enum.Enum):
-    """What is started again when one of a gang fails."""
+    """The restart policy when a member of a gang fails."""
 
     RESTART_GANG = "RESTART_GANG"
     RESTART_REPLICA = "RESTART_REPLICA"
@@ -93,7 +94,7 @@ class GangSchedulingConfig(Checked):
     runtime_failure_policy: GangRuntimeFailurePolicy = GangRuntimeFailurePolicy.RESTART_GANG
 
     def check(self) -> None:
-        """A gang is somebody."""
+        """Check the gang size."""
         positive("GangSchedulingConfig", gang_size=self.gang_size)
 
     def refused(self, name: str) -> str:
@@ -117,12 +118,12 @@ class DeploymentActorConfig(Checked):
     actor_options: dict[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
-        """A class is named or given."""
+        """Check that a class or its import path is given."""
         if not isinstance(self.actor_class, str) and not callable(
             getattr(self.actor_class, "remote", self.actor_class)
         ):
             raise ValueError(
-                f"DeploymentActorConfig.actor_class is an actor class or its import path, not {self.actor_class!r}. Input "
+                f"DeploymentActorConfig.actor_class must be an actor class or its import path, got {self.actor_class!r}. Input "
                 "should be a type"
             )
 
@@ -170,7 +171,7 @@ class LoggingConfig(Checked):
         self.encoding = getattr(self.encoding, "value", self.encoding)
         if self.encoding not in ("TEXT", "JSON"):
             raise ValueError(
-                f"LoggingConfig.encoding is 'TEXT' or 'JSON', not {self.encoding!r}. Got '{self.encoding}' for encoding. "
+                f"LoggingConfig.encoding must be 'TEXT' or 'JSON', got {self.encoding!r}. Got '{self.encoding}' for encoding. "
                 "Encoding must be one of ['TEXT', 'JSON']"
             )
         import logging  # 10 ms; whoever says how to log has a use for it
@@ -187,7 +188,7 @@ class LoggingConfig(Checked):
                 raise ValueError(f'Got "{level}" for log_level. log_level must be one of {list(known)}.')
         elif not isinstance(level, int):
             raise ValueError(
-                f"LoggingConfig.log_level is a level or its name, not {level!r}. Input should be a valid string"
+                f"LoggingConfig.log_level must be a level or its name, got {level!r}. Input should be a valid string"
             )
         for name in self.additional_log_standard_attrs:
             if name not in _LOG_ATTRIBUTES:
@@ -199,7 +200,7 @@ class LoggingConfig(Checked):
 
 @dataclass(kw_only=True)
 class DeploymentConfig(Checked):
-    """The settings of a deployment with the defaults that hold when nothing is said; times in seconds."""
+    """The settings of a deployment with their defaults; times in seconds."""
 
     num_replicas: int | None = 1
     max_ongoing_requests: int = 5
@@ -222,18 +223,18 @@ class DeploymentConfig(Checked):
     in_process: bool = False
 
     def check(self) -> None:
-        """Numbers have their ranges."""
+        """Check the ranges of numbers."""
         name = "DeploymentConfig"
         not_negative(name, num_replicas=self.num_replicas)
         positive(name, max_ongoing_requests=self.max_ongoing_requests)
         if self.in_process and (self.autoscaling_config is not None or (self.num_replicas or 1) > 1):
             raise ValueError(
-                "an in_process deployment has one object in each replica of the deployment it is bound to; give num_replicas or "
-                "autoscaling_config to that one, or leave in_process out"
+                "an in_process deployment has one object in each replica of the deployment it is bound to; set "
+                "num_replicas or autoscaling_config there, or leave in_process out"
             )
         if self.max_queued_requests < -1:
             raise ValueError(
-                "max_queued_requests must be -1 (no limit) or a positive integer. Or 0, so that none may wait. It is "
+                "max_queued_requests must be -1 (no limit) or a positive integer. Use 0 to disable queueing. Got "
                 f"{self.max_queued_requests}"
             )
         if not 0 <= self.max_surge_percent <= 100:
@@ -241,13 +242,13 @@ class DeploymentConfig(Checked):
                 "less than or equal to 100" if self.max_surge_percent > 100 else "greater than or equal to 0"
             )
             raise ValueError(
-                f"max_surge_percent is a percentage, not {self.max_surge_percent}. Input should be {limit}"
+                f"max_surge_percent must be a percentage, got {self.max_surge_percent}. Input should be {limit}"
             )
         as_json("user_config", self.user_config)
         gang = self.gang_scheduling_config
         if gang is not None and self.num_replicas and self.num_replicas % gang.gang_size:
             raise ValueError(
-                f"num_replicas ({self.num_replicas}) must be a multiple of gang_size ({gang.gang_size}). Gangs are whole"
+                f"num_replicas ({self.num_replicas}) must be a multiple of gang_size ({gang.gang_size}). Gangs must be complete"
             )
         not_negative(name, graceful_shutdown_wait_loop_s=self.graceful_shutdown_wait_loop_s)
         not_negative(name, graceful_shutdown_timeout_s=self.graceful_shutdown_timeout_s)
@@ -260,10 +261,10 @@ class DeploymentConfig(Checked):
             raise ValueError(f"deployment_actors must have unique names. Duplicate name(s): {twice}")
         if not 0 < self.rolling_update_percentage <= 1:
             raise ValueError(
-                f"rolling_update_percentage is a share above 0 and up to 1, not {self.rolling_update_percentage}"
+                f"rolling_update_percentage must be above 0 and at most 1, got {self.rolling_update_percentage}"
             )
 
     @property
     def lightweight(self) -> dict[str, Any]:
-        """What a running replica takes over without being started again."""
+        """The settings that a running replica applies without a restart."""
         return {"user_config": self.user_config, "max_ongoing_requests": self.max_ongoing_requests}

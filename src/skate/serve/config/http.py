@@ -26,7 +26,7 @@ class ProxyLocation(str, enum.Enum):
 
 
 def _location(said: Any) -> ProxyLocation:
-    """Raises ValueError for what is none."""
+    """Convert a location. Raises ValueError for an unknown one."""
     return ProxyLocation.Disabled if said == "NoServer" else ProxyLocation(said)
 
 
@@ -41,7 +41,7 @@ def _body_max() -> int | None:
     try:
         return int(said)
     except ValueError:
-        raise ValueError(f"{BODY_MAX_VARIABLE} is a number of bytes, not {said!r}") from None
+        raise ValueError(f"{BODY_MAX_VARIABLE} must be a number of bytes, got {said!r}") from None
 
 
 @dataclass(kw_only=True)
@@ -78,14 +78,14 @@ class HTTPOptions(Checked):
             raise ValueError(f"HTTPOptions.port is a number from 0 to 65535, not {self.port}")
         if self.num_cpus:
             raise ValueError(
-                "HTTPOptions.num_cpus is for proxies, and there are none here; give ingress deployments their CPUs with "
-                "ray_actor_options"
+                "HTTPOptions.num_cpus applies to proxies, which Skate does not have; set the CPUs of ingress "
+                "deployments with ray_actor_options"
             )
         try:
             self.location = None if self.location is None else _location(self.location)
         except ValueError as error:
             raise ValueError(
-                f"{error}. HTTPOptions.location is one of Disabled, HeadOnly, EveryNode"
+                f"{error}. HTTPOptions.location must be one of Disabled, HeadOnly, EveryNode"
             ) from None
         # No time at all means no limit, as for Ray.
         self.request_timeout_s = self.request_timeout_s or None
@@ -104,9 +104,7 @@ class HTTPOptions(Checked):
         )
         if bool(self.ssl_keyfile) != bool(self.ssl_certfile):
             has, lacks = ("ssl_keyfile", "ssl_certfile")[:: 1 if self.ssl_keyfile else -1]
-            raise ValueError(
-                f"{has} was given without {lacks}; HTTPS needs both, the key and its certificate"
-            )
+            raise ValueError(f"{has} was given without {lacks}; HTTPS needs both the key and its certificate")
 
 
 @dataclass(kw_only=True)
@@ -120,7 +118,7 @@ class gRPCOptions(Checked):
 
     @property
     def grpc_servicer_func_callable(self) -> list[Any]:
-        """The functions, loaded where they are named. Raises ImportError or AttributeError for what is not there."""
+        """The functions, imported from their paths. Raises ImportError or AttributeError if one does not exist."""
         from skate.serve.importing import load  # few serve gRPC
 
         return [load(each) if isinstance(each, str) else each for each in self.grpc_servicer_functions]
@@ -145,7 +143,7 @@ class ControllerOptions(Checked):
         if others:
             raise ValueError(
                 f"ControllerOptions.runtime_env only supports ['env_vars'] in this version; got disallowed keys {others}. "
-                "That of replicas is given in ray_actor_options of their deployment"
+                "Set the runtime_env of replicas in ray_actor_options of their deployment"
             )
         variables = self.runtime_env.get("env_vars", {})
         if not isinstance(variables, dict):
@@ -157,5 +155,5 @@ class ControllerOptions(Checked):
                 raise ValueError(f"env_vars key must be a non-empty str, got {key!r}.")
             if not isinstance(value, str):
                 raise ValueError(
-                    f"env_vars[{key!r}] must be str (got {type(value).__name__}); write it as text"
+                    f"env_vars[{key!r}] must be str (got {type(value).__name__}); convert it to str"
                 )

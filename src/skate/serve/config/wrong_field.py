@@ -1,4 +1,4 @@
-"""The error of a record that cannot be as it was said; pydantic's ValidationError as well, where a program has pydantic."""
+"""The error of an invalid record; also pydantic's ValidationError, if the program uses pydantic."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 
 class WrongField(ValueError):
-    """A record cannot be as it was said; `where` leads to the field, by names and numbers in lists.
+    """A record is invalid; `where` is the path to the field, by names and list indices.
 
-    Programs written for Ray catch pydantic's ValidationError. Only who has imported pydantic can, so only then is it one.
+    Programs written for Ray catch pydantic's ValidationError, which requires importing pydantic, so only then
+    is this one.
     """
 
     where: tuple[str | int, ...]
@@ -32,11 +33,11 @@ class WrongField(ValueError):
         self.where = where
 
     def __reduce__(self) -> Any:
-        """Made anew where it arrives, which may have no pydantic."""
+        """Rebuild the error on arrival, where pydantic may be missing."""
         return WrongField, (str(self), self.where)
 
     def inside(self, *outer: str | int) -> WrongField:
-        """The same, told of a record that contains the record."""
+        """Prefix the path with that of an enclosing record."""
         self.where = (*outer, *self.where)
         return self
 
@@ -46,7 +47,7 @@ def _of_pydantic(base: Any) -> type[WrongField] | None:
     """WrongField and ValidationError in one; None with a pydantic whose class has no heirs."""
 
     def errors(self: Any, **_: Any) -> list[dict[str, Any]]:
-        """The one thing that is wrong, as pydantic tells it."""
+        """The single error, in pydantic's format."""
         return [{"type": "value_error", "loc": self.where, "msg": str(self), "input": None}]
 
     named = {

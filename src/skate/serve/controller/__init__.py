@@ -1,1 +1,1 @@
-"""Keeps what is served as it is wanted: a pure machine that decides, and an actor that does."""
+"""Keeps applications in their desired state: a pure machine that decides, and an actor that executes."""

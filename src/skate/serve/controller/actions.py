@@ -1,4 +1,4 @@
-"""What the machine wants done."""
+"""Actions of the machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Configure:
-    """Tell a replica its new settings."""
+    """Send new settings to a replica."""
 
     key: Key
     replica: str
@@ -29,7 +29,7 @@ class Configure:
 
 @dataclass(frozen=True)
 class Stop:
-    """Have a replica finish what it has, and end it."""
+    """Let a replica finish its requests, then end it."""
 
     key: Key
     replica: str

@@ -1,4 +1,4 @@
-"""The actor that keeps what is served as it is wanted."""
+"""The actor that keeps applications in their desired state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _REMEMBER_SECONDS = 0.3
 
 
 class Controller:
-    """Takes orders, has them done, and tells everybody what is there."""
+    """Takes requests for changes, executes them, and publishes the state."""
 
     def __init__(self) -> None:
         self.started = time.time()
@@ -73,7 +73,7 @@ class Controller:
     async def begin(
         self, options: HTTPOptions | None, grpc: Any, location: Any, logging: Any = None, tracing: Any = None
     ) -> dict[str, Any]:
-        """Listen. Raises RuntimeError if the port is taken; options that come later than the first are not heard."""
+        """Start listening. Raises RuntimeError if the port is taken; options after the first call are ignored."""
         await self._waking()
         if location is not None:
             self.location = getattr(location, "value", location)
@@ -108,10 +108,10 @@ class Controller:
     async def deploy(
         self, apps: list[Built], wait: bool = True, ending: tuple[str, ...] = ()
     ) -> list[tuple[str, str, Any]]:
-        """Have applications served, and those of `ending` no more.
+        """Deploy applications, and delete those in `ending`.
 
-        Returns for each its name, what is wrong (or nothing), and the exception behind it. Raises RayServeException for routes
-        that clash, RuntimeError if the cluster is too small.
+        Returns for each its name, the error text (or ""), and the exception. Raises RayServeException for
+        clashing routes, RuntimeError if the cluster is too small.
         """
         await self._waking()
         self._check_routes(apps, ending)
@@ -178,8 +178,9 @@ class Controller:
             owner = taken.get(app.route_prefix) if app.route_prefix else None
             if app.route_prefix is not None and owner is not None and owner not in replaced:
                 raise RayServeException(
-                    f"the route {app.route_prefix!r} of application {app.name!r} is taken by application {owner!r}; give it "
-                    f"another one with serve.run(..., route_prefix=...), or delete {owner!r} first"
+                    f"the route {app.route_prefix!r} of application {app.name!r} is taken by application "
+                    f"{owner!r}; choose another one with serve.run(..., route_prefix=...), or delete {owner!r} "
+                    "first"
                 )
             if app.route_prefix is not None:
                 taken[app.route_prefix] = app.name
@@ -203,7 +204,7 @@ class Controller:
             await event.wait()
 
     async def delete(self, names: list[str], wait: bool = True) -> None:
-        """Have applications served no more."""
+        """Delete applications."""
         await self._waking()
         now = time.time()
         for name in names:
@@ -217,9 +218,7 @@ class Controller:
         """Set the number of replicas. Raises RayServeException if there is no such deployment."""
         record = self.machine.record((app, deployment))
         if record is None:
-            raise RayServeException(
-                f"there is no deployment {deployment!r} in application {app!r} to be scaled"
-            )
+            raise RayServeException(f"there is no deployment {deployment!r} in application {app!r} to scale")
         self.do(self.machine.scale((app, deployment), want, time.time()))
         self.publish()
 
@@ -254,14 +253,14 @@ class Controller:
         return await self.listen(watcher, version, waiting)
 
     def forget_watcher(self, name: str) -> None:
-        """A process that listened has gone."""
+        """Remove a process that has ended from the watchers."""
         for each in (name, name + "-http"):
             self.demands.pop(each, None)
         if self.watchers.pop(name, None) is not None:
             self._acknowledged.set()
 
     async def demand(self, watcher: str, waiting: dict[Key, int]) -> None:
-        """What waits in a process, as soon as that changes."""
+        """Receive a process's number of waiting requests, whenever it changes."""
         await self._waking()
         self._take_demand(watcher, waiting)
 
@@ -285,7 +284,7 @@ class Controller:
             self.publish()
 
     async def remember(self, table: Table) -> None:
-        """What a process knows of the time before this controller's restart."""
+        """Receive a process's table from before this controller's restart."""
         if self._awake.is_set():
             return
         self._memories.append(table)
@@ -333,7 +332,7 @@ class Controller:
             self.hands.take(action)
 
     def publish(self) -> None:
-        """Tell everybody, if there is something to be told."""
+        """Publish changes to all watchers."""
         if not self.machine.changed:
             return
         self.machine.changed = False
@@ -384,7 +383,7 @@ class Controller:
                 continue
 
     def see_free(self) -> None:
-        """Tell the machine what the cluster has free."""
+        """Update the machine's view of free resources."""
         self.machine.free = dict(skate.available_resources())
         if any(each.target.per_node is not None for each in self.machine.each()):
             self.machine.nodes = len(spread.nodes())
@@ -408,17 +407,17 @@ class Controller:
     # -- questions
 
     async def status(self) -> Any:
-        """What `serve.status()` returns."""
+        """Return the result of `serve.status()`."""
         await self._waking()
         return telling.status(self)
 
     async def details(self) -> dict[str, Any]:
-        """All that is known, as the REST API tells it."""
+        """Return the complete state, as in the REST API."""
         await self._waking()
         return telling.details(self)
 
     async def ingress_of(self, app: str) -> str | None:
-        """The deployment that an application's requests come to; None if there is no such application."""
+        """The ingress deployment of an application; None if there is no such application."""
         await self._waking()
         record = self.machine.apps.get(app)
         return None if record is None or record.deleting else record.ingress
@@ -429,5 +428,5 @@ class Controller:
         return await exposition.page(self)
 
     async def ping(self) -> int:
-        """Its process."""
+        """Return the process id."""
         return os.getpid()

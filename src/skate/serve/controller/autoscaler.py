@@ -38,7 +38,7 @@ class History:
             self.samples.popleft()
 
     def value(self, how: AggregationFunction) -> float:
-        """The figures as one."""
+        """Aggregate the samples into one figure."""
         numbers = [number for _, number in self.samples]
         if not numbers:
             return 0.0
@@ -51,7 +51,7 @@ class History:
 
 @dataclass
 class Scaler:
-    """Decides for one deployment; a step is taken when it has been wanted for as long as the settings say."""
+    """Decides for one deployment; a step is taken once it has been wanted for the configured delay."""
 
     history: History = field(default_factory=History)
     #: +1 or -1 while a step is wanted, and since when.
@@ -62,7 +62,7 @@ class Scaler:
     last_down: float | None = None
 
     def step(self, now: float, target: int, wanted: int, config: AutoscalingConfig) -> int:
-        """The target from now on, given that `wanted` replicas are wanted at this moment."""
+        """Return the new target, given that `wanted` replicas are wanted now."""
         direction = (wanted > target) - (wanted < target)
         if direction == 0:
             self.direction = 0
@@ -97,9 +97,9 @@ class Scaler:
 
 
 def decide(scaler: Scaler, context: AutoscalingContext, config: AutoscalingConfig, now: float) -> int:
-    """The target from now on, by the deployment's own policy.
+    """Return the new target, by the deployment's own policy.
 
-    Raises whatever the policy raises, TypeError if it returns no number.
+    Raises whatever the policy raises, TypeError if it does not return a number.
     """
     if not config.policy.is_default_policy_function():
         return follow(scaler, config.policy.get_policy()(context), context, config, now)
@@ -114,14 +114,14 @@ def decide(scaler: Scaler, context: AutoscalingContext, config: AutoscalingConfi
 def follow(
     scaler: Scaler, answer: Any, context: AutoscalingContext, config: AutoscalingConfig, now: float
 ) -> int:
-    """The target from now on where a policy of the user's has answered: its step is taken by the factors, within the bounds,
-    once it has been wanted for the delays. Raises TypeError if the answer is no number.
+    """Return the new target from the answer of a user's policy: the step is scaled by the factors, kept within the
+    bounds, and taken after the delays. Raises TypeError if the answer is not a number.
     """
     if isinstance(answer, tuple):
         answer, state = answer
         scaler.policy_state = dict(state or {})
     if isinstance(answer, bool) or not isinstance(answer, (int, float)):
-        raise TypeError(f"an autoscaling policy returns a number of replicas, not {answer!r}")
+        raise TypeError(f"an autoscaling policy must return a number of replicas, got {answer!r}")
     running = context.current_num_replicas
     wanted = min(config.max_replicas, max(config.min_replicas, stepped(answer, running, config)))
     if running == 0 and wanted > 0:
@@ -141,7 +141,7 @@ def stepped(wanted: float, running: int, config: AutoscalingConfig) -> int:
 
 
 def share_of(number: int, capacity: float | None) -> int:
-    """So many replicas where only a share of the whole, in percent, is there: at least one, unless none is wanted or there."""
+    """Scale a number of replicas by a capacity in percent: at least one, unless the number or the capacity is 0."""
     if capacity is None or number == 0:
         return number
     return max(1, math.floor(number * capacity / 100 + 0.5)) if capacity > 0 else 0

@@ -1,4 +1,4 @@
-"""Does what the machine wants, and tells it how that went."""
+"""Executes the machine's actions, and reports the results to it."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Hands:
         self._class: Any = None
 
     def later(self, coroutine: Any) -> None:
-        """Run beside everything else."""
+        """Run a coroutine in the background."""
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def take(self, action: Action) -> None:
-        """Begin to do something."""
+        """Start an action."""
         if isinstance(action, Start):
             self.later(self._start(action))
         elif isinstance(action, Configure):
@@ -84,7 +84,7 @@ class Hands:
         self._tell("ready", action.key, action.replica, info)
 
     def _make(self, record: Any, one: Any) -> Any:
-        """The actor of a replica. Raises what the engine raises for options that cannot be."""
+        """Create the actor of a replica. Raises the engine's error for invalid options."""
         controller = self.controller
         target = record.target
         app = controller.machine.apps[record.key[0]]
@@ -203,7 +203,7 @@ class Hands:
             if one is not None:
                 one.stats.update(told)
         except (TimeoutError, asyncio.TimeoutError):
-            error = f"it did not answer within {action.timeout_s} s"
+            error = f"it did not respond within {action.timeout_s} s"
         except _DIED:
             return  # which is told elsewhere
         except Exception as raised:  # check_health says so by raising
@@ -253,7 +253,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """From what was raised."""
+        """Build from an exception."""
         cause = getattr(error, "cause", None)
         said = cause if isinstance(cause, BaseException) else error
         return cls(f"{type(said).__name__}: {said}".strip(), error)

@@ -18,13 +18,13 @@ class Page:
         self._lines: dict[str, list[str]] = {}
 
     def add(self, name: str, kind: str, value: float, suffix: str = "", **labels: Any) -> None:
-        """One value."""
+        """Add one sample."""
         lines = self._lines.setdefault(name, [f"# TYPE {name} {kind}"])
         said = ",".join(f'{key}="{_escaped(str(each))}"' for key, each in labels.items())
         lines.append(f"{name}{suffix}{{{said}}} {value:g}")
 
     def text(self) -> str:
-        """The page."""
+        """Return the page."""
         return "\n".join(line for lines in self._lines.values() for line in lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Whether the cluster is large enough for what is wanted."""
+"""Check of cluster size against the requested replicas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skate.serve.controller.records import Target, wanted_of
 
 
 def why_not(machine: Machine, apps: list[Any], ending: tuple[str, ...] = ()) -> str:
-    """What is missing for the applications beside those that are there; empty if nothing is."""
+    """Describe the resources missing for the applications beside existing ones; empty if none are."""
     total = skate.cluster_resources()
     replaced = {*ending, *(app.name for app in apps)}
     needs: dict[str, float] = {}
@@ -39,8 +39,9 @@ def why_not(machine: Machine, apps: list[Any], ending: tuple[str, ...] = ()) -> 
         f"{needs[name]:g} {name} are needed and the cluster has {total.get(name, 0.0):g}" for name in short
     )
     return (
-        f"there is not enough for {', '.join(repr(app.name) for app in apps)}: {has} ({'; '.join(lines)}). Ask for fewer "
-        'replicas, or for less each, such as ray_actor_options={"num_cpus": 0.5}, or start with init(num_cpus=...)'
+        f"insufficient resources for {', '.join(repr(app.name) for app in apps)}: {has} ({'; '.join(lines)}). "
+        'Request fewer replicas, or fewer resources for each, such as ray_actor_options={"num_cpus": 0.5}, or '
+        "start with init(num_cpus=...)"
     )
 
 

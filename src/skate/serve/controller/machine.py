@@ -1,6 +1,6 @@
-"""Decides what is started, told and stopped so that what is served becomes what is wanted.
+"""Decides which replicas to start, configure and stop to reach the desired state.
 
-Pure: an event comes in with the time, actions go out. The actor around it does them and tells how they went.
+Pure: an event and the time come in, actions go out. The actor around it executes them and reports the results.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _Trigger = DeploymentStatusTrigger
 
 
 class Machine:
-    """All applications. After each event `changed` tells whether others have to learn of it."""
+    """All applications. After each event, `changed` is True if the state must be published."""
 
     def __init__(self, seed: str = "") -> None:
         #: What makes the names of replicas differ from those of an earlier controller.
@@ -55,7 +55,7 @@ class Machine:
     # -- what is wanted
 
     def deploy(self, app: ApplicationRecord, targets: list[Target], now: float) -> list[Action]:
-        """An application is wanted, new or changed."""
+        """Process the deployment of an application, new or changed."""
         self.changed = True
         old = self.apps.get(app.name)
         before = dict(old.deployments) if old is not None else {}
@@ -100,7 +100,7 @@ class Machine:
         record.next_start = 0.0
 
     def delete(self, name: str, now: float) -> list[Action]:
-        """An application is wanted no more."""
+        """Process the deletion of an application."""
         app = self.apps.get(name)
         if app is None:
             return []
@@ -116,7 +116,7 @@ class Machine:
         return actions
 
     def scale(self, key: Key, want: int, now: float, why: str = "") -> list[Action]:
-        """Another number of replicas is wanted."""
+        """Process a change of the number of replicas."""
         record = self.record(key)
         if record is None or record.want == want or record.deleting:
             return []
@@ -201,13 +201,13 @@ class Machine:
         if one.state is not STOPPING and not record.deleting:
             record.status = DeploymentStatus.UNHEALTHY
             record.trigger = _Trigger.HEALTH_CHECK_FAILED
-            record.message = f"the process of replica {replica} has ended; another one is started"
+            record.message = f"the process of replica {replica} has ended; starting another one"
         return self._reconcile(record, now)
 
     stopped = lost
 
     def checked(self, key: Key, replica: str, error: Any, now: float) -> list[Action]:
-        """A health check has ended, well if there is no `error`."""
+        """Process the result of a health check; `error` is None on success."""
         record, one = self._find(key, replica)
         if record is None or one is None:
             return []
@@ -373,7 +373,7 @@ class Machine:
         return Stop(record.key, one.id, record.target.config.graceful_shutdown_timeout_s)
 
     def _judge(self, record: DeploymentRecord) -> None:
-        """Say HEALTHY when all is as it is wanted."""
+        """Set HEALTHY when the deployment is in its desired state."""
         target = record.target
         good = [
             one
@@ -408,7 +408,7 @@ class Machine:
     # -- questions
 
     def record(self, key: Key) -> DeploymentRecord | None:
-        """A deployment, or None."""
+        """The record of a deployment, or None."""
         app = self.apps.get(key[0])
         return None if app is None else app.deployments.get(key[1])
 
@@ -417,11 +417,11 @@ class Machine:
         return record, None if record is None else record.replicas.get(replica)
 
     def each(self) -> list[DeploymentRecord]:
-        """All deployments."""
+        """The records of all deployments."""
         return [record for app in self.apps.values() for record in app.deployments.values()]
 
     def status_of(self, app: ApplicationRecord) -> ApplicationStatus:
-        """How an application is."""
+        """The status of an application."""
         if app.deleting:
             return ApplicationStatus.DELETING
         records = [record for record in app.deployments.values() if not record.deleting]
@@ -435,7 +435,7 @@ class Machine:
         return ApplicationStatus.RUNNING
 
     def check(self, limit: Callable[[DeploymentRecord], int] | None = None) -> None:
-        """Assert what always holds."""
+        """Assert the invariants."""
         for record in self.each():
             ranks = [one.rank for one in record.living()]
             assert len(ranks) == len(set(ranks)), (record.key, ranks)

@@ -1,4 +1,4 @@
-"""From what the controller knows to the table that everybody else has."""
+"""Conversion of the controller's state to the table that it publishes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skate.serve.routing.table import Line, Place, Route, Table
 
 
 def table_of(machine: Machine, version: int, actors: dict[str, Any]) -> Table:
-    """The table as it is now."""
+    """Build the current table."""
     lines = {}
     routes = []
     for app in machine.apps.values():

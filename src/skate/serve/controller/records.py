@@ -1,4 +1,4 @@
-"""What the controller knows of each application, deployment and replica; plain data."""
+"""The controller's records of applications, deployments and replicas; plain data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ReplicaRecord:
 
 @dataclass
 class Target:
-    """What is wanted of a deployment."""
+    """The desired state of a deployment."""
 
     name: str
     version: str
@@ -57,7 +57,7 @@ class Target:
         return limit
 
     def resources(self) -> dict[str, float]:
-        """What a replica takes of the cluster."""
+        """The resources of a replica."""
         bundles = self.actor.get("placement_group_bundles")
         if bundles:
             total: dict[str, float] = {}
@@ -77,7 +77,7 @@ class Target:
 
 @dataclass
 class DeploymentRecord:
-    """One deployment: what is wanted, and what there is."""
+    """One deployment: its desired and its actual state."""
 
     key: Key
     target: Target
@@ -104,20 +104,20 @@ class DeploymentRecord:
     scaling_error: str = ""
 
     def living(self) -> list[ReplicaRecord]:
-        """Those that are not being stopped."""
+        """The replicas that are not being stopped."""
         return [each for each in self.replicas.values() if each.state is not STOPPING]
 
     def serving(self) -> list[ReplicaRecord]:
-        """Those that take requests."""
+        """The replicas that take requests."""
         return [each for each in self.replicas.values() if each.state in SERVING]
 
     def free_rank(self) -> int:
-        """The lowest rank that nobody has."""
+        """The lowest free rank."""
         taken = {each.rank for each in self.living()}
         return next(rank for rank in range(len(taken) + 1) if rank not in taken)
 
     def counts(self) -> dict[ReplicaState, int]:
-        """Replicas by state."""
+        """The number of replicas by state."""
         found: dict[ReplicaState, int] = {}
         for each in self.replicas.values():
             found[each.state] = found.get(each.state, 0) + 1

@@ -1,4 +1,4 @@
-"""Asks replicas what they tell routers of themselves (`record_routing_stats`), where a router of one's own wants to know."""
+"""Polls replicas for routing statistics (`record_routing_stats`), if a custom router uses them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skate.serve.controller.records import DeploymentRecord, ReplicaRecord
 
 
 def step(controller: Any, now: float) -> bool:
-    """Begin to ask those that are due; True if there is anybody to ask."""
+    """Start polling the replicas that are due; True if there are any to poll."""
     found = False
     for record in controller.machine.each():
         config = record.target.config.request_router_config

@@ -123,7 +123,7 @@ def _take(
 def context_of(
     controller: Any, record: DeploymentRecord, total: float, queued: float, now: float
 ) -> AutoscalingContext:
-    """What a policy is told."""
+    """Build the input of a policy."""
     plain = record.target.config.autoscaling_config
     assert plain is not None
     config = autoscaler.bounded(plain, controller.machine.capacity)

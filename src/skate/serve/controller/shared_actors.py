@@ -11,7 +11,7 @@ from skate.serve.identity import DEPLOYMENT_ACTOR_VARIABLE, NAMESPACE, deploymen
 
 
 class SharedActors:
-    """Those that are there, by the version of the code that they belong to."""
+    """The shared actors, by the code version that they belong to."""
 
     def __init__(self) -> None:
         self._made: dict[str, list[Any]] = {}
@@ -59,7 +59,7 @@ class SharedActors:
                 self._made.setdefault(version, []).append(found)
 
     def forget(self, living: set[str]) -> None:
-        """End those of versions that nobody runs."""
+        """End the actors of versions without replicas."""
         for version in [version for version in self._made if version not in living]:
             for actor in self._made.pop(version):
                 try:

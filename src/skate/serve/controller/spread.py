@@ -7,7 +7,7 @@ from skate.serve.controller.records import DeploymentRecord, ReplicaRecord
 
 
 def nodes() -> list[str]:
-    """The nodes that live."""
+    """The ids of the living nodes."""
     return [each["NodeID"] for each in skate.nodes() if each["Alive"]]
 
 
@@ -17,6 +17,6 @@ def node_for(record: DeploymentRecord, one: ReplicaRecord, limit: int) -> str:
     best = min(nodes(), key=others.count)
     if others.count(best) >= limit:
         raise RuntimeError(
-            f"max_replicas_per_node={limit} leaves no node for another replica of {record.target.name!r}: each has as many"
+            f"max_replicas_per_node={limit} leaves no node for another replica of {record.target.name!r}: every node is full"
         )
     return best

@@ -28,7 +28,7 @@ class DeploymentStatus(str, enum.Enum):
 
 
 class DeploymentStatusTrigger(str, enum.Enum):
-    """What has led to it."""
+    """The cause of a deployment's status."""
 
     UNSPECIFIED = "UNSPECIFIED"
     CONFIG_UPDATE_STARTED = "CONFIG_UPDATE_STARTED"

@@ -1,4 +1,4 @@
-"""What the controller answers when it is asked how things are."""
+"""Status reports of the controller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skate.serve.schema.status import (
 
 
 def status(controller: Any) -> ServeStatus:
-    """An overview."""
+    """Build an overview."""
     machine = controller.machine
     apps = {}
     for app in machine.apps.values():
@@ -39,19 +39,19 @@ def status(controller: Any) -> ServeStatus:
 
 
 def message_of(record: DeploymentRecord) -> str:
-    """What there is to say of a deployment."""
+    """The status message of a deployment."""
     waits = [one for one in record.replicas.values() if one.state.value == "STARTING"]
     if not record.message and waits and time.time() - min(one.since for one in waits) > 10:
         needs = ", ".join(f"{name}: {amount:g}" for name, amount in record.target.resources().items())
         return (
-            f"{len(waits)} replicas have been starting for more than 10 s, each needs {needs or 'nothing'}; either their "
-            "constructor takes long, or what they need is in use"
+            f"{len(waits)} replicas have been starting for more than 10 s, each needs {needs or 'nothing'}; "
+            "either their constructor is slow, or these resources are in use"
         )
     return record.message
 
 
 def app_message(machine: Any, app: ApplicationRecord) -> str:
-    """What there is to say of an application."""
+    """The status message of an application."""
     if machine.status_of(app) in (ApplicationStatus.DEPLOY_FAILED, ApplicationStatus.UNHEALTHY):
         bad = (DeploymentStatus.DEPLOY_FAILED, DeploymentStatus.UNHEALTHY)
         return "; ".join(
@@ -225,7 +225,7 @@ def _scaling(record: DeploymentRecord) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """The same as JSON has it; what it has not (classes, functions) by its name."""
+    """Convert a value for JSON; unsupported values (classes, functions) become their names."""
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The controller's own view of what it tells others: it forwards requests too."""
+"""The controller's own view of its table: it forwards requests too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import skate
 
 
 class OwnWatch:
-    """Has what a Watch has, without asking anybody."""
+    """Implements a Watch without calls to the controller."""
 
     def __init__(self, controller: Any) -> None:
         self.actor = controller
@@ -16,7 +16,7 @@ class OwnWatch:
         self.name = "controller"
 
     def demand(self, waiting: Any) -> None:
-        """What waits in this process."""
+        """Pass the number of waiting requests in this process on."""
         self.actor._take_demand("controller-http", waiting)
 
 

@@ -1,1 +1,1 @@
-"""What of Serve is public and may still change."""
+"""Public but unstable parts of Serve."""

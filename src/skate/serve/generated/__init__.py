@@ -1,1 +1,1 @@
-"""Messages and stubs of Serve's own gRPC service, made when they are imported: nothing here was generated."""
+"""Messages and stubs of Serve's own gRPC service, built at import: nothing here was generated."""

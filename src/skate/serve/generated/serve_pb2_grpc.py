@@ -28,14 +28,14 @@ class RayServeAPIServiceStub:
 
 
 class RayServeAPIServiceServicer:
-    """What Serve answers itself."""
+    """Serve's own gRPC service."""
 
     def ListApplications(self, request: Any, context: Any) -> Any:  # noqa: N802 (the service's name)
         """The names of all applications."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
 
     def Healthz(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Whether requests are taken in."""
+        """Report healthy while requests are accepted."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
 
 

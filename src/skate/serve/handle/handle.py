@@ -124,7 +124,8 @@ class DeploymentHandle:
             raise TypeError(f"a handle has no init option {unknown[0]!r}; it has: {', '.join(_INIT_OPTIONS)}")
         if self.is_initialized:
             raise RuntimeError(
-                "Handle has already been initialized. The first .options() or .remote() does it; call ._init() once, before those"
+                "Handle has already been initialized. The first .options() or .remote() does it; call ._init() "
+                "once, before those"
             )
         self._way()
 
@@ -199,7 +200,7 @@ class DeploymentHandle:
         return chosen(self, args, kwargs)
 
     def dispatch(self, selection: Any, *args: Any, **kwargs: Any) -> Any:
-        """Send a request to a replica that was chosen. Raises ReplicaUnavailableError if it has gone meanwhile."""
+        """Send a request to a chosen replica. Raises ReplicaUnavailableError if it has ended meanwhile."""
         return selection._send(args, kwargs, self._stream)
 
     def broadcast(self, method_name: str, *args: Any, **kwargs: Any) -> DeploymentBroadcastResponse:
@@ -214,10 +215,10 @@ class DeploymentHandle:
         return DeploymentBroadcastResponse(answers)
 
     def shutdown(self) -> None:
-        """Nothing needs to be closed."""
+        """No-op: a handle holds nothing to close."""
 
     async def shutdown_async(self) -> None:
-        """Nothing needs to be closed."""
+        """No-op: a handle holds nothing to close."""
 
     def __reduce__(self) -> Any:
         return _rebuild, (self.deployment_name, self.app_name, self._said())

@@ -1,4 +1,4 @@
-"""Calls of a deployment that lives in this very process: the answer is what a coroutine of the same loop returns."""
+"""Calls of a deployment in this process: the response is that of a coroutine on the same loop."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class Inner:
         self._targets = {"": self}
 
     def answers(self, call: Call) -> Any:
-        """The answer-to-be of a call."""
+        """Create the response of a call."""
         return (LocalGenerator if call.stream else LocalResponse)(call, self)  # type: ignore[arg-type]
 
     def submit(self, call: Call, again: bool = False) -> None:
-        """Begin a request; what is wrong is told through the call."""
+        """Start a request; errors are passed to the call."""
         if threading.get_ident() == self._thread:
             self._begin(call)
         else:
@@ -82,7 +82,7 @@ class Inner:
         call.task = self.loop.create_task(self._run(call))
 
     def failure(self, method: str, error: BaseException) -> BaseException:
-        """What a caller gets for what the user's code has raised: the same as from another process."""
+        """Return the caller's exception for an error of user code: the same as from another process."""
         return as_of_a_task(f"{self.key[1]}.{method}", error)
 
     async def _run(self, call: Call) -> None:
@@ -158,13 +158,13 @@ class Values:
             await self._room.wait()
 
     def finish(self, error: BaseException | None) -> None:
-        """No more come."""
+        """Mark the end of the values."""
         self.done = True
         self._error = error
         self._arrived.set()
 
     async def take(self) -> Any:
-        """The next value. Raises StopAsyncIteration after the last, or what the generator has raised."""
+        """Return the next value. Raises StopAsyncIteration after the last, or the generator's exception."""
         while not self._values:
             if self.done:
                 if self._error is None:
@@ -201,7 +201,7 @@ class LocalResponse(DeploymentResponse):
         return call.ref
 
     def cancel(self) -> None:
-        """Give the request up."""
+        """Cancel the request."""
         if not self._call.cancelled:
             self._router.withdraw(self._call)
 
@@ -213,7 +213,7 @@ class LocalResponse(DeploymentResponse):
         self._not_in_a_loop(_skip_asyncio_check)
         call = self._call
         if not call.wait(timeout_s):
-            raise TimeoutError(f"the request was not answered within {timeout_s} s; it is still under way")
+            raise TimeoutError(f"the request was not answered within {timeout_s} s; it is still running")
         if call.error is not None:
             raise call.error
         return call.ref
@@ -225,7 +225,7 @@ class LocalResponse(DeploymentResponse):
     def _to_object_ref_sync(
         self, _timeout_s: float | None = None, _allow_running_in_asyncio_loop: bool = False
     ) -> Any:
-        """As above, from a thread."""
+        """Return the ref of the response, called from a thread."""
         return skate.put(
             self.result(timeout_s=_timeout_s, _skip_asyncio_check=_allow_running_in_asyncio_loop)
         )
@@ -265,7 +265,7 @@ class LocalGenerator(DeploymentResponseGenerator):
             raise RequestCancelledError(self.request_id) from None
 
     def cancel(self) -> None:
-        """Give the request up."""
+        """Cancel the request."""
         if not self._call.cancelled:
             self._router.withdraw(self._call)
 
@@ -279,7 +279,7 @@ class LocalGenerator(DeploymentResponseGenerator):
 
 
 class _Over(Exception):
-    """There are no more values; StopAsyncIteration cannot pass through a future."""
+    """The end of values; StopAsyncIteration cannot pass through a future."""
 
 
 async def _next_of(values: Values) -> Any:

@@ -16,7 +16,7 @@ from skate.serve.routing.router import Router, stop
 
 
 class _Answer:
-    """What both kinds of answers have."""
+    """Base of both kinds of responses."""
 
     def __init__(self, call: Call, router: Router) -> None:
         self._call = call
@@ -46,11 +46,11 @@ class _Answer:
             stop(call.ref)
 
     def cancelled(self) -> bool:
-        """True if it was given up."""
+        """True if the request was cancelled."""
         return self._call.cancelled
 
     def _sent(self, timeout_s: float | None) -> Any:
-        """Wait in this thread until a replica has it; what stands for the answer."""
+        """Block this thread until a replica has the request; return the ref of the response."""
         call = self._call
         if not call.settled and not call.wait(timeout_s):
             raise TimeoutError(
@@ -76,7 +76,7 @@ class _Answer:
         return call.ref
 
     def _has_died(self, ref: Any) -> bool:
-        """Whether the request has ended with its replica; if not, it is on its way to another one."""
+        """True if the request ended with its replica; False if it is being sent to another one."""
         if self._call.ref is ref:
             whole = ref if isinstance(ref, skate.ObjectRef) else ref.completed()
             # The router learns of it in the same breath as we, in another thread maybe.
@@ -92,14 +92,15 @@ class _Answer:
         except RuntimeError:
             return
         raise RuntimeError(
-            "Sync methods should not be called from within an `asyncio` event loop. Use `await response` instead, or `async for` "
-            "of a stream; or wait in a function that is not async"
+            "Sync methods should not be called from within an `asyncio` event loop. Use `await response` "
+            "instead, or `async for` "
+            "of a stream; or block in a function that is not async"
         )
 
     def __reduce__(self) -> Any:
         raise RayServeException(
             "`DeploymentResponse` is not serializable. Pass it as an argument of another handle call, not inside a list or an "
-            "object; or pass its value"
+            "object; or pass its result"
         )
 
 
@@ -219,7 +220,7 @@ class DeploymentResponseGenerator(_Answer):
     def result(self, *, timeout_s: float | None = None, _skip_asyncio_check: bool = False) -> Any:
         """A stream has no single result: raises TypeError."""
         raise TypeError(
-            "`DeploymentResponseGenerator` doesn't support `.result()`. Iterate over it, or leave out stream=True"
+            "`DeploymentResponseGenerator` doesn't support `.result()`. Iterate over it, or do not set stream=True"
         )
 
     def __await__(self) -> Any:
@@ -255,10 +256,10 @@ class DeploymentBroadcastResponse:
     result = results
 
     async def results_async(self) -> list[Any]:
-        """All answers, in async code."""
+        """Return all responses, in async code."""
         return await self._wait()
 
     def cancel(self) -> None:
-        """Give all of them up."""
+        """Cancel all requests."""
         for each in self._answers:
             each.cancel()

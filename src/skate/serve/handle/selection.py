@@ -55,7 +55,7 @@ class ReplicaSelection:
 async def chosen(
     handle: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> AsyncIterator[ReplicaSelection]:
-    """A replica with room, as the deployment's router chooses it for these arguments; waits while all are full.
+    """Choose a replica with room, by the deployment's router and these arguments; waits while all are full.
 
     Raises DeploymentUnavailableError if there is no such deployment, or it has failed.
     """

@@ -1,4 +1,4 @@
-"""The ASGI application of an ingress replica: what stands between uvicorn and the user's code."""
+"""The ASGI application of an ingress replica, between uvicorn and the user's code."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Ingress:
         self.requests = metrics_http.Requests(self.order.app, self.order.name)
 
     async def begin(self) -> None:
-        """Find out what the user's code is, and start it up if it is an ASGI application."""
+        """Detect the kind of the user's code, and start it if it is an ASGI application."""
         from skate.serve.ingress.views import application_of  # FastAPI only where it is used
 
         self.asgi = await application_of(self.servable)
@@ -101,7 +101,7 @@ class Ingress:
         await self._request(scope, receive, send, route.prefix)
 
     def _may_look(self, scope: Any) -> bool:
-        """What is served, and how much, is told to those only who may ask for it, where there are API keys."""
+        """True if the client may see status pages: always without API keys, else with one of them."""
         keys = self.keys
         if not keys:
             return True
@@ -181,9 +181,9 @@ class Ingress:
         return None if limit is None else _Timer(limit, task)
 
     async def _plain(self, scope: Any, receive: Any, send: Any) -> None:
-        """A class or function that takes a Request and returns what is to be answered."""
+        """Call a class or function that takes a Request and returns the response's content."""
         if scope["type"] == "websocket":
-            self.logger.warning("a WebSocket was refused: %s is no ASGI application", self.order.name)
+            self.logger.warning("rejected a WebSocket: %s is not an ASGI application", self.order.name)
             await send({"type": "websocket.close", "code": 1008, "reason": "there is no WebSocket here"})
             return
         method = self._method
@@ -228,7 +228,7 @@ class Ingress:
             self.logger.error("the WebSocket failed", exc_info=error)
             await exchange.send({"type": "websocket.close", "code": 1011, "reason": "Internal Server Error"})
         elif exchange.status:
-            self.logger.error("the request failed after its answer had begun", exc_info=error)
+            self.logger.error("the request failed after its response had begun", exc_info=error)
         elif isinstance(error, BackPressureError):
             retry = max(1, round(error.retry_after_s or 1))
             await exchange.text(error.status_code, error.message, [(b"retry-after", str(retry).encode())])
@@ -250,7 +250,7 @@ class _Timer:
         self._task.cancel()
 
     def cancel(self) -> None:
-        """It was in time."""
+        """Cancel the timer: the request ended in time."""
         self._handle.cancel()
 
 
@@ -312,11 +312,9 @@ async def _not_ours(scope: Any, send: Any, route: Any, path: str) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008, "reason": f"nothing is served at {path}"})
     elif route is None:
-        await _text(send, 404, f"nothing is served at {path}; /-/routes lists what is")
+        await _text(send, 404, f"nothing is served at {path}; see /-/routes for the routes")
     else:
-        text = (
-            f"this connection belongs to another application by now; send the request for {path} on a new one"
-        )
+        text = f"this connection now belongs to another application; send the request for {path} on a new one"
         await _text(send, 421, text, [(b"connection", b"close")])
 
 

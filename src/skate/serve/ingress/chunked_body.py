@@ -1,4 +1,4 @@
-"""Takes a chunked body apart: where it ends, and what it carries. No I/O."""
+"""Parser of chunked bodies: finds their end and extracts their content. No I/O."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ class ChunkedBody:
         self.done = False
 
     def feed(self, data: bytes) -> tuple[bytes, int]:
-        """What the data carries, written as at most one chunk and the end; and how much of it belongs to this body.
+        """Return the content of the data, re-encoded as at most one chunk and the end; and how much of the data
+        belongs to this body.
 
-        Raises BadRequest for what is no chunked body.
+        Raises BadRequest for an invalid chunked body.
         """
         parts: list[bytes] = []
         position, end = 0, len(data)
@@ -73,7 +74,7 @@ class ChunkedBody:
         if self._state == _SIZE:
             found = _size(line)
             if found is None:
-                raise BadRequest(400, "the size of a chunk is no hexadecimal number")
+                raise BadRequest(400, "the size of a chunk is not a hexadecimal number")
             self._left = int(found[1], 16)
             self._state = _DATA if self._left else _TRAILER
         elif self._state == _DATA_END:
@@ -85,6 +86,6 @@ class ChunkedBody:
             if self._trailers > self._limit:
                 raise BadRequest(431, "the trailers of the request are too long")
             if _field(line) is None:
-                raise BadRequest(400, "a trailer line is not name, colon, value")
+                raise BadRequest(400, "a trailer line must be name, colon, value")
         else:
             self.done = True

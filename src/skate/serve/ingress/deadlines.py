@@ -6,7 +6,9 @@ from typing import Any
 
 
 class Deadlines:
-    """One kind of waiting, with one limit for all; None is no limit. All operations are O(1)."""
+    """The deadlines of connections that wait for one kind of event, with one limit for all; None for no limit. All
+    operations are O(1).
+    """
 
     __slots__ = ("_due", "seconds")
 
@@ -28,11 +30,11 @@ class Deadlines:
             self._due[connection] = (now + self.seconds, brought)
 
     def end(self, connection: Any) -> None:
-        """Nothing is awaited from it any more."""
+        """Remove a connection that no longer waits."""
         self._due.pop(connection, None)
 
     def due(self, now: float) -> list[tuple[Any, int]]:
-        """Those whose time is up, with what they had brought; they are here no longer."""
+        """Remove and return the connections whose deadline has passed, with the bytes they had sent."""
         found = []
         while self._due:
             connection, (time, brought) = next(iter(self._due.items()))

@@ -1,4 +1,4 @@
-"""What a handler returned, as the body of an HTTP answer."""
+"""Conversion of a handler's return value to the body of an HTTP response."""
 
 from __future__ import annotations
 
@@ -56,5 +56,6 @@ def plain(value: Any) -> Any:
         if call is not None:
             return call()
     raise TypeError(
-        f"a handler returned a {type(value).__name__}, which has no JSON; return plain data, text, bytes or a Response"
+        f"a handler returned a {type(value).__name__}, which is not JSON-serializable; return plain data, text, "
+        "bytes or a Response"
     )

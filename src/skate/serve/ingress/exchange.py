@@ -1,4 +1,4 @@
-"""One request over HTTP or WebSocket: what is sent passes here, and what is received where bodies have a limit."""
+"""One request over HTTP or WebSocket: observes sent messages, and received ones if bodies are limited."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ REQUEST_HEADER = b"x-request-id"
 
 
 class BodyTooLarge(Exception):
-    """The body of a request is longer than Serve was told to take."""
+    """The body of a request exceeds the configured limit."""
 
 
 class Exchange:
@@ -41,11 +41,11 @@ class Exchange:
 
     @property
     def asgi_receive(self) -> Any:
-        """What the application receives from."""
+        """The `receive` callable for the application."""
         return self._inner_receive if self._limit is None else self.receive
 
     async def send(self, message: Any) -> None:
-        """Pass on what the application sends."""
+        """Forward a message of the application."""
         kind = message["type"]
         if kind == "http.response.start":
             if self.too_large:
@@ -93,7 +93,7 @@ class Exchange:
     # -- bodies that are too long
 
     def announced_too_large(self, headers: Any) -> bool:
-        """True if the request says of itself that its body is over the limit."""
+        """True if the request's headers announce a body over the limit."""
         limit = self._limit
         if limit is None:
             return False
@@ -122,10 +122,10 @@ class Exchange:
         return message
 
     async def refuse_body(self) -> None:
-        """Answer 413, once, and take no more of the body."""
+        """Respond with 413, once, and stop reading the body."""
         if self.status:
             return
         if self._joining is not None:
             self._joining.linger()
-        said = f"{self.too_large}, and this server takes {self._limit:,} at most"
+        said = f"{self.too_large}, but this server accepts at most {self._limit:,}"
         await self.text(413, said, [(b"connection", b"close")])

@@ -37,14 +37,14 @@ class Refused:
 
 #: Paths of Serve's own that want an API key where an application has some.
 GUARDED = ("/-/metrics", "/-/routes")
-_NO_KEYS = "no process that has the API keys runs here just now; try again in a moment"
+_NO_KEYS = "no process with the API keys is running now; try again in a moment"
 #: It is served in this process.
 HERE = None
 Decision = Elsewhere | Later | Refused | None
 
 
 class Front:
-    """What one process knows of the ways to all others."""
+    """One process's knowledge of routes and of the ways to other processes."""
 
     def __init__(self, own: Key | None, own_replica: str, node: str) -> None:
         self.own = own
@@ -60,7 +60,7 @@ class Front:
         self._views: dict[str, View] = {}
 
     def update(self, table: Table) -> None:
-        """The present table."""
+        """Apply a new table."""
         self.table = table
         self.only_own = all(self.own == (route.app, route.ingress) for route in table.routes)
         living = {
@@ -85,7 +85,9 @@ class Front:
         return self._choose(key, route)
 
     def _own_path(self, path: str) -> Decision:
-        """Anybody answers for Serve, but what wants a key goes to who has the keys."""
+        """Decide for Serve's own paths: any process answers, but pages that need a key go to a process with the
+        keys.
+        """
         if path not in GUARDED:
             return HERE
         lines = self.table.lines

@@ -1,4 +1,4 @@
-"""gRPC inside ingress replicas: all listen on one port, and the metadata key `application` says whose a request is."""
+"""gRPC inside ingress replicas: all listen on one port, and the metadata key `application` selects the application."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DETAILS_MAX = 4096
 
 
 class _Stub:
-    """Stands for the user's servicer while its methods are collected."""
+    """Placeholder for the user's servicer while its methods are collected."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name != "__call__":
@@ -43,14 +43,14 @@ class _Stub:
 
 
 class _Collected:
-    """Stands for the server: the handlers that generated code adds, by service and method."""
+    """Placeholder for the server: collects the handlers that generated code adds, by service and method."""
 
     def __init__(self) -> None:
         self.services: dict[str, dict[str, Any]] = {}
         self.others: list[Any] = []
 
     def add_generic_rpc_handlers(self, handlers: Any) -> None:
-        """What all generated code calls."""
+        """Collect handlers; called by all generated code."""
         for each in handlers:
             methods = getattr(each, "_method_handlers", None)
             if methods is None:
@@ -61,7 +61,7 @@ class _Collected:
                 self.services.setdefault(service, {})[method] = handler
 
     def add_registered_method_handlers(self, service: str, methods: dict[str, Any]) -> None:
-        """What newer generated code calls as well."""
+        """Collect handlers; called also by newer generated code."""
         self.services.setdefault(service, {}).update(methods)
 
 
@@ -155,11 +155,11 @@ class GrpcServer:
         reflection.enable_server_reflection((*services, OWN_SERVICE, reflection.SERVICE_NAME), self.server)
 
     async def start(self) -> None:
-        """Listen."""
+        """Start listening."""
         await self.server.start()
 
     def stop_accepting(self, grace_s: float) -> None:
-        """Finish what is there."""
+        """Finish requests in progress, and accept no more."""
         self._stopping = asyncio.get_running_loop().create_task(self.server.stop(grace_s))
 
     async def next(self, stream: str) -> tuple[bool, Any]:
@@ -301,7 +301,7 @@ class GrpcServer:
 
 
 def status_of(error: BaseException) -> tuple[Any, str]:
-    """The status that a failure is told by, and its text."""
+    """The gRPC status and text for an error."""
     cause = getattr(error, "cause", None)
     said = cause if isinstance(cause, BaseException) else error
     codes = grpc.StatusCode

@@ -10,7 +10,7 @@ _LINGER_SECONDS = 2.0
 
 
 class Joining:
-    """What a protocol writes to. All that it does not know itself is the transport's."""
+    """The transport that a protocol writes to. Other attributes come from the real transport."""
 
     __slots__ = (
         "_held",
@@ -41,7 +41,7 @@ class Joining:
         self.stopped = False
 
     def stop_reading(self) -> None:
-        """Read no more, until `go_on_reading`: enough lies here."""
+        """Stop reading until `go_on_reading`: enough data is buffered."""
         if not self.stopped:
             self.stopped = True
             self._transport.pause_reading()
@@ -63,7 +63,7 @@ class Joining:
         return self._held is not None
 
     def hold(self, soon: bool) -> None:
-        """Keep what is written next until more is written; with `soon`, no longer than until the loop comes round."""
+        """Buffer the next write until more is written; with `soon`, at most until the next loop iteration."""
         self._hold_next = True
         self._soon = soon
 
@@ -83,7 +83,7 @@ class Joining:
             self._write(data)
 
     def flush(self) -> None:
-        """Send what is kept."""
+        """Write buffered data."""
         held = self._held
         if held is not None:
             self._held = None
@@ -94,7 +94,7 @@ class Joining:
         self._lingers = True
 
     def close(self) -> None:
-        """Send what is kept, and close."""
+        """Write buffered data, and close."""
         self.flush()
         if not self._lingers or self._transport.is_closing():
             self._transport.close()

@@ -9,7 +9,7 @@ from skate.serve.ingress import sockets
 
 
 class Keeper:
-    """Hands the listening socket to whoever of this user asks for it."""
+    """Passes the listening socket to processes of the same user that request it."""
 
     def __init__(self, listening: socket.socket) -> None:
         self.listening = listening
@@ -19,7 +19,7 @@ class Keeper:
 
     @property
     def name(self) -> bytes:
-        """Where to ask."""
+        """The address for requests."""
         return self.box.name
 
     @property
@@ -59,7 +59,7 @@ async def fetch_listener(keeper: bytes, box: sockets.Mailbox, timeout_s: float =
     loop.add_reader(box.sock.fileno(), look)
     try:
         if not sockets.send(keeper, dummy, b"", wants="listener", reply=box.name):
-            raise RuntimeError("the process that keeps Serve's listening socket has gone")
+            raise RuntimeError("the process that holds Serve's listening socket has ended")
         found: socket.socket = await asyncio.wait_for(arrived, timeout_s)
     finally:
         dummy.close()
@@ -69,7 +69,7 @@ async def fetch_listener(keeper: bytes, box: sockets.Mailbox, timeout_s: float =
 
 
 async def fetch_from_any(keepers: list[bytes]) -> socket.socket | None:
-    """The listening socket, from the first process that has it; None if nobody has."""
+    """Fetch the listening socket from the first process that has it; None if none has."""
     for keeper in keepers:
         box = sockets.Mailbox()
         try:

@@ -17,7 +17,7 @@ class Lifespan:
         self._task: asyncio.Task[None] | None = None
 
     async def startup(self) -> None:
-        """Start it up. Raises RuntimeError with its message if it says that it failed."""
+        """Start the application. Raises RuntimeError with its message if it reports a failure."""
         scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": self.state}
         self._task = asyncio.get_running_loop().create_task(
             self.app(scope, self._to_app.get, self._from_app.put)
@@ -25,7 +25,7 @@ class Lifespan:
         await self._say("lifespan.startup")
 
     async def shutdown(self) -> None:
-        """Shut it down."""
+        """Shut the application down."""
         if self._task is not None and not self._task.done():
             await self._say("lifespan.shutdown")
 

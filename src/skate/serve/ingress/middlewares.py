@@ -11,9 +11,10 @@ VARIABLE = "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"
 
 
 def called_for() -> list[Any]:
-    """What the function returns that the variable names, as `module:function`; nothing if it names none.
+    """Return the middlewares from the function named by the environment variable, as `module:function`; empty if
+    it is unset.
 
-    Raises TypeError if that is not a list of Starlette's `Middleware`.
+    Raises TypeError if the result is not a list of Starlette's `Middleware`.
     """
     path = os.environ.get(VARIABLE)
     if not path:
@@ -21,6 +22,6 @@ def called_for() -> list[Any]:
     found = load(path)()
     if not isinstance(found, list) or not all(hasattr(each, "cls") for each in found):
         raise TypeError(
-            f"{VARIABLE}={path} returns a list of starlette.middleware.Middleware, not {found!r:.80}"
+            f"{VARIABLE}={path} must return a list of starlette.middleware.Middleware, got {found!r:.80}"
         )
     return found

@@ -1,7 +1,7 @@
-"""Uvicorn's HTTP protocol behind a gate: it gets whole heads and whole requests only, one after the other.
+"""Uvicorn's HTTP protocol behind a gate: it receives only complete heads and complete requests, one after the other.
 
-So whoever decides where a request is served has all of its head, and between two requests the connection, with every byte
-that was read and not yet served, may go to another process. What passes the gate is the same with httptools and with h11.
+So the code that routes a request has its complete head, and between two requests the connection, with every
+byte read but not served, can move to another process. Behind the gate httptools and h11 behave the same.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Gated(asyncio.Protocol):
 
     @property
     def _ends(self) -> bool:
-        """True if nothing that comes is read any more."""
+        """True if incoming data is no longer read."""
         transport = self.transport
         return bool(transport.discards or transport.is_closing())
 
@@ -155,7 +155,7 @@ class Gated(asyncio.Protocol):
             self._refuse(bad.status, bad.reason)
 
     def _advance(self) -> None:
-        """Go on with what was read while something else was waited for."""
+        """Process data that was read while the protocol waited."""
         try:
             self._go_on()
         except BadRequest as bad:
@@ -193,7 +193,7 @@ class Gated(asyncio.Protocol):
         self._unset_keepalive_if_required()  # type: ignore[attr-defined]
 
     def _begin(self, length: int) -> bool:
-        """A whole head lies here: serve its request, or do what else is to be done; False if nothing is to follow."""
+        """Handle a complete head: serve its request, or respond otherwise; False if nothing follows."""
         serving = self._serving
         head = bytes(self._rest.data[:length])
         body = framed(head, self._limits)
@@ -217,7 +217,7 @@ class Gated(asyncio.Protocol):
                 self.transport.get_protocol().data_received(early)
             return False
         if body and self.cycle is before and not self._ends:
-            raise BadRequest(400, "a request that asks for another protocol has no body here")
+            raise BadRequest(400, "a request that upgrades the protocol must not have a body")
         return True
 
     def _fed_body(self, data: bytes) -> bytes:
@@ -265,7 +265,7 @@ class Gated(asyncio.Protocol):
         most = self._serving.options.max_request_body_bytes
         if most is not None and body > most:
             self._refuse(
-                413, f"the body of the request has {body:,} bytes, and this server takes {most:,} at most"
+                413, f"the body of the request has {body:,} bytes, but this server accepts at most {most:,}"
             )
             return True
         if isinstance(decision, Elsewhere):
@@ -287,7 +287,7 @@ class Gated(asyncio.Protocol):
         # What the client has not read yet must leave first, and that is up to the client.
         self._tries += not self.transport.get_write_buffer_size()
         if self._tries > _TRIES_MAX:
-            self.give_up(503, "the replicas of the application do not answer")
+            self.give_up(503, "the replicas of the application do not respond")
         else:
             self.loop.call_later(_RETRY_SECONDS, self._again)
 
@@ -360,14 +360,14 @@ class Gated(asyncio.Protocol):
     # -- what is refused
 
     def head_is_late(self) -> None:
-        """The head has not come in time: say so where it has begun, else only close."""
+        """Respond with a timeout if the head has begun, else only close."""
         if self._rest.data and not self.transport.is_closing():
             self._refuse(408, "the head of the request did not come in time")
         else:
             self._idled()
 
     def body_is_late(self, brought: int) -> None:
-        """Time to see whether the body goes on."""
+        """Check that the body has made progress since the last deadline."""
         if not self._left and self._chunks is None:
             return
         if self.brought != brought or self.flow.read_paused or self.transport.stopped:

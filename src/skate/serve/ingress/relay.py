@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Relay(asyncio.Protocol):
-    """Carries what a TLS connection brings to the process that serves it, and back: the keys cannot be handed over."""
+    """Forwards data between a TLS connection and the process that serves it: TLS keys cannot be passed on."""
 
     def __init__(self, outer: Any) -> None:
         self.outer = outer
@@ -18,7 +18,7 @@ class Relay(asyncio.Protocol):
         outer.pause_reading()  # what comes all the same is what had been read
 
     async def connect(self, loop: Any, sock: socket.socket) -> None:
-        """Begin to carry."""
+        """Start forwarding."""
         self.inner, _ = await loop.connect_accepted_socket(lambda: _Back(self.outer), sock)
         for each in self._early:
             self.inner.write(each)

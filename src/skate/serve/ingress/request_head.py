@@ -1,4 +1,4 @@
-"""Reads the head of an HTTP/1 request as RFC 9112 wants it: no I/O, no clock, and one rule whatever parser stands behind it."""
+"""Parser of HTTP/1 request heads by RFC 9112: no I/O, no clock, and one set of rules for any parser behind it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LENGTH_DIGITS_MAX = 18
 
 
 class BadRequest(Exception):
-    """A request that is refused, with its status and the reason in words."""
+    """A rejected request, with its status and the reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(status, reason)
@@ -61,7 +61,7 @@ class Limits:
 
 
 class HeadBuffer:
-    """What was read of a connection and belongs to no request yet: finds the end of the next head, in linear time."""
+    """Received bytes that belong to no request yet: finds the end of the next head, in linear time."""
 
     __slots__ = ("_searched", "data")
 
@@ -70,11 +70,11 @@ class HeadBuffer:
         self._searched = 0
 
     def add(self, data: bytes) -> None:
-        """More was read."""
+        """Append received data."""
         self.data += data
 
     def take(self, count: int | None = None) -> bytes:
-        """The first so many bytes, or all; they are gone from here."""
+        """Remove and return the first `count` bytes, or all."""
         data = self.data
         taken = bytes(data[:count]) if count is not None else bytes(data)
         if len(taken) == len(data):
@@ -102,7 +102,7 @@ class HeadBuffer:
         return length
 
     def _check_partial(self) -> None:
-        """Refuse what can become no head: its end would be waited for in vain."""
+        """Reject data that cannot become a head, instead of waiting for its end."""
         data = self.data
         if not data or data == b"\r":
             return
@@ -114,7 +114,7 @@ class HeadBuffer:
         begun = _method(data)
         word = begun.end() if begun is not None else 0
         if word > _METHOD_BYTES_MAX or (word < len(data) and (not word or data[word] != 32)):
-            raise BadRequest(400, "this is no HTTP request")
+            raise BadRequest(400, "this is not an HTTP request")
 
     def _skip(self) -> None:
         data = self.data
@@ -129,9 +129,9 @@ class HeadBuffer:
 
 
 def is_whole(data: bytes, limits: Limits) -> bool:
-    """True if the data is exactly one request, of the form that nearly all have, and so needs no closer look.
+    """True if the data is exactly one request of the most common form, which needs no closer inspection.
 
-    That is: a path as target, Host first, a length at most once and no other coding, and the body as long as it says.
+    That is: a path as target, Host first, at most one Content-Length and no other coding, and a body of that length.
     """
     found = _usual(data)
     if found is None:
@@ -147,7 +147,7 @@ def is_whole(data: bytes, limits: Limits) -> bool:
 
 
 def framed(head: bytes, limits: Limits) -> int:
-    """The length of the body that follows a whole head, or CHUNKED. Raises BadRequest for a head that must not be served."""
+    """The length of the body after a complete head, or CHUNKED. Raises BadRequest for an invalid head."""
     if _plain(head) is None:
         _explain(head)
     if len(head) > 4 * limits.fields and head.count(b"\r\n") - 2 > limits.fields:
@@ -159,7 +159,7 @@ def framed(head: bytes, limits: Limits) -> int:
 
 
 def _body(head: bytes, said: list[tuple[bytes, bytes]]) -> int:
-    """The same, for a head that says more than one host."""
+    """The length of the body after a complete head that has more headers than Host."""
     found: dict[bytes, bytes] = {}
     for name, value in said:
         name = name.lower()
@@ -169,9 +169,9 @@ def _body(head: bytes, said: list[tuple[bytes, bytes]]) -> int:
     newer = not head[: head.find(b"\r\n")].endswith(b"1.0")
     host = found.get(b"host")
     if host is None and newer:
-        raise BadRequest(400, "the request has no Host, which HTTP/1.1 wants")
+        raise BadRequest(400, "the request has no Host, which HTTP/1.1 requires")
     if host is not None and not _host(host):
-        raise BadRequest(400, "the Host of the request is none")
+        raise BadRequest(400, "the Host of the request is invalid")
     length = found.get(b"content-length")
     coding = found.get(b"transfer-encoding")
     if coding is not None:
@@ -180,31 +180,31 @@ def _body(head: bytes, said: list[tuple[bytes, bytes]]) -> int:
         if not newer:
             raise BadRequest(400, "HTTP/1.0 has no Transfer-Encoding")
         if coding.lower() != b"chunked":
-            raise BadRequest(501, "the only Transfer-Encoding that is taken is chunked")
+            raise BadRequest(501, "the only supported Transfer-Encoding is chunked")
         return CHUNKED
     if length is None:
         return 0
     if not length.isdigit() or len(length) > _LENGTH_DIGITS_MAX:
-        raise BadRequest(400, "the Content-Length of the request is no number of bytes")
+        raise BadRequest(400, "the Content-Length of the request is not a number of bytes")
     return int(length)
 
 
 def _explain(head: bytes) -> None:
-    """Raise what is wrong with a head that is not plain; return if nothing is: its target is a URL or `*`."""
+    """Raise the error of an unusual head; return if it is valid: its target is a URL or `*`."""
     line, _, rest = head.partition(b"\r\n")
     words = _request_line(line)
     if words is None:
         raise BadRequest(400, "the request line is not METHOD SP target SP HTTP/1.1")
     if words[3] != b"1" or words[4] not in b"01":
-        raise BadRequest(505, "this server speaks HTTP/1.0 and HTTP/1.1")
+        raise BadRequest(505, "this server supports HTTP/1.0 and HTTP/1.1")
     if _fields(rest[:-2]) is None:
         if b"\r\n " in head or b"\r\n\t" in head:
-            raise BadRequest(400, "a header goes on in the next line, which HTTP/1.1 has no longer")
+            raise BadRequest(400, "a header continues on the next line, which HTTP/1.1 forbids")
         if head.count(b"\n") != head.count(b"\r\n") or head.count(b"\r") != head.count(b"\r\n"):
             raise BadRequest(400, "a line of the head ends in CR or LF alone")
-        raise BadRequest(400, "a header line is not name, colon, value")
+        raise BadRequest(400, "a header line must be name, colon, value")
     if words[1] == b"CONNECT":
-        raise BadRequest(501, "CONNECT is for proxies, and this is none")
+        raise BadRequest(501, "CONNECT is for proxies, and this server is not one")
     target = words[2]
     url = _absolute(target)
     whole = target[:1] == b"/" or url or (target == b"*" and words[1] == b"OPTIONS")

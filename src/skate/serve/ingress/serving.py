@@ -96,7 +96,7 @@ class Serving:
         return tuple(each.mailbox for each in line.places if each.mailbox and each.mailbox != self.mailbox)
 
     def heirs(self) -> tuple[bytes, ...]:
-        """Where connections go when this process leaves: its siblings, or else whoever is there."""
+        """The targets for connections when this process leaves: its siblings, or else any process."""
         return self.own_siblings() or tuple(
             place.mailbox
             for line in self.front.table.lines.values()
@@ -107,7 +107,7 @@ class Serving:
     # -- connections
 
     def listen(self, sock: socket.socket) -> None:
-        """Accept from this socket; a replica does so once it stands in the table, and so knows all others."""
+        """Accept from this socket; a replica starts once it is in the table, and so knows all others."""
         self._listening = sock
         if self.front.own is None:
             self.accept(True)
@@ -115,7 +115,7 @@ class Serving:
             self._changed(self.front.table)
 
     def accept(self, wanted: bool) -> None:
-        """Accept from now on, or no more."""
+        """Start or stop accepting."""
         sock = self._listening
         if sock is None or wanted == self._accepting:
             return
@@ -187,13 +187,13 @@ class Serving:
             self._keep(self._open(sock, message, head))
 
     def connected(self, protocol: ServingProtocol) -> None:
-        """A connection is here."""
+        """Register a new connection."""
         self.protocols.add(protocol)
         if self.board is not None:
             self.board.cells[CONNECTIONS] = len(self.protocols)
 
     def disconnected(self, protocol: ServingProtocol) -> None:
-        """It is here no more."""
+        """Remove a closed connection."""
         self.protocols.discard(protocol)
         for each in (self.heads, self.bodies, self.unread):
             each.end(protocol)
@@ -222,7 +222,7 @@ class Serving:
             self.loop.call_later(limit, late)
 
     def demand(self) -> None:
-        """Tell the controller what waits here, so that it starts replicas where there are none."""
+        """Report waiting requests to the controller, so that it starts replicas where there are none."""
         self._watching.demand({key: len(each) for key, each in self.held.items() if each})
 
     # -- the end
@@ -242,7 +242,7 @@ class Serving:
             protocol.decide_again()
 
     async def close(self) -> None:
-        """Close what is left."""
+        """Close all remaining connections."""
         self._closed = self.front.draining = True
         self.accept(False)
         deadline = self.loop.time() + _LEAVE_SECONDS
@@ -329,14 +329,14 @@ async def open_ingress(replica: Any, http: Any) -> Serving:
 
 
 class Demand:
-    """Tells the controller what connections wait for."""
+    """Reports to the controller what connections wait for."""
 
     def __init__(self, watching: Any) -> None:
         self._watching = watching
         self._told: dict[Key, int] = {}
 
     def demand(self, waiting: dict[Key, int]) -> None:
-        """What waits now."""
+        """Report the current number of waiting requests."""
         if waiting != self._told:
             self._told = waiting
             # Its future, so that it leaves at once: no task of this process ends here, which would send what lies ready.

@@ -1,8 +1,9 @@
-"""The listening socket that all ingress replicas share, and how sockets get from one process to another.
+"""The listening socket that all ingress replicas share, and the transfer of sockets between processes.
 
-The listening socket is opened once, by the controller, and handed to each replica, so that a replica which ends takes no waiting
-connection with it. A connection goes to another process in the same way, with what was read of it. Both go over Unix sockets
-without a file (abstract names); the kernel says who sends, and only the same user is listened to.
+The listening socket is opened once, by the controller, and passed to each replica, so that a replica which ends
+loses no waiting connection. A connection moves to another process in the same way, with the bytes already read.
+Both use Unix sockets without a file (abstract names); the kernel identifies the sender, and only the same user
+is accepted.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def listen(
     what: str = "Serve",
     instead: str = 'another port with serve.start(http_options={"port": ...})',
 ) -> socket.socket:
-    """A listening socket. Raises RuntimeError that says what to do if the port is taken."""
+    """Open a listening socket. Raises RuntimeError with a remedy if the port is taken."""
     family = socket.AF_INET6 if host and ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -37,7 +38,7 @@ def listen(
     except OSError as error:
         sock.close()
         raise RuntimeError(
-            f"{what} cannot listen on {host}:{port}: {error.strerror}; end what listens there, or choose {instead}"
+            f"{what} cannot listen on {host}:{port}: {error.strerror}; stop the process that listens there, or choose {instead}"
         ) from None
     sock.setblocking(False)
     return sock
@@ -54,7 +55,9 @@ class Mailbox:
         self.sock.bind(self.name)
 
     def take(self) -> tuple[dict[str, Any], bytes, socket.socket] | None:
-        """What has arrived: the message, the bytes read so far, the socket. None if nothing has, or it was not for us."""
+        """The next arrival: the message, the bytes read so far, the socket. None if there is none, or it is not
+        for us.
+        """
         try:
             space = socket.CMSG_SPACE(3 * array.array("i").itemsize) + socket.CMSG_SPACE(_CREDENTIALS.size)
             data, ancillary, _, _ = self.sock.recvmsg(2 * INLINE_BYTES, space)
@@ -82,7 +85,7 @@ class Mailbox:
         return message, head, sock
 
     def close(self) -> None:
-        """Nothing arrives any more."""
+        """Stop receiving."""
         self.sock.close()
 
 

@@ -26,5 +26,5 @@ class Standby:
         self.serving._changed(table)
 
     async def close(self) -> None:
-        """End."""
+        """Stop serving."""
         await self.serving.close()

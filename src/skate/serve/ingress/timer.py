@@ -19,5 +19,5 @@ class Timer:
         self._task.cancel()
 
     def cancel(self) -> None:
-        """It was in time."""
+        """Cancel the timer: the request ended in time."""
         self._handle.cancel()

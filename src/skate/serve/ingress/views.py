@@ -21,10 +21,11 @@ _owners: weakref.WeakKeyDictionary[Any, weakref.ref[type]] = weakref.WeakKeyDict
 def ingress(app: Any = None) -> Callable[..., type]:
     """Serve an ASGI application from a deployment; routes of a FastAPI `app` may be methods of the class.
 
-    The application is taken as it is now. `app` may also be a function that makes it, called in the replica; without one
-    the class has a method `__serve_build_asgi_app__` that returns it. Called without a class, the decorator makes one.
+    The application is used in its present state. `app` may also be a function that creates it, called in the
+    replica; without one the class has a method `__serve_build_asgi_app__` that returns it. Called without a
+    class, the decorator creates one.
 
-    Raises ValueError if it stands above something other than a class, or above a class with `__call__`; TypeError if the
+    Raises ValueError if it decorates something other than a class, or a class with `__call__`; TypeError if the
     application cannot be pickled.
     """
 
@@ -58,14 +59,14 @@ def _check(app: Any, cls: Any) -> None:
     if not inspect.isclass(cls):
         hint = " Write @serve.deployment above @serve.ingress." if hasattr(cls, "bind") else ""
         raise ValueError(
-            f"@serve.ingress must be used with a class. This is a {type(cls).__name__}: {cls!r:.60}.{hint}"
+            f"@serve.ingress must be used with a class. Got a {type(cls).__name__}: {cls!r:.60}.{hint}"
         )
     if hasattr(cls, "__call__"):  # noqa: B004 (a class is callable itself; its objects are meant)
         for base in cls.__mro__:
             if "__call__" in vars(base):
                 raise ValueError(
-                    f"Classes passed to @serve.ingress may not have __call__ method. Requests go to the routes of the app: make "
-                    f"{base.__name__}.__call__ one of them, or give it another name"
+                    "Classes passed to @serve.ingress may not have __call__ method. Requests go to the routes "
+                    f"of the app: turn {base.__name__}.__call__ into one of them, or rename it"
                 )
     if app is None and not hasattr(cls, BUILDER):
         raise ValueError(
@@ -146,14 +147,14 @@ def bind_methods(app: Any, cls: type) -> None:
 
 
 def _changed(router: Any) -> None:
-    """Newer FastAPI keeps what it made of an included router's routes until it is told."""
+    """Invalidate the routes that newer FastAPI caches for an included router."""
     tell = getattr(router, "_mark_routes_changed", None)
     if tell is not None:
         tell()
 
 
 def analyse_again(route: Any) -> None:
-    """Have a route look at its endpoint's parameters anew."""
+    """Analyze the parameters of a route's endpoint again."""
     said = inspect.signature(type(route).__init__).parameters
     given = {
         name: getattr(route, name)

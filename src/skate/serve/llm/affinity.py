@@ -1,7 +1,7 @@
-"""Which replica a request should go to, by what it begins with or by who asks: pure, so that it can be tried without replicas.
+"""Choice of a replica by the beginning of a request's prompt, or by its session: pure, so that it can be tested alone.
 
-A replica that has computed the start of a prompt before may still have its keys and values. Requests go where most of their
-prompt has been, unless that replica is much busier than others.
+A replica that has processed the beginning of a prompt before may still have its keys and values. Requests go
+where most of their prompt has been, unless that replica is much busier than others.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _PIECE = 64
 
 
 class Prefixes:
-    """Which replicas have had which starts of texts, in pieces; the oldest are forgotten first.
+    """The beginnings of texts that each replica has processed, in pieces; the oldest are forgotten first.
 
-    A piece is known by the hash of all text up to its end, so that one look-up tells whether a whole start was there.
+    A piece is identified by the hash of all text up to its end, so that one lookup checks a whole beginning.
     """
 
     def __init__(self, most: int = 50_000) -> None:
@@ -37,7 +37,7 @@ class Prefixes:
             self._had.popitem(last=False)
 
     def drop(self, replica: str) -> None:
-        """Forget a replica that is gone."""
+        """Forget a replica that has ended."""
         for key in [key for key, replicas in self._had.items() if replica in replicas]:
             self._had[key].pop(replica)
             if not self._had[key]:
@@ -72,14 +72,14 @@ def by_prefix(
     imbalanced_threshold: float = float("inf"),
     match_rate_threshold: float = 0.1,
 ) -> list[str]:
-    """The replicas that a request should go to, best first; empty if any is as good.
+    """Return the replicas for a request, best first; empty if all are equally good.
 
     Args:
-        text: what the request begins with; None if it has none.
-        loads: requests under way at each replica.
-        prefixes: what they have had.
-        imbalanced_threshold: if the busiest has so many more than the idlest, only load counts.
-        match_rate_threshold: the share of the text below which it is not worth going somewhere for.
+        text: the beginning of the request; None if it has none.
+        loads: requests in progress at each replica.
+        prefixes: what the replicas have processed.
+        imbalanced_threshold: if the loads differ by at least this, only the load counts.
+        match_rate_threshold: the least share of the text that makes a replica preferable.
     """
     if not loads or text is None:
         return []
@@ -108,7 +108,9 @@ def by_session(session: str | None, replicas: Sequence[str]) -> list[str]:
 
 
 def session_of(headers: Mapping[str, str], user: str | None, name: str) -> str:
-    """Whose request it is: by the header of that name, in which - and _ are one, or else by its `user`; "" if nobody says."""
+    """The session of a request: from the header of that name (- and _ are equal), or else its `user`; "" if
+    neither is set.
+    """
     wanted = name.lower().replace("-", "_")
     for header, value in headers.items():
         if header.lower().replace("-", "_") == wanted:
@@ -117,7 +119,7 @@ def session_of(headers: Mapping[str, str], user: str | None, name: str) -> str:
 
 
 def text_of(arguments: Sequence[Any]) -> str | None:
-    """What a request of OpenAI's begins with: its prompt, or its messages; None if no argument has either."""
+    """The beginning of an OpenAI request: its prompt, or its messages; None if no argument has either."""
     for each in arguments:
         for field in ("messages", "prompt", "input"):
             found = each.get(field) if isinstance(each, Mapping) else getattr(each, field, None)

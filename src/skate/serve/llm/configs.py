@@ -1,4 +1,4 @@
-"""What is said of a model that is to be served. Needs pydantic and nothing of what runs models."""
+"""Configuration of served models. Needs pydantic, but no engine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CloudMirrorConfig(Config):
     @classmethod
     def _is_uri(cls, value: str | None) -> str | None:
         if value is not None and "://" not in value:
-            raise ValueError(f"bucket_uri is a URI such as s3://bucket/path, not {value!r}")
+            raise ValueError(f"bucket_uri must be a URI such as s3://bucket/path, got {value!r}")
         return value
 
 
@@ -57,15 +57,15 @@ class ModelLoadingConfig(Config):
     @classmethod
     def _not_empty(cls, value: str) -> str:
         if not value.strip():
-            raise ValueError("model_id is the name that clients use, and is empty")
+            raise ValueError("model_id must be a non-empty name, which clients use")
         return value
 
     def source(self) -> str:
         """Where the weights are. Raises NotImplementedError for buckets."""
         if isinstance(self.model_source, CloudMirrorConfig):
             raise NotImplementedError(
-                f"model_source is the bucket {self.model_source.bucket_uri}: copying weights from buckets is not there yet; "
-                "copy them to a folder that all nodes see, and give that as model_source"
+                f"model_source is the bucket {self.model_source.bucket_uri}: copying weights from buckets is "
+                "not supported yet; copy them to a folder visible to all nodes, and set that as model_source"
             )
         return self.model_source or self.model_id
 
@@ -90,19 +90,19 @@ class LLMConfig(Config):
 
     Args:
         model_loading_config: a ModelLoadingConfig, or a dict of its fields.
-        llm_engine: "vLLM", "embedded" or the name of an engine that was registered.
-        engine_kwargs: the engine's arguments, as vLLM names them; tensor_parallel_size times pipeline_parallel_size is the
-            number of GPUs of a replica.
-        accelerator_type: the kind of GPU that a replica wants.
+        llm_engine: "vLLM", "embedded" or the name of a registered engine.
+        engine_kwargs: the engine's arguments, as vLLM names them; tensor_parallel_size times
+            pipeline_parallel_size is the number of GPUs of a replica.
+        accelerator_type: the kind of GPU for a replica.
         accelerator_config: further fields of that kind.
-        placement_group_config: `bundle_per_worker` or `bundles`, and `strategy`, in place of one GPU for each worker.
+        placement_group_config: `bundle_per_worker` or `bundles`, and `strategy`, instead of one GPU for each worker.
         lora_config: a LoraConfig, or a dict of its fields.
         deployment_config: options of serve.deployment, without placement groups.
-        runtime_env: of the replicas.
-        server_cls: in place of LLMServer; a class or "module:Class".
+        runtime_env: the runtime environment of the replicas.
+        server_cls: replaces LLMServer; a class or "module:Class".
         experimental_configs: `stream_batching_interval_ms`.
-        log_engine_metrics: whether the engine logs its own figures.
-        callback_config: taken and kept; there are no callbacks.
+        log_engine_metrics: True if the engine logs its own metrics.
+        callback_config: accepted for compatibility; there are no callbacks.
     """
 
     model_loading_config: ModelLoadingConfig
@@ -123,7 +123,7 @@ class LLMConfig(Config):
     @classmethod
     def _named(cls, value: str) -> str:
         if not value:
-            raise ValueError("llm_engine is the name of an engine, such as vLLM or embedded")
+            raise ValueError("llm_engine must be the name of an engine, such as vLLM or embedded")
         return value
 
     @field_validator("deployment_config")
@@ -132,7 +132,7 @@ class LLMConfig(Config):
         for name in ("placement_group_bundles", "placement_group_strategy"):
             if name in value:
                 raise ValueError(
-                    f"{name} follows from the model: say placement_group_config of LLMConfig instead"
+                    f"{name} is derived from the model; set placement_group_config of LLMConfig instead"
                 )
         return value
 
@@ -141,12 +141,12 @@ class LLMConfig(Config):
         for name in ("tensor_parallel_size", "pipeline_parallel_size"):
             size = self.engine_kwargs.get(name, 1)
             if not isinstance(size, int) or size < 1:
-                raise ValueError(f"{name} of engine_kwargs is a whole number from 1 on, not {size!r}")
+                raise ValueError(f"{name} of engine_kwargs must be an integer >= 1, got {size!r}")
         return self
 
     @property
     def model_id(self) -> str:
-        """The name that clients use."""
+        """The model name for clients."""
         return self.model_loading_config.model_id
 
     def update_engine_kwargs(self, **kwargs: Any) -> None:
@@ -162,13 +162,13 @@ class IngressClsConfig(Config):
 
 
 class IngressArgs(Config):
-    """What all applications with OpenAI's endpoints take.
+    """Arguments common to all applications with OpenAI's endpoints.
 
     Args:
         ingress_cls_config: the class that takes HTTP requests.
         ingress_deployment_config: options of its deployment.
-        api_keys: one of them has to come with each request as bearer token; None for those of the environment variable
-            SKATE_LLM_API_KEYS, with commas between them, and for none if that is not set. Skate's own.
+        api_keys: each request must send one of them as bearer token; None for the keys in the environment
+            variable SKATE_LLM_API_KEYS, separated by commas, and for no keys if that is not set. Skate's own.
     """
 
     ingress_cls_config: IngressClsConfig = Field(default_factory=IngressClsConfig)
@@ -177,7 +177,7 @@ class IngressArgs(Config):
 
 
 class LLMServingArgs(IngressArgs):
-    """What build_openai_app takes: LLMConfigs, dicts of their fields, or paths of YAML files."""
+    """Arguments of build_openai_app: LLMConfigs, dicts of their fields, or paths of YAML files."""
 
     llm_configs: list[LLMConfig] = Field(min_length=1)
 
@@ -185,7 +185,7 @@ class LLMServingArgs(IngressArgs):
     @classmethod
     def _from_files(cls, value: Any) -> Any:
         if isinstance(value, (str, os.PathLike, Mapping, LLMConfig)):
-            raise ValueError("llm_configs is a list")
+            raise ValueError("llm_configs must be a list")
         return [LLMConfig.from_file(each) if isinstance(each, str) else each for each in value]
 
     @model_validator(mode="after")
@@ -204,7 +204,7 @@ def _of_file(value: Any) -> Any:
 
 
 class PDServingArgs(IngressArgs):
-    """What build_pd_openai_app takes: the model as it computes prompts, and as it generates; paths of YAML files also."""
+    """Arguments of build_pd_openai_app: the configs for prefill and for decode, or paths of YAML files."""
 
     prefill_config: LLMConfig
     decode_config: LLMConfig
@@ -226,7 +226,7 @@ class PDServingArgs(IngressArgs):
             for each in (one, other)
         ]
         if (one.lora_config is None) != (other.lora_config is None) or paths[0] != paths[1]:
-            raise ValueError("prefill_config and decode_config have the same lora_config, or neither has one")
+            raise ValueError("prefill_config and decode_config must have the same lora_config, or none")
         for name, each in (("prefill_config", one), ("decode_config", other)):
             if not each.engine_kwargs.get("kv_transfer_config"):
                 raise ValueError(
@@ -237,7 +237,7 @@ class PDServingArgs(IngressArgs):
 
 
 class DPServingArgs(IngressArgs):
-    """What build_dp_openai_app takes; `llm_config` may be the path of a YAML file."""
+    """Arguments of build_dp_openai_app; `llm_config` may be the path of a YAML file."""
 
     llm_config: LLMConfig
 

@@ -1,4 +1,4 @@
-"""What an operator does to a model's engine besides asking it: let it sleep, pause it, profile it."""
+"""Operator controls of a model's engine: sleep, pause, profile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class EngineControls:
         controls = getattr(self.engine, "control", None)
         if controls is None:
             raise NotImplementedError(
-                f"{method}: the engine of this model has no such thing; vLLM on a GPU has"
+                f"{method}: the engine of this model does not support it; vLLM on a GPU does"
             )
         return await controls(method, *args, **kwargs)
 
@@ -29,27 +29,27 @@ class EngineControls:
         await self._control("wake_up", **kwargs)
 
     async def is_sleeping(self) -> bool:
-        """Whether it sleeps."""
+        """True if the engine sleeps."""
         return bool(await self._control("is_sleeping"))
 
     async def pause(self, **kwargs: Any) -> None:
-        """Generate nothing until `resume`; arguments are vLLM's."""
+        """Stop generating until `resume`; arguments are vLLM's."""
         await self._control("pause_generation", **kwargs)
 
     async def resume(self, **kwargs: Any) -> None:
-        """Go on."""
+        """Resume generating."""
         await self._control("resume_generation", **kwargs)
 
     async def is_paused(self) -> bool:
-        """Whether it is paused."""
+        """True if the engine is paused."""
         return bool(await self._control("is_paused"))
 
     async def start_profile(self) -> None:
-        """Begin to record what the engine does."""
+        """Start recording a profile of the engine."""
         await self._control("start_profile")
 
     async def stop_profile(self) -> None:
-        """End the record."""
+        """Stop recording."""
         await self._control("stop_profile")
 
     async def collective_rpc(

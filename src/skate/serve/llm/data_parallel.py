@@ -25,13 +25,13 @@ _LOOK_S = 0.1
 
 
 class _Meeting:
-    """Where the first rank of a group says its address."""
+    """The rendezvous at which the first rank of a group publishes its address."""
 
     def __init__(self) -> None:
         self._said: tuple[str, int] | None = None
 
     def say(self, address: str, port: int) -> None:
-        """The first rank is there."""
+        """Publish the first rank's address."""
         self._said = (address, port)
 
     def said(self) -> tuple[str, int] | None:
@@ -40,7 +40,7 @@ class _Meeting:
 
 
 class DPServer(LLMServer):
-    """A rank of a group; when one fails, Serve starts the whole group anew.
+    """A rank of a group; when one fails, Serve restarts the whole group.
 
     Raises RuntimeError outside of a gang.
     """
@@ -49,8 +49,9 @@ class DPServer(LLMServer):
         gang = get_replica_context().gang_context
         if gang is None:
             raise RuntimeError(
-                "DPServer is one of a group of replicas that start together, and this one was started alone: build it by "
-                "build_dp_deployment with data_parallel_size above 1, which asks for gang scheduling"
+                "DPServer must be part of a group of replicas that start together, but this one was started "
+                "alone; build it with "
+                "build_dp_deployment with data_parallel_size above 1, which enables gang scheduling"
             )
         address, port = await _meet(str(gang.gang_id), int(gang.rank))
         config = llm_config.model_copy(deep=True)
@@ -75,12 +76,12 @@ def size_of(config: LLMConfig) -> int:
     """Ranks of a group. Raises ValueError."""
     size = config.engine_kwargs.get("data_parallel_size", 1)
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise ValueError(f"data_parallel_size of engine_kwargs is a whole number from 1 on, not {size!r}")
+        raise ValueError(f"data_parallel_size of engine_kwargs must be an integer >= 1, got {size!r}")
     return size
 
 
 def rank_arguments(rank: int, address: str, port: int) -> dict[str, Any]:
-    """What vLLM is told of a rank."""
+    """vLLM's arguments for a rank."""
     return {
         "data_parallel_rank": rank,
         "data_parallel_address": address,
@@ -89,7 +90,7 @@ def rank_arguments(rank: int, address: str, port: int) -> dict[str, Any]:
 
 
 def in_groups(options: dict[str, Any], size: int) -> dict[str, Any]:
-    """Options of a deployment with every replica of them as a group of `size`. Pure."""
+    """Return deployment options that make every replica a group of `size`. Pure."""
     if size == 1:
         return options
     options = dict(options)
@@ -133,7 +134,9 @@ async def _meet(gang: str, rank: int) -> tuple[str, int]:
     until = time.monotonic() + _MEET_S
     while (said := await meeting.said.remote()) is None:
         if time.monotonic() > until:
-            raise TimeoutError(f"the first rank of the group {gang} did not say in {_MEET_S:g} s where it is")
+            raise TimeoutError(
+                f"the first rank of the group {gang} did not publish its address within {_MEET_S:g} s"
+            )
         # Another process says it; nothing here can be waited for.
         await asyncio.sleep(_LOOK_S)
     return tuple(said)

@@ -1,8 +1,8 @@
-"""Prefill and decode apart: one replica computes the prompt's keys, another fetches them and generates.
+"""Disaggregated prefill and decode: one replica computes the prompt's keys, another fetches them and generates.
 
-A request goes to the decode deployment. That first asks the prefill deployment for one token, with the wish to hand the keys
-over; what comes back says where they are, and goes to its own engine with the request. How keys travel is the engine's matter
-(`kv_transfer_config` of vLLM).
+A request goes to the decode deployment. That first requests one token from the prefill deployment, with the
+wish to transfer the keys; the response locates them, and goes to its own engine with the request. The transfer
+is up to the engine (`kv_transfer_config` of vLLM).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HAND_OVER = {
 
 
 def for_prefill(request: Any) -> Any:
-    """The request that computes a prompt and nothing more."""
+    """Return a request that only computes the prompt."""
     only = {"stream": False, "stream_options": None, "max_tokens": 1, "n": 1, "min_tokens": None}
     if isinstance(request, ChatCompletionRequest):
         only["max_completion_tokens"] = None
@@ -60,7 +60,7 @@ class PDDecodeServer(LLMServer):
     async def chat(
         self, request: ChatCompletionRequest, raw_request_info: Any = None
     ) -> AsyncGenerator[Any, None]:
-        """Answer a chat."""
+        """Answer a chat request."""
         async with aclosing(self._both("chat", request, raw_request_info)) as found:
             async for each in found:
                 yield each
@@ -68,7 +68,7 @@ class PDDecodeServer(LLMServer):
     async def completions(
         self, request: CompletionRequest, raw_request_info: Any = None
     ) -> AsyncGenerator[Any, None]:
-        """Go on with a prompt."""
+        """Answer a completion request."""
         async with aclosing(self._both("completions", request, raw_request_info)) as found:
             async for each in found:
                 yield each

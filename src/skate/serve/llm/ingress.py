@@ -49,11 +49,11 @@ class HandleModels:
         self._inbox = Inbox()
 
     async def cards(self) -> list[ModelCard]:
-        """All of them."""
+        """The cards of all models."""
         return list(self._cards.values())
 
     async def card(self, model: str) -> ModelCard:
-        """One of them, or an adapter that its replicas find."""
+        """The card of a model, or of an adapter that its replicas find."""
         if model in self._cards:
             return self._cards[model]
         base, adapter = base_of(model, self._handles)
@@ -101,9 +101,9 @@ class OpenAiIngress:
 
     Args:
         llm_deployments: handles by model id.
-        model_cards: what /v1/models says, by model id.
-        lora_paths: taken and kept; adapters are found by the replicas.
-        api_keys: one of them has to come with each request; None if anybody may ask.
+        model_cards: the content of /v1/models, by model id.
+        lora_paths: accepted for compatibility; adapters are found by the replicas.
+        api_keys: each request must send one of them; None for open access.
     """
 
     def __init__(
@@ -120,27 +120,27 @@ class OpenAiIngress:
         self._endpoints = Endpoints(HandleModels(llm_deployments, model_cards))
 
     async def models(self, request: Request) -> Any:
-        """GET /v1/models."""
+        """Answer GET /v1/models."""
         return await self._endpoints.models(request)
 
     async def model_data(self, request: Request) -> Any:
-        """GET /v1/models/{model}."""
+        """Answer GET /v1/models/{model}."""
         return await self._endpoints.model(request)
 
     async def chat(self, request: Request) -> Any:
-        """POST /v1/chat/completions."""
+        """Answer POST /v1/chat/completions."""
         return await self._endpoints.chat(request)
 
     async def completions(self, request: Request) -> Any:
-        """POST /v1/completions."""
+        """Answer POST /v1/completions."""
         return await self._endpoints.completions(request)
 
     async def embeddings(self, request: Request) -> Any:
-        """POST /v1/embeddings."""
+        """Answer POST /v1/embeddings."""
         return await self._endpoints.embeddings(request)
 
     async def score(self, request: Request) -> Any:
-        """POST /v1/score."""
+        """Answer POST /v1/score."""
         return await self._endpoints.score(request)
 
     async def transcriptions(self, request: Request) -> Any:
@@ -148,15 +148,15 @@ class OpenAiIngress:
         return await self._endpoints.transcriptions(request)
 
     async def tokenize(self, request: Request) -> Any:
-        """POST /tokenize."""
+        """Answer POST /tokenize."""
         return await self._endpoints.tokenize(request)
 
     async def detokenize(self, request: Request) -> Any:
-        """POST /detokenize."""
+        """Answer POST /detokenize."""
         return await self._endpoints.detokenize(request)
 
     async def health(self, request: Request) -> Any:
-        """GET /health."""
+        """Answer GET /health."""
         return await self._endpoints.health(request)
 
     @classmethod
@@ -189,7 +189,7 @@ def make_fastapi_ingress(
     endpoints = dict(endpoint_map or DEFAULT_ENDPOINTS)
     missing = [name for name in endpoints if not hasattr(cls, name)]
     if missing:
-        raise AttributeError(f"{cls.__name__} has no {', '.join(missing)}, which endpoint_map names")
+        raise AttributeError(f"{cls.__name__} has no {', '.join(missing)}, which endpoint_map refers to")
 
     def build(servable: Any) -> FastAPI:
         # In the replica: an app does not travel, and its routes are methods of the replica's object.

@@ -1,4 +1,4 @@
-"""What a replica of a model asks for: a pure function of its config, so that it can be tried without a GPU."""
+"""The resources of a model's replica: a pure function of its config, testable without a GPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def workers(config: LLMConfig) -> int:
 
 
 def asks_for_gpus(config: LLMConfig) -> bool:
-    """Whether a config says more of GPUs than that an engine is wanted that usually has one."""
+    """True if a config asks for GPUs beyond choosing an engine that usually needs one."""
     given = config.placement_group_config or {}
     bundles = [*(given.get("bundles") or ()), given.get("bundle_per_worker") or {}]
     options = config.deployment_config.get("ray_actor_options") or {}
@@ -38,10 +38,11 @@ def asks_for_gpus(config: LLMConfig) -> bool:
 
 
 def placement(config: LLMConfig, needs_gpu: bool) -> Placement:
-    """The bundles of a replica: what the actor itself takes, and one for each worker of the engine.
+    """Return the bundles of a replica: one for the actor itself, and one for each worker of the engine.
 
-    The actor's own share is added to the first bundle, since it is the driver of its workers and runs beside the first.
-    One node is filled before the next (PACK): tensor parallel workers talk at each layer. Raises ValueError.
+    The actor's own share is added to the first bundle, because it drives its workers and runs beside the first.
+    One node is filled before the next (PACK): tensor parallel workers communicate at each layer. Raises
+    ValueError.
     """
     if not needs_gpu:
         return Placement(None, None)
@@ -70,17 +71,17 @@ def _given(config: LLMConfig) -> tuple[list[dict[str, float]], str]:
     unknown = set(given) - {"bundle_per_worker", "bundles", "strategy"}
     if unknown:
         raise ValueError(
-            f"placement_group_config has no {', '.join(sorted(unknown))}; it has bundles or bundle_per_worker, "
+            f"placement_group_config has unknown keys {', '.join(sorted(unknown))}; it takes bundles or bundle_per_worker, "
             "and strategy"
         )
     one, several = given.get("bundle_per_worker"), given.get("bundles")
     if (one is None) == (several is None):
-        raise ValueError("placement_group_config wants either bundle_per_worker or bundles")
+        raise ValueError("placement_group_config needs exactly one of bundle_per_worker and bundles")
     bundles: list[Any] = [one] * count if several is None else list(several)
     strategy = given.get("strategy", "PACK")
     if strategy not in _STRATEGIES:
         raise ValueError(
-            f"strategy of placement_group_config is one of {', '.join(_STRATEGIES)}, not {strategy!r}"
+            f"strategy of placement_group_config must be one of {', '.join(_STRATEGIES)}, got {strategy!r}"
         )
     if len(bundles) < 1 or any(not isinstance(each, dict) for each in bundles):
         raise ValueError("bundles of placement_group_config is a list of dicts of resources, one or more")
@@ -88,7 +89,7 @@ def _given(config: LLMConfig) -> tuple[list[dict[str, float]], str]:
 
 
 def deployment_options(config: LLMConfig, needs_gpu: bool) -> dict[str, Any]:
-    """Options of serve.deployment for a model: those of its config, and what the model needs."""
+    """Return the options of serve.deployment for a model: those of its config, and the model's requirements."""
     options = {**DEFAULTS, **config.deployment_config}
     actor = dict(options.get("ray_actor_options") or {})
     if config.runtime_env:

@@ -1,4 +1,4 @@
-"""What of an HTTP request goes along to the replica that has the model."""
+"""The part of an HTTP request that is forwarded to the replica with the model."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class RawRequestInfo:
 
     @classmethod
     def from_starlette_request(cls, request: Any) -> RawRequestInfo:
-        """Of a request that has come."""
+        """Build from a received request."""
         return cls(dict(request.headers))
 
     def to_starlette_request(self) -> Any:
-        """A request that has the headers and nothing else."""
+        """Return a request with only the headers."""
         from starlette.requests import Request  # where models run it may not be needed
 
         headers = [

@@ -1,12 +1,13 @@
-"""Events of streams from a model's replica straight to the ingress that asked: no pickle, no way through the node.
+"""Streams events directly from a model's replica to the ingress: without pickling or the node.
 
-A request goes by handle, as all others do: routed, counted, cancelled. Of a stream's answer only the end comes back that way.
-Its events go through one socket between the two processes, all that one turn of the replica's loop has, for all streams, in
-one write. The socket is an abstract one, so that no file is left behind; who is not of the same user is not let in, and what
-comes through it is text of answers and nothing else. Where there is no such way (another machine, another container), events
-come by handle.
+A request is sent by handle, like all others: routed, counted, cancelled. Of a stream's response only the end
+comes back that way. Its events go through one socket between the two processes, all events of one loop
+iteration of the replica, for all streams, in one write. The socket is an abstract one, so that no file is left
+behind; other users are rejected, and its content is only the text of responses. Where there is no such
+connection (another machine, another container), events come by handle.
 
-With a message by handle for each event, 32 streams of a model of 2 million parameters ran at 0.75 of the engine's speed.
+With a message by handle for each event, 32 streams of a model of 2 million parameters ran at 0.75 of the
+engine's speed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Sent:
-    """Told by handle at the end of a stream: so many events went by the socket."""
+    """Sent by handle at the end of a stream: the number of events that went through the socket."""
 
     count: int
 
@@ -78,7 +79,7 @@ class Inflow:
         self._news.set()
 
     async def next(self) -> Any:
-        """What has come, events together; None at the end. Raises what the request ended with."""
+        """Return the available events together; None at the end. Raises the error that ended the request."""
         while not self._items:
             if self._of is not None and self._got >= self._of:
                 return None
@@ -136,7 +137,7 @@ class Inbox:
         return await loop.create_unix_server(lambda: _Frames(self._flows, self._links), sock=made)
 
     async def close(self) -> None:
-        """Take nothing in any more."""
+        """Stop receiving."""
         if self._server is not None:
             (await self._server).close()
         for each in [*self._links]:
@@ -144,7 +145,7 @@ class Inbox:
 
 
 class _Frames(asyncio.Protocol):
-    """What one replica sends."""
+    """The incoming side of one replica's connection."""
 
     def __init__(self, flows: dict[int, Inflow], links: set[Any]) -> None:
         self._flows = flows
@@ -153,7 +154,7 @@ class _Frames(asyncio.Protocol):
         self._rest = b""
 
     def connection_made(self, transport: Any) -> None:
-        """Look who it is."""
+        """Check the peer's user."""
         given = transport.get_extra_info("socket").getsockopt(
             socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
         )
@@ -164,11 +165,11 @@ class _Frames(asyncio.Protocol):
         self._links.add(transport)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The replica is gone."""
+        """Remove the closed connection."""
         self._links.discard(self._transport)
 
     def data_received(self, data: bytes) -> None:
-        """Give each event to its stream; streams that are gone get none."""
+        """Pass each event to its stream; events of ended streams are dropped."""
         if self._rest:
             data = self._rest + data
         at, end = 0, len(data)
@@ -193,11 +194,11 @@ class Outbox(asyncio.Protocol):
         self.closed = False
 
     def connection_made(self, transport: Any) -> None:
-        """It is open."""
+        """Keep the opened transport."""
         self._transport = transport
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The ingress is gone."""
+        """Mark the connection as closed."""
         self.closed = True
 
     def send(self, stream: int, event: str) -> None:
@@ -208,7 +209,7 @@ class Outbox(asyncio.Protocol):
         self._queued += (_HEAD.pack(stream, len(data)), data)
 
     def close(self) -> None:
-        """Write what is queued, and no more."""
+        """Write queued data, and close."""
         self._flush()
         self._transport.close()
 
@@ -225,14 +226,14 @@ class Outboxes:
         self._found: dict[str, asyncio.Task[Outbox | None]] = {}
 
     async def to(self, address: str) -> Outbox | None:
-        """The way there, or None if there is none."""
+        """The connection to an address, or None if there is none."""
         task = self._found.get(address)
         if task is None or (task.done() and (out := task.result()) is not None and out.closed):
             task = self._found[address] = asyncio.create_task(_connected(address))
         return await asyncio.shield(task)
 
     async def sent(self, found: AsyncGenerator[Any, None], way: Way | None) -> AsyncGenerator[Any, None]:
-        """What goes by handle of an answer; events go to `way`, if there is one and it leads somewhere."""
+        """Yield the part of a response that goes by handle; events go to `way`, if it is reachable."""
         async with aclosing(found):
             out = None if way is None else await self.to(way.address)
             count = 0
@@ -246,7 +247,7 @@ class Outboxes:
                 yield Sent(count)
 
     async def close(self) -> None:
-        """Close all of them."""
+        """Close all connections."""
         for task in self._found.values():
             out = await task
             if out is not None:

@@ -49,12 +49,12 @@ class PrefixCacheAffinityRouter(RequestRouter):
             self._prefixes.add(text, _name(replica_id))
 
     def on_replica_actor_died(self, replica_id: Any) -> None:
-        """Forget a replica."""
+        """Forget a replica that has ended."""
         self._prefixes.drop(_name(replica_id))
 
 
 class KVAwareRouter(PrefixCacheAffinityRouter):
-    """Sends a request where the keys of its prompt are, as far as the starts of prompts that went there tell."""
+    """Sends a request where the keys of its prompt are, judging by the prompts that were sent there."""
 
 
 def _name(replica_id: Any) -> str:

@@ -45,7 +45,7 @@ class LLMServer(EngineControls):
         self._config = llm_config
         if model_downloader is not None:
             raise NotImplementedError(
-                "model_downloader: adapters are read from folders; there is no downloading yet"
+                "model_downloader: adapters are read from folders; downloading is not supported yet"
             )
         args = engine_args(llm_config)
         if engine_cls is not None:
@@ -78,7 +78,7 @@ class LLMServer(EngineControls):
     async def chat(
         self, request: ChatCompletionRequest, raw_request_info: Any = None
     ) -> AsyncGenerator[Any, None]:
-        """Answer a chat."""
+        """Answer a chat request."""
         async with aclosing(self._sent(self._serving.chat(request), raw_request_info)) as found:
             async for each in found:
                 yield each
@@ -86,7 +86,7 @@ class LLMServer(EngineControls):
     async def completions(
         self, request: CompletionRequest, raw_request_info: Any = None
     ) -> AsyncGenerator[Any, None]:
-        """Answer a completion."""
+        """Answer a completion request."""
         async with aclosing(self._sent(self._serving.completions(request), raw_request_info)) as found:
             async for each in found:
                 yield each
@@ -97,25 +97,25 @@ class LLMServer(EngineControls):
     async def embeddings(
         self, request: EmbeddingRequest, raw_request_info: Any = None
     ) -> AsyncGenerator[Any, None]:
-        """Texts as vectors."""
+        """Compute embeddings of texts."""
         async with aclosing(self._serving.embeddings(request)) as found:
             async for each in found:
                 yield each
 
     async def score(self, request: ScoreRequest, raw_request_info: Any = None) -> AsyncGenerator[Any, None]:
-        """How near texts are."""
+        """Score the similarity of texts."""
         async with aclosing(self._serving.score(request)) as found:
             async for each in found:
                 yield each
 
     async def transcriptions(self, request: Any, raw_request_info: Any = None) -> AsyncGenerator[Any, None]:
-        """Speech as text: refused, as no engine here hears."""
+        """Reject a transcription: no engine here supports audio."""
         yield failures.response(
             501, "transcriptions are not implemented: this model takes text", "server_error"
         )
 
     async def reset_prefix_cache(self) -> None:
-        """Forget what was computed of earlier prompts; nothing with engines that do not say how."""
+        """Forget cached prefixes of earlier prompts; no-op with engines that do not support it."""
         forgets = getattr(self.engine, "reset_prefix_cache", None)
         if forgets is not None:
             await forgets()
@@ -123,14 +123,14 @@ class LLMServer(EngineControls):
     async def tokenize(
         self, request: TokenizeRequest, raw_request_info: Any = None
     ) -> AsyncGenerator[Any, None]:
-        """A text as tokens."""
+        """Convert a text to tokens."""
         async for each in self._serving.tokenize(request):
             yield each
 
     async def detokenize(
         self, request: DetokenizeRequest, raw_request_info: Any = None
     ) -> AsyncGenerator[Any, None]:
-        """Tokens as text."""
+        """Convert tokens to text."""
         async for each in self._serving.detokenize(request):
             yield each
 
@@ -139,16 +139,16 @@ class LLMServer(EngineControls):
         await self.engine.check_health()
 
     async def has_adapter(self, name: str) -> bool:
-        """Whether `model_id:name` can be asked."""
+        """True if requests to `model_id:name` can be answered."""
         return self._serving.has_adapter(name)
 
     async def load(self) -> tuple[int, int]:
-        """Answers that run and that wait; (0, 0) from engines that do not say."""
+        """The numbers of running and of waiting responses; (0, 0) if the engine does not report them."""
         says = getattr(self.engine, "load", None)
         return (0, 0) if says is None else says()
 
     async def llm_config(self) -> LLMConfig:
-        """What it was made of."""
+        """The config of the server."""
         return self._config
 
     async def __del__(self) -> None:
@@ -166,13 +166,13 @@ class LLMServer(EngineControls):
 
 
 def engine_args(config: LLMConfig) -> EngineArgs:
-    """What the engine is made of."""
+    """The arguments of the engine."""
     kwargs = dict(config.engine_kwargs)
     kwargs.pop(TRUST_TEMPLATE, None)  # no engine's matter
     if os.environ.get(SETTING):
         dropped = [name for name in _OF_GPUS if kwargs.pop(name, None) is not None]
         if dropped:
-            _log.warning("%s is set: %s of engine_kwargs count for nothing", SETTING, ", ".join(dropped))
+            _log.warning("%s is set: %s of engine_kwargs are ignored", SETTING, ", ".join(dropped))
     lora = config.lora_config
     return EngineArgs(
         config.model_loading_config.source(),

@@ -26,7 +26,7 @@ _GC_THRESHOLD = 10_000
 
 
 class Order:
-    """What a replica is told when it is made; plain data, and the code as bytes."""
+    """The parameters of a new replica; plain data, and the code as bytes."""
 
     def __init__(self, **fields: Any) -> None:
         self.__dict__.update(fields)
@@ -50,7 +50,7 @@ class Order:
 
 
 class Replica:
-    """Answers what is asked of one replica, by handles, by HTTP and by the controller."""
+    """Answers the requests to one replica, from handles, HTTP and the controller."""
 
     def __init__(self, order: Order) -> None:
         self.order = order
@@ -160,7 +160,7 @@ class Replica:
     # -- requests
 
     async def call(self, meta: tuple[str, ...], /, *args: Any, **kwargs: Any) -> Any:
-        """One request by a handle."""
+        """Handle one request of a handle."""
         gate = self.gate
         around = context.of_call(meta, self.order.name)
         context.request.set(around)
@@ -238,7 +238,7 @@ class Replica:
             raise ValueError(_lacks_reconfigure(self.order.name))
 
     async def check(self) -> dict[str, Any]:
-        """Ask the user's code whether it is well; raises what it raises. What it may tell of itself comes back."""
+        """Run the user's health check; raises its exception. Returns the replica's statistics."""
         for inner in self.inside:
             await inner.servable.maybe("check_health")
         await self.servable.maybe("check_health")
@@ -250,12 +250,12 @@ class Replica:
         return told
 
     async def routing_stats(self) -> Any:
-        """What the user's code tells routers of itself."""
+        """The routing statistics of the user's code."""
         value = self.servable.object.record_routing_stats()
         return await value if hasattr(value, "__await__") else value
 
     async def drain(self, timeout_s: float) -> None:
-        """Finish what is there, and take the user's object down; no longer than `timeout_s` seconds."""
+        """Finish requests in progress, and destroy the user's object; takes at most `timeout_s` seconds."""
         deadline = time.monotonic() + timeout_s
         if not self._draining:
             self._draining = True
@@ -284,7 +284,7 @@ class Replica:
             traceback.print_exc()
 
     async def metrics(self) -> dict[str, Any]:
-        """What it has done and does, as numbers."""
+        """The replica's metrics as numbers."""
         said = _counts(self.gate)
         said["inside"] = {each.key[1]: _counts(each.gate) for each in self.inside}
         if self.server is not None:
@@ -297,7 +297,7 @@ class Replica:
         return found
 
     async def live(self) -> None:
-        """Never returns: whoever waits for it learns when the process ends."""
+        """Never return: callers notice when the process ends."""
         await asyncio.get_running_loop().create_future()
 
 

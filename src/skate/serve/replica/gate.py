@@ -11,7 +11,7 @@ from skate.serve.routing.board import FAILED, MICROSECONDS, ONGOING, STARTED, WA
 
 
 class Gate:
-    """What `max_ongoing_requests` is held by; its counts stand on the board."""
+    """Enforces `max_ongoing_requests`; its counters are on the board."""
 
     def __init__(self, board: Board, limit: int) -> None:
         self.cells = board.cells
@@ -27,12 +27,12 @@ class Gate:
 
     @property
     def waiting(self) -> int:
-        """Requests that wait."""
+        """The number of waiting requests."""
         return len(self._waiting)
 
     @property
     def idle(self) -> bool:
-        """True if nothing is there."""
+        """True if there are no requests."""
         return not self.cells[ONGOING] and not self._waiting
 
     async def enter(self) -> None:
@@ -75,7 +75,7 @@ class Gate:
         self.cells[ONGOING] -= 1
 
     def resize(self, limit: int) -> None:
-        """Another limit from now on."""
+        """Change the limit."""
         self.limit = limit
         while self._waiting and self.cells[ONGOING] < limit:
             self.cells[ONGOING] += 1

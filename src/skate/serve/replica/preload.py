@@ -1,4 +1,4 @@
-"""What replicas load, for the process that they are forked from: most of them speak HTTP."""
+"""The imports of replicas, preloaded in the process that they are forked from: most of them use HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's class or function, made and called: what is async runs in the loop, what is not in threads."""
+"""The user's class or function, instantiated and called: async code runs in the loop, other code in threads."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Method:
 
 
 class Servable:
-    """What is served."""
+    """The served class or function."""
 
     def __init__(self, target: Any, name: str, threads: int) -> None:
         self.target = target
@@ -68,7 +68,7 @@ class Servable:
             self.object = self.target(*args, **kwargs)
 
     def method(self, name: str) -> Method:
-        """A method by its name. Raises AttributeError, naming those that are there."""
+        """Return a method by name. Raises AttributeError with the existing names."""
         found = self._methods.get(name)
         if found is None:
             found = self._methods[name] = self._find(name)
@@ -107,7 +107,7 @@ class Servable:
         return Method(call, name)
 
     async def call(self, method: Method, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a method and wait for what it returns."""
+        """Call a method and wait for its result."""
         if method.is_generator:
             raise TypeError(
                 f"{self.name}.{method.name} is a generator: call it through handle.options(stream=True)"
@@ -137,7 +137,7 @@ class Servable:
             yield each
 
     async def values(self, generator: Any) -> AsyncIterator[Any]:
-        """The values of a generator of either kind; what is not async makes each in a thread."""
+        """Iterate over a generator of either kind; a sync one advances in a thread."""
         if hasattr(generator, "__aiter__"):
             try:
                 async for each in generator:
@@ -160,7 +160,7 @@ class Servable:
                 close()
 
     async def in_thread(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run what is not async in a thread, with the request's context."""
+        """Run sync code in a thread, with the request's context."""
         pool = self._pool
         if pool is None:
             pool = self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="serve")

@@ -17,7 +17,7 @@ class Surroundings:
     own_directory: str
 
     def take_over(self) -> None:
-        """Have this process as that program; what a runtime environment has put in front stays there."""
+        """Adopt the import path and directory of the deploying program; entries of a runtime environment stay first."""
         front = [each for each in sys.path if each not in self.own_path]
         sys.path[:] = dict.fromkeys([*front, *self.path, *sys.path])
         if self.directory and _directory() == self.own_directory and os.path.isdir(self.directory):
@@ -25,7 +25,7 @@ class Surroundings:
 
 
 def of(path: list[str], directory: str, own_path: tuple[str, ...]) -> Surroundings | None:
-    """What a replica has to take over; None if it has it already, as all have that are started from here."""
+    """The surroundings that a replica must adopt; None if it has them already, as in processes started from here."""
     here = _directory()
     if directory in ("", here) and set(path) <= set(own_path):
         return None

@@ -1,7 +1,7 @@
-"""What a replica is doing, readable by every process of the machine without asking it.
+"""Counters of a replica, readable by every process of the machine without a call.
 
-Each replica keeps a page of counters in an anonymous file; others map it through `/proc`. So a router sees the real length of
-a replica's queue, and the controller its load, while the replica itself is busy or blocked.
+Each replica keeps a page of counters in an anonymous file; others map it through `/proc`. So a router sees the
+real length of a replica's queue, and the controller its load, even while the replica itself is busy or blocked.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class View:
         self.real = True
 
     def close(self) -> None:
-        """Look no more."""
+        """Unmap the counters."""
         cells, self.cells = self.cells, [0] * 8
         if self.real:
             self.real = False

@@ -11,10 +11,10 @@ Meta = tuple[Any, ...]
 
 
 class Call:
-    """A request, from the moment it is made to the moment its answer has a name.
+    """A request, from its creation until its response has a ref.
 
-    It is settled with `ref`, what the replica's answer will be, or with `error`; and again if that replica ends before it has
-    begun the request.
+    It is settled with `ref`, the response of the replica, or with `error`; and again if that replica ends
+    before it has started the request.
     """
 
     __slots__ = (
@@ -57,7 +57,7 @@ class Call:
         self._lock = threading.Lock()
 
     def settle(self, ref: Any, error: BaseException | None) -> None:
-        """It is with a replica, or has failed."""
+        """Record that the request is at a replica, or has failed."""
         with self._lock:
             self.ref = ref
             self.error = error
@@ -71,18 +71,18 @@ class Call:
             each()
 
     def end_span(self, error: BaseException | None = None) -> None:
-        """It has been answered, or will never be."""
+        """End the request's span, after its response or failure."""
         span, self.span = self.span, None
         if span is not None:
             span.end(error)
 
     def forget(self) -> None:
-        """It will not be sent again."""
+        """Drop the arguments, because the request will not be sent again."""
         self.args = ()
         self.kwargs = {}
 
     def renew(self, ref: Any) -> bool:
-        """Make it one that has not been sent, if `ref` is what it was settled with last."""
+        """Reset the call to unsent, if it was settled last with `ref`."""
         with self._lock:
             if self.cancelled or not self.settled or self.ref is not ref:
                 return False

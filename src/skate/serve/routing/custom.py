@@ -21,7 +21,7 @@ class CustomChoice:
         self._targets: dict[str, Any] = {}
 
     def update(self, targets: list[Any]) -> None:
-        """The replicas there are now."""
+        """Update the current replicas."""
         self._targets = {target.place.replica: target for target in targets}
         known = [self._running(each, 0) for each in targets]
         self.router._curr_replicas = {each.replica_id: each for each in known}
@@ -35,7 +35,9 @@ class CustomChoice:
         )
 
     def choose(self, call: Call, limit: int) -> Any:
-        """A replica with room, of the best group that has one; None if there is none. Raises what the router raises."""
+        """Choose a replica with room, from the best group that has one; None if there is none. Raises the router's
+        exceptions.
+        """
         meta = call.meta
         request, method, route, app, model, session = meta[:6]
         about = RequestMetadata(request, method, route, app, model, session, is_streaming=call.stream)
@@ -52,12 +54,12 @@ class CustomChoice:
 
 
 def at_once(coroutine: Any) -> Any:
-    """What a coroutine returns that waits for nothing. Raises RuntimeError if it waits."""
+    """Run a coroutine that never waits, and return its result. Raises RuntimeError if it waits."""
     try:
         coroutine.send(None)
     except StopIteration as ended:
         return ended.value
     coroutine.close()
     raise RuntimeError(
-        "choose_replicas of a request router has awaited something; it decides with what it has, in the thread of the caller"
+        "choose_replicas of a request router must not await; it runs in the thread of the caller"
     )

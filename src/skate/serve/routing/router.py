@@ -1,7 +1,8 @@
 """Chooses the replica of each request of one deployment, in the process that makes the requests.
 
-A request goes to the less busy of two replicas drawn by lot; how busy they are stands on their boards, so that it is true also
-where several processes ask. When all are full, requests wait here, in order, up to `max_queued_requests`.
+A request goes to the less busy of two random replicas; their load is read from their boards, so that it is
+correct even if several processes send requests. When all are full, requests wait here, in order, up to
+`max_queued_requests`.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Router:
     # -- what the controller says
 
     def update(self, line: Line | None) -> None:
-        """The present replicas; None if there is no such deployment any more."""
+        """Update the replicas; None if the deployment no longer exists."""
         with self._lock:
             self.line = line
             self.gone = line is None
@@ -119,9 +120,9 @@ class Router:
     # -- requests
 
     def submit(self, call: Call, again: bool = False) -> None:
-        """Send a request to a replica, or have it wait; what is wrong is told through the call.
+        """Send a request to a replica, or queue it; errors are passed to the call.
 
-        One that comes `again` was taken on already: it waits before all others, and is not refused.
+        One that comes `again` was accepted before: it goes first, and is not rejected.
         """
         line = self.line
         if line is None or line.failed:
@@ -260,7 +261,7 @@ class Router:
             stop(ref)
 
     def _unsendable(self, call: Call, error: Exception) -> Exception:
-        """The same error in the words of who made the call, if it is an argument that cannot be packed."""
+        """Rephrase the error of an argument that cannot be pickled, with the caller's names."""
         import cloudpickle  # 15 ms, for errors alone
 
         said: list[tuple[Any, Any]] = [*enumerate(call.args, 1), *call.kwargs.items()]
@@ -273,12 +274,12 @@ class Router:
                 what = f"argument {name}" if isinstance(name, int) else f"argument {name!r}"
                 return TypeError(
                     f"{what} of {self.key[1]}.{call.meta[1]} cannot be sent to a replica: {type(wrong).__name__}: {wrong}. "
-                    "Make it inside the replica, or send what it is made of"
+                    "Create it inside the replica, or send its parts"
                 )
         return error
 
     def _died_early(self, failure: tuple[str, dict[str, Any]], target: Target) -> bool:
-        """Whether the replica has ended before it began a request; in any case it gets no more if it has ended."""
+        """True if the replica ended before it started a request; a replica that has ended gets no more in any case."""
         name, fields = failure
         if name != "ActorDiedError" or fields.get("actor_id") != target.place.actor._skate_id:
             return False
@@ -291,7 +292,7 @@ class Router:
         return fields.get("begun") is False
 
     def renew(self, call: Call, ref: Any) -> bool:
-        """Send a request once more that no replica has begun; False if it is under way already, or was cancelled."""
+        """Send a request again that no replica has started; False if it was sent already, or was cancelled."""
         if not call.renew(ref):
             return False
         self.submit(call, again=True)
@@ -303,7 +304,7 @@ class Router:
 
 
 def stop(ref: Any) -> None:
-    """Cancel what a replica does for an answer."""
+    """Cancel a replica's work on a response."""
     try:
         if hasattr(ref, "close"):
             ref.close()

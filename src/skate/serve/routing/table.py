@@ -1,4 +1,4 @@
-"""What the controller tells everybody: which replicas there are, and which paths lead where."""
+"""The table that the controller publishes: replicas and routes."""
 
 from __future__ import annotations
 

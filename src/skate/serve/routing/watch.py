@@ -1,4 +1,4 @@
-"""Keeps a process's table up to date: one call to the controller stands open and is answered when something changes."""
+"""Keeps a process's table up to date: a long-polling call to the controller returns when something changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skate.serve.routing.table import Key, Table
 
 
 class Watch:
-    """One process's view of what is served."""
+    """One process's view of the published table."""
 
     def __init__(self, controller: Any) -> None:
         self.controller = controller
@@ -33,7 +33,7 @@ class Watch:
         self._listen()
 
     def router(self, key: Key) -> Router:
-        """The router of a deployment."""
+        """Return the router of a deployment."""
         found = self.routers.get(key)
         if found is None:
             with self._lock:
@@ -43,7 +43,7 @@ class Watch:
         return found
 
     def on_change(self, call: Callable[[Table], None]) -> None:
-        """Have each new table told, in whichever thread it comes."""
+        """Call a function with each new table, in the thread that receives it."""
         self._told.append(call)
         if self.table.version >= 0:
             call(self.table)
@@ -62,7 +62,7 @@ class Watch:
                 return
 
     def apply(self, table: Table) -> None:
-        """Take over a table."""
+        """Apply a new table."""
         with self._lock:
             if table.version <= self.table.version and table.version >= 0:
                 return
@@ -73,7 +73,7 @@ class Watch:
             call(table)
 
     def close(self) -> None:
-        """Serve has ended."""
+        """Close all routers, because Serve has ended."""
         self.closed = True
         for router in list(self.routers.values()):
             router.update(None)
@@ -133,7 +133,7 @@ def adopt(made: Any) -> Watch:
 
 
 def drop() -> None:
-    """Serve was shut down."""
+    """Drop the watch after a shutdown of Serve."""
     global _watch
     with _making:
         if _watch is not None:

@@ -1,4 +1,4 @@
-"""Records of what Serve is told by files and tells of itself."""
+"""Records for Serve's config files and status reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Serve config file may say; each record names the field that is wrong."""
+"""Records of a Serve config file; errors name the invalid field."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class RayActorOptionsSchema(Checked):
     fallback_strategy: list[dict[str, Any]] | None = None
 
     def check(self) -> None:
-        """Amounts are not below zero."""
+        """Check that amounts are not negative."""
         not_negative(
             "RayActorOptionsSchema", num_cpus=self.num_cpus, num_gpus=self.num_gpus, memory=self.memory
         )
@@ -99,8 +99,8 @@ class DeploymentSchema(Checked):
         """Both ways of saying a number cannot be given."""
         if isinstance(self.num_replicas, int) and self.autoscaling_config not in (None, DEFAULT.VALUE):
             raise ValueError(
-                f"Manually setting num_replicas is not allowed when autoscaling_config is provided. Deployment {self.name!r} has "
-                "both; give one, or num_replicas: auto"
+                f"Manually setting num_replicas is not allowed when autoscaling_config is provided. Deployment "
+                f"{self.name!r} has both; set one of them, or num_replicas: auto"
             )
         for name, value in self.given().items():
             try:
@@ -122,7 +122,7 @@ class DeploymentSchema(Checked):
         return self.num_replicas == "auto" or self.autoscaling_config not in (None, DEFAULT.VALUE)
 
     def given(self) -> dict[str, Any]:
-        """The options that were said."""
+        """The options that were set."""
         names = (*CONFIG_OPTIONS, *ACTOR_OPTIONS)
         said = {name: getattr(self, name) for name in names if name in self.__dataclass_fields__}
         return {name: value for name, value in said.items() if value is not DEFAULT.VALUE}
@@ -146,7 +146,7 @@ class ServeApplicationSchema(Checked):
 
     @staticmethod
     def get_empty_schema_dict() -> dict[str, Any]:
-        """What an application without anything is told as."""
+        """The record of an empty application."""
         return {"import_path": "", "runtime_env": {}, "deployments": []}
 
     def check(self) -> None:
@@ -167,8 +167,9 @@ class ServeApplicationSchema(Checked):
         if self.external_scaler_enabled and scaled:
             names = ", ".join(f'"{name}"' for name in scaled)
             raise ValueError(
-                f"external_scaler_enabled is set to True, but the following deployment(s) have autoscaling configured: {names}. "
-                "Leave one of them out: either Serve scales, or somebody else does"
+                f"external_scaler_enabled is set to True, but the following deployment(s) have autoscaling "
+                f"configured: {names}. "
+                "Leave one of them out: replicas are scaled either by Serve or externally"
             )
 
     @property
@@ -178,7 +179,7 @@ class ServeApplicationSchema(Checked):
 
 
 def _import_path(path: str) -> str:
-    """What is wrong with an import path; empty if nothing is."""
+    """The error in an import path; empty if it is valid."""
     mark = ":" if ":" in path else "."
     if path.count(":") > 1:
         return "may have at most one colon"
@@ -204,7 +205,7 @@ class ServeDeploySchema(Checked):
 
     @staticmethod
     def get_empty_schema_dict() -> dict[str, Any]:
-        """What no applications are told as."""
+        """The record of an empty config."""
         return {"applications": []}
 
     def check(self) -> None:
@@ -216,7 +217,8 @@ class ServeDeploySchema(Checked):
                 if part in each.model_fields_set:
                     said = f'Host "{each.host}"' if part == "host" else f"Port {each.port}"
                     raise WrongField(
-                        f"{said} is set in the config for application `{each.name}`. Please remove it and set {part} in the top "
+                        f"{said} is set in the config for application `{each.name}`. Please remove it and set "
+                        f"{part} in the top "
                         "level deploy config only.",
                         ("applications", at, part),
                     )
@@ -224,7 +226,7 @@ class ServeDeploySchema(Checked):
         _differ("route prefixes", "route_prefix", [each.route_prefix for each in self.applications])
         not_negative("ServeDeploySchema", target_capacity=self.target_capacity)
         if self.target_capacity is not None and self.target_capacity > 100:
-            raise ValueError(f"target_capacity is a percentage up to 100, not {self.target_capacity}")
+            raise ValueError(f"target_capacity must be a percentage up to 100, got {self.target_capacity}")
 
 
 #: Ray's words for what is there twice.

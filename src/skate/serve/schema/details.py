@@ -1,4 +1,4 @@
-"""What the REST API tells: the whole instance, its applications, deployments and replicas."""
+"""Records of the REST API's status: the instance, its applications, deployments and replicas."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class APIType(str, enum.Enum):
 
     @classmethod
     def get_valid_user_values(cls) -> list[str]:
-        """Those that a question may name."""
+        """The values that a query may use."""
         return [cls.IMPERATIVE.value, cls.DECLARATIVE.value]
 
 
 class AutoscalingMetricsHealth(str, enum.Enum):
-    """Whether the figures that autoscaling goes by come in."""
+    """The health of the metrics for autoscaling."""
 
     HEALTHY = "healthy"
     DELAYED = "delayed"
@@ -86,7 +86,7 @@ class ReplicaDetails(ServeActorDetails):
 
 @dataclass(kw_only=True)
 class ProxyDetails(ServeActorDetails):
-    """What takes requests in on a node."""
+    """The process that accepts requests on a node."""
 
     status: ProxyStatus
 
@@ -198,7 +198,7 @@ class DurationStats(Checked):
 
     @classmethod
     def from_values(cls, values: list[float]) -> DurationStats:
-        """Of these; zeros if there are none."""
+        """Compute the statistics of values; zeros if there are none."""
         if not values:
             return cls()
         mean = sum(values) / len(values)
@@ -255,7 +255,7 @@ class ServeInstanceDetails(Checked):
 
     @staticmethod
     def get_empty_schema_dict() -> dict[str, Any]:
-        """What there is while Serve does not run."""
+        """The record while Serve does not run."""
         return {"controller_info": {}, "proxies": {}, "applications": {}, "target_capacity": None}
 
 
@@ -266,6 +266,8 @@ class ScaleDeploymentRequest(Checked):
     target_num_replicas: int
 
     def check(self) -> None:
-        """A number of replicas."""
+        """Check the number of replicas."""
         if self.target_num_replicas < 0:
-            raise ValueError(f"target_num_replicas is a number of replicas, not {self.target_num_replicas}")
+            raise ValueError(
+                f"target_num_replicas must be a number of replicas, got {self.target_num_replicas}"
+            )

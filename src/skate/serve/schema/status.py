@@ -1,4 +1,4 @@
-"""What `serve.status()` returns."""
+"""Records returned by `serve.status()`."""
 
 from __future__ import annotations
 

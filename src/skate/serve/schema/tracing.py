@@ -14,7 +14,9 @@ def _from_environment() -> str:
 
 @dataclass(kw_only=True)
 class TracingConfig(Checked):
-    """Whether spans are made, where they go (`module:function` that returns exporters), and of which share of requests."""
+    """Settings of spans: enabled, exporters (`module:function` that returns them), and the sampled share of
+    requests.
+    """
 
     enabled: bool = field(default_factory=lambda: bool(_from_environment()))
     exporter_import_path: str = field(default_factory=_from_environment)
@@ -23,6 +25,8 @@ class TracingConfig(Checked):
     )
 
     def check(self) -> None:
-        """A share is a share."""
+        """Check the sampling ratio."""
         if not 0 <= self.sampling_ratio <= 1:
-            raise ValueError(f"TracingConfig.sampling_ratio is between 0 and 1, not {self.sampling_ratio}")
+            raise ValueError(
+                f"TracingConfig.sampling_ratio must be between 0 and 1, got {self.sampling_ratio}"
+            )
