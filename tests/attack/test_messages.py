@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from skate.core.guard import Guard
 from skate.core.node import NodeCore
-from skate.protocol import check, schema
+from skate.protocol import check, directory
 from skate.protocol import messages as m
 from skate.protocol.shape import greeting_refusal, shape_refusal
 
 TAG, JOB = b"thisnode", b"\0\0\0\1"
 KEYS = [bytes([n]) * 16 for n in range(1, 5)]
-RECORDS = {**schema.OF_CLIENTS, **schema.OF_WORKERS}
+RECORDS = {**directory.FROM_CLIENTS, **directory.FROM_WORKERS}
 #: One value of each kind that msgpack carries.
 OTHERS: list[Any] = [
     None,
@@ -52,6 +52,13 @@ GROUPS = [bytes([n]) * 18 for n in (1, 2)]
 POOL = {24: TASKS, 16: KEYS + ACTORS, 28: OBJECTS, 18: GROUPS, 0: [b""]}
 
 
+def hints_of(record: type) -> dict[str, Any]:
+    """The fields of a message behind its number, with their types."""
+    hints = typing.get_type_hints(record, include_extras=True)
+    del hints["tag"]
+    return hints
+
+
 def of(kind: Any) -> st.SearchStrategy[Any]:
     """Values of a type as the schema says it."""
     origin = typing.get_origin(kind)
@@ -60,8 +67,10 @@ def of(kind: Any) -> st.SearchStrategy[Any]:
     if origin is Annotated:
         base, *marks = typing.get_args(kind)
         for mark in marks:
+            if isinstance(mark, check.Entries):
+                return of(mark.checked)
             if isinstance(mark, check.Length):
-                return st.sampled_from([each for length in mark if length >= 0 for each in POOL[length]])
+                return st.sampled_from([each for length in mark.lengths for each in POOL[length]])
             if isinstance(mark, check.Range):
                 return st.integers(mark.least, min(mark.most, 1 << 40)) | st.integers(mark.least, 3)
             if isinstance(mark, check.Passes):
@@ -78,7 +87,7 @@ def of(kind: Any) -> st.SearchStrategy[Any]:
         return st.dictionaries(*map(of, typing.get_args(kind)), max_size=2)
     if origin is not None:  # a union
         return st.one_of(*map(of, typing.get_args(kind)))
-    if isinstance(kind, type) and hasattr(kind, "_fields"):
+    if typing.is_typeddict(kind):
         return st.fixed_dictionaries(
             {name: of(each) for name, each in typing.get_type_hints(kind, include_extras=True).items()}
         )
@@ -103,7 +112,7 @@ def value_fields(kind: int) -> Any:
 def message(draw: Any) -> tuple[Any, ...]:
     """A message whose fields have the types of the schema, about things that may or may not exist."""
     tag = draw(st.sampled_from(sorted(RECORDS)))
-    hints = typing.get_type_hints(RECORDS[tag], include_extras=True)
+    hints = hints_of(RECORDS[tag])
     fields = {name: draw(of(kind)) for name, kind in hints.items()}
     if "kind" in fields:
         fields["kind"] = draw(st.sampled_from([m.INLINE, m.ARENA, m.ERROR]))
@@ -142,7 +151,7 @@ def node() -> NodeCore:
 
 
 VERBS = [(name, verb, 1) for name, verb in node().queries.verbs.items()]
-VERBS += [(name, function, 0) for name, function in schema.VERBS.items()]
+VERBS += [(name, function, 0) for name, function in directory.VERBS.items()]
 
 
 @settings(max_examples=300, suppress_health_check=list(HealthCheck))
@@ -163,7 +172,7 @@ def test_well_formed_messages_about_anything_leave_the_node_whole(
 
 @pytest.mark.parametrize("tag", sorted(RECORDS), ids=lambda tag: RECORDS[tag].__name__)
 def test_each_field_of_each_message_is_checked_for_its_type(tag: int) -> None:
-    hints = typing.get_type_hints(RECORDS[tag], include_extras=True)
+    hints = hints_of(RECORDS[tag])
     good = message_of(tag)
     assert shape_refusal(good, True) == ""
     assert shape_refusal(good[:-1], True) and shape_refusal((*good, 1), True), "its length is not looked at"
@@ -185,13 +194,13 @@ def message_of(tag: int) -> tuple[Any, ...]:
     }  # fmt: skip
     by_type = {bytes: b"", str: "", int: 1, bool: True}
     fields = []
-    for name, kind in typing.get_type_hints(RECORDS[tag], include_extras=True).items():
+    for name, kind in hints_of(RECORDS[tag]).items():
         base = typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind
         lengths = [mark for mark in typing.get_args(kind)[1:] if isinstance(mark, check.Length)]
         if name in plain:
             fields.append(plain[name])
         elif lengths:
-            fields.append(POOL[lengths[0].first][0])
+            fields.append(POOL[lengths[0].lengths[0]][0])
         elif typing.get_origin(base) is tuple:
             fields.append(())
         elif base in by_type:
@@ -202,7 +211,7 @@ def message_of(tag: int) -> tuple[Any, ...]:
 
 
 def test_a_driver_cannot_answer_for_a_worker() -> None:
-    assert "not one that a driver sends" in shape_refusal((m.READY, 1), False)
+    assert "not one that a driver sends" in shape_refusal((m.READY, 1, 1), False)
 
 
 def test_a_task_of_an_unknown_template_is_refused() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgpack
 
 from skate.protocol import messages as m
-from skate.version import __version__
+from skate.protocol.version import VERSION
 from tests.attack.test_messages import OTHERS, RECORDS, message_of
 from tests.conformance.waiting import wait_for
 from tests.process.programs import Program
@@ -32,7 +32,7 @@ VICTIM = """
 def greeting(**changed: Any) -> dict[str, Any]:
     """The first words of a driver, with some of them changed."""
     fields = {
-        "version": __version__, "sys_path": [], "stdlib": "", "environ": {}, "cwd": "/", "preload": [], "main": None,
+        "sys_path": [], "stdlib": "", "environ": {}, "cwd": "/", "preload": [], "main": None,
         "namespace": "attack", "python": [sys.executable], "command": "attack", "log_to_driver": False,
     }  # fmt: skip
     return {**fields, **changed}
@@ -61,7 +61,7 @@ class Stranger:
 
     def welcome(self) -> None:
         """Join as a driver."""
-        self.send(m.ATTACH, greeting())
+        self.send(m.ATTACH, VERSION, greeting())
         data, fds, _, _ = socket.recv_fds(self.sock, 1 << 16, 4)
         for fd in fds:
             socket.close(fd)
@@ -87,9 +87,16 @@ def test_first_words_of_other_shapes_are_refused_one_by_one(
     node: Node, program: Callable[..., Program]
 ) -> None:
     started = victim(node, program)
-    words = [(m.ATTACH,), (m.ATTACH, {"version": __version__}), (m.ATTACH, 5), (m.SUBMIT, b""), (m.READY, 1)]
-    words += [(m.ATTACH, greeting(**{name: 1.5})) for name in greeting() if name != "version"]
-    words += [(m.ATTACH, greeting(python=[])), (m.ATTACH, greeting(environ={"A": 1}))]
+    words = [
+        (m.ATTACH,),
+        (m.ATTACH, VERSION, {}),
+        (m.ATTACH, VERSION),
+        (m.ATTACH, 5),
+        (m.SUBMIT, b""),
+        (m.READY, 1, 1),
+    ]
+    words += [(m.ATTACH, VERSION, greeting(**{name: 1.5})) for name in greeting()]
+    words += [(m.ATTACH, VERSION, greeting(python=[])), (m.ATTACH, VERSION, greeting(environ={"A": 1}))]
     for each in words:
         stranger = Stranger(node)
         stranger.send(*each)
@@ -108,14 +115,14 @@ def test_each_malformed_message_ends_the_session_of_its_sender_only(
 ) -> None:
     started = victim(node, program)
     # Each attempt starts a process for the stranger's workers; tests/attack/test_messages.py tries every field.
-    for number, tag in enumerate((*RECORDS, m.RESULT, m.EXECUTE, m.PRINTED, m.LEAVE, 99, -5)):
+    for number, tag in enumerate((*RECORDS, m.RESULT, m.EXECUTE, m.SHOWN, m.LEAVE, 99, -5)):
         good = message_of(tag) if tag in RECORDS else (tag, None)
         wrong = ((tag, *([None] * len(good[1:]))), (*good[:-1], OTHERS[-1]), (*good, 1))[number % 3]
         stranger = Stranger(node)
         stranger.welcome()
         stranger.send(*wrong)
         last = stranger.answers()[-1]
-        assert last[0] == m.LEAVE and "no message of Skate's" in last[1], (wrong, last)
+        assert last[0] == m.LEFT and "no message of Skate's" in last[1], (wrong, last)
     check(started)
     wait_for(lambda: len(node.status()["drivers"]) == 1, ANSWER_S, "the end of the strangers' sessions")
     assert "no message of Skate's" in (node.folder / "node.log").read_text()

@@ -9,7 +9,7 @@ from skate.client.actor_descriptor import ActorDescriptor
 from skate.client.actor_hold import ActorHold
 from skate.client.generators import open_gathered, open_stream
 from skate.client.remote_function import parameter_names, return_fields
-from skate.protocol import messages as m
+from skate.protocol.fields import TemplateFields
 from skate.wire import values
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class _MethodState:
                 f"{self.name} has num_returns={returns!r}; make it one"
             )
         retry = said.get("retry_exceptions") or False
-        fields = {
+        fields: TemplateFields = {
             "name": said.get("name") or f"{handle._skate_descriptor.short_name}.{self.name}",
             "kind": "method",
             "method": self.name,
@@ -238,8 +238,8 @@ class ActorMethod:
         with process.lock:
             if type(returns) is not int:
                 start = open_gathered if returns == "dynamic" else open_stream
-                return start(process, m.CALL, (handle._skate_id,), state.key, packed, site)
-            refs = submission.submit(process, m.CALL, (handle._skate_id,), state.key, returns, packed, site)
+                return start(process, handle._skate_id, state.key, packed, site)
+            refs = submission.submit(process, handle._skate_id, state.key, returns, packed, site)
             if limit > 0 and refs:
                 _watch(handle._skate_hold, refs[0])
         if returns == 1:

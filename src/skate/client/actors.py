@@ -10,6 +10,7 @@ from skate.client.actor_descriptor import METHOD_OPTIONS, ActorDescriptor
 from skate.client.actor_handle import ActorHandle, handle_from
 from skate.client.remote_function import parameter_names
 from skate.protocol import messages as m
+from skate.protocol.fields import ActorFields, TemplateFields
 from skate.wire import values
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class ActorClass:
             hold = process.hold_actor(actor_id, 1)
             handle = ActorHandle(actor_id, descriptor, hold, given.get("max_pending_calls") or -1)
             parent = b"" if process.context is None else process.context.task_id()
-            life = {
+            life: ActorFields = {
                 "actor_name": name or "",
                 "namespace": namespace,
                 "detached": given.get("lifetime") == "detached",
@@ -149,7 +150,9 @@ class ActorClass:
                 "concurrent": fields["concurrent"],
                 "handle": values.pack(handle._skate_public()).joined() if name else b"",
             }
-            process.send((m.CREATE_ACTOR, actor_id, exported.key, blob, dep_ids, held, parent, life))
+            process.send(
+                m.CreateActor(m.CREATE_ACTOR, actor_id, exported.key, blob, dep_ids, held, parent, life)
+            )
             process.link.flush()
         if name and given.get("get_if_exists"):
             # Somebody else may have asked at the same time, and have been first.
@@ -164,7 +167,7 @@ class ActorClass:
 
     def _fields(
         self, process: Process, given: dict[str, Any], descriptor: ActorDescriptor
-    ) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    ) -> tuple[TemplateFields, tuple[Any, ...]]:
         if self._definition is None:
             self._definition = exports.pack_definition(self._cls, self._name)
         blob, met, function_key = self._definition
@@ -270,7 +273,7 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
         )
     process = session.current()
     with process.lock:
-        process.send((m.KILL, actor._skate_id, no_restart))
+        process.send(m.Kill(m.KILL, actor._skate_id, no_restart))
         process.link.flush()
 
 

@@ -40,7 +40,7 @@ class AttachedLink:
         self._pump = pump
         self.armed = False  # the background thread has been told that something is queued
 
-    def send(self, message: tuple[Any, ...]) -> None:
+    def send(self, message: m.ToNode) -> None:
         """Queue a message, and see that it goes out soon."""
         channel = self._channel
         channel.push(message)
@@ -127,7 +127,7 @@ class Attachment:
             process.realm = process.job.hex()
             process.job_environment = settings.runtime_env
             self._printer = Printer(self._printed)
-            process.handlers.update({m.PRINTED: self._print, m.LEAVE: self._farewell})
+            process.handlers.update({m.PRINTED: self._print, m.LEFT: self._farewell})
             pump.add(channel.fd, self._readable)
             pump.before_poll = self._before_poll
             pump.start()
@@ -160,8 +160,9 @@ class Attachment:
             process.tidy()
         self.link.flush()
 
-    def _print(self, message: tuple[Any, ...]) -> None:
-        self._printer.hold(message[1], message[2])
+    def _print(self, message: m.Printed) -> None:
+        _, is_error, text = message
+        self._printer.hold(is_error, text)
 
     def _printed(self, size: int) -> None:
         """In the thread that prints: now and then the node learns how far it is."""
@@ -171,12 +172,13 @@ class Attachment:
         with self._pump.lock:
             size, self._unsaid = self._unsaid, 0
             if not self.process.closed:
-                self.link.send((m.PRINTED, size))
+                self.link.send(m.Shown(m.SHOWN, size))
                 self.link.flush()
 
-    def _farewell(self, message: tuple[Any, ...]) -> None:
-        if message[1]:
-            self._lost(message[1])
+    def _farewell(self, message: m.Left) -> None:
+        _, reason = message
+        if reason:
+            self._lost(reason)
         else:
             self._said_farewell = True
 
@@ -210,7 +212,7 @@ class Attachment:
             with pump.lock:
                 if not process.closed:
                     process.tidy()
-                    self.link.send((m.LEAVE, self._in_view()))
+                    self.link.send(m.Leave(m.LEAVE, self._in_view()))
                     self.link.flush()
                     process.end()
                     process.link = EndedLink(process)

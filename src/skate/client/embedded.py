@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.client.process import Process
 from skate.node.host import DRIVER
+from skate.protocol import messages as m
 
 if TYPE_CHECKING:
     from skate.node.host import NodeHost
@@ -32,7 +33,7 @@ class EndedLink:
     def __init__(self, process: Process) -> None:
         self._process = process
 
-    def send(self, message: tuple[Any, ...]) -> None:
+    def send(self, message: m.ToNode) -> None:
         """There is nobody to say it to."""
         raise self._process.ended()
 
@@ -53,7 +54,7 @@ class EmbeddedLink:
     def __init__(self, host: NodeHost) -> None:
         self._host = host
 
-    def send(self, message: tuple[Any, ...]) -> None:
+    def send(self, message: m.ToNode) -> None:
         """Give the core a message."""
         host = self._host
         host.core.step(DRIVER, message, time.monotonic())

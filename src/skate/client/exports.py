@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from skate.client.options import placement_of, placement_request, resource_request
 from skate.core.resources import UNIT, format_request
 from skate.protocol import messages as m
+from skate.protocol.fields import TemplateFields
 from skate.wire import values
 
 if TYPE_CHECKING:
@@ -86,17 +87,17 @@ def export_function(process: Process, blob: bytes, met: list[Any], key: bytes) -
     key = own_key(process, key)
     if key not in process.exported:
         held = tuple(process.escape(each) for each in met)
-        process.send((m.FUNCTION, key, blob, held))
+        process.send(m.Function(m.FUNCTION, key, blob, held))
     return _export(process, key, None)
 
 
-def export_template(process: Process, fields: dict[str, Any], function: Export | None = None) -> Export:
+def export_template(process: Process, fields: TemplateFields, function: Export | None = None) -> Export:
     """Make a function with its options known to the node, to be submitted by its key. The lock is held."""
     if process.realm:
         fields = {**fields, "job": process.realm}
     key = key_of(repr(sorted(fields.items(), key=lambda item: item[0])).encode())
     if key not in process.exported:
-        process.send((m.TEMPLATE, key, fields))
+        process.send(m.Template(m.TEMPLATE, key, fields))
     return _export(process, key, function)
 
 
@@ -120,16 +121,16 @@ def _forget(process: Process) -> None:
         if weak is not None and weak() is None:
             del process.exported[key]
             gone.append(key)
-    process.send((m.FORGET, tuple(gone)))
+    process.send(m.Forget(m.FORGET, tuple(gone)))
 
 
 def common_fields(
     process: Process, options: dict[str, Any], name: str, function: bytes, kind: str
-) -> dict[str, Any]:
+) -> TemplateFields:
     """The fields that tasks and actors share: resources, strategy, environment."""
     short = name.rpartition("<locals>.")[2]
-    fields: dict[str, Any] = {
-        "name": options.get("name") if kind == "task" and options.get("name") else short,
+    fields: TemplateFields = {
+        "name": (options.get("name") if kind == "task" else None) or short,
         "qualified": short,
         "function": own_key(process, function),
         "request": resource_request(options, kind=kind),
@@ -137,7 +138,7 @@ def common_fields(
     }
     if kind == "actor":
         # An actor is listed with where its class was defined, its calls are not; so does Ray.
-        fields["class"] = name
+        fields["class_path"] = name
         fields["placement"] = placement_request(options)
     environment = environment_of(process, options.get("runtime_env"), f"{kind} {name}")
     if environment is not None:

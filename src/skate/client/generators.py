@@ -95,7 +95,7 @@ class Stream:
     def abandon(self) -> None:
         """Its reader is gone: a generator that waits for it goes on. The lock is held."""
         if self.count is None and not self.dropped:
-            self.process.link.send((m.CONSUMED, self.task_id, ALL))
+            self.process.link.send(m.Consumed(m.CONSUMED, self.task_id, ALL))
         self.drop()
 
     def moved(self) -> bool:
@@ -108,7 +108,7 @@ class Stream:
             ref = self.ready.popleft()
             self.taken += 1
             if self.count is None:
-                self.process.send((m.CONSUMED, self.task_id, self.taken))
+                self.process.send(m.Consumed(m.CONSUMED, self.task_id, self.taken))
                 self.process.link.flush()
             return ref
         if self.count is None:
@@ -193,7 +193,7 @@ class ObjectRefGenerator:
         process = self._stream.process
         with process.lock:
             if not process.closed:
-                process.send((m.CANCEL, self._stream.task_id, False, True))
+                process.send(m.Cancel(m.CANCEL, self._stream.task_id, False, True))
                 process.link.flush()
             self._stream.drop()
 
@@ -280,31 +280,27 @@ class Gathered(Stream):
             whole._value, whole._kind = packed.joined(), m.INLINE
         if whole._grants:  # it escaped while the task ran
             held = () if whole._kind == m.ERROR else tuple(process.escape(ref) for ref in refs)
-            process.send((m.PUBLISH, whole._id, whole._kind, whole._value, held, False))
+            process.send(m.Publish(m.PUBLISH, whole._id, whole._kind, whole._value, held, False))
 
 
-def open_gathered(
-    process: Process, word: int, ids: tuple[bytes, ...], key: bytes, packed: Any, site: Any
-) -> ObjectRef[Any]:
+def open_gathered(process: Process, actor_id: bytes, key: bytes, packed: Any, site: Any) -> ObjectRef[Any]:
     """Submit a call with `num_returns="dynamic"`; the lock is held."""
-    return _open(process, (word, ids, key), packed, site, Gathered).whole
+    return _open(process, (actor_id, key), packed, site, Gathered).whole
 
 
-def open_stream(
-    process: Process, word: int, ids: tuple[bytes, ...], key: bytes, packed: Any, site: Any
-) -> ObjectRefGenerator:
+def open_stream(process: Process, actor_id: bytes, key: bytes, packed: Any, site: Any) -> ObjectRefGenerator:
     """Submit a streaming call; the lock is held."""
-    stream = _open(process, (word, ids, key), packed, site, Stream)
+    stream = _open(process, (actor_id, key), packed, site, Stream)
     return ObjectRefGenerator(stream.whole, stream)
 
 
 def _open(process: Process, call: Any, packed: Any, site: Any, kind: type[Stream]) -> Stream:
-    word, ids, key = call
+    actor_id, key = call
     task_id = process.next_task_id()
     # Index 0 stands for the whole task; the items begin at 1.
     whole: ObjectRef[Any] = ObjectRef(task_id + b"\0\0\0\0", process, PENDING)
     whole._site = site
     stream = kind(task_id, process, whole)
     process.streams[task_id] = stream
-    send(process, word, task_id, ids, key, packed)
+    send(process, task_id, actor_id, key, packed)
     return stream

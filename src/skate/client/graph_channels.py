@@ -91,11 +91,11 @@ class ValueWriter:
         """Wait for a free slot; False if the time (monotonic) is over. Raises Closed."""
         return self._ring.wait_for_room(until)
 
-    def write(self, message: Message) -> None:
+    def write(self, packed: Message) -> None:
         """Write into the next slot, which is free."""
-        slot = self._ring.write(message.parts, message.size, message.kind)
-        if message.met or self._kept:
-            self._kept[slot] = message.met
+        slot = self._ring.write(packed.parts, packed.size, packed.kind)
+        if packed.met or self._kept:
+            self._kept[slot] = packed.met
 
     def close(self) -> None:
         """Let go of what was written."""

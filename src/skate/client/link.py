@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
+
+from skate.protocol import messages as m
 
 
 class Link(Protocol):
     """How a process reaches its node; the engine lock is held in every call."""
 
-    def send(self, message: tuple[Any, ...]) -> None:
+    def send(self, message: m.ToNode) -> None:
         """Deliver a message, or queue it until `flush`."""
 
     def flush(self) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.client.refs import ObjectRef, site_text
 from skate.protocol import messages as m
+from skate.protocol.fields import WaitFacts
 from skate.protocol.messages import PENDING
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Patience:
             if self._number:
                 process.waits.pop(self._number, None)
                 if not process.closed:
-                    process.send((m.WAIT_OVER, self._number))
+                    process.send(m.WaitOver(m.WAIT_OVER, self._number))
 
     # -- said to the node
 
@@ -126,8 +127,10 @@ class Patience:
             needed = self.needed - (len(self.what) - len(ids))
             if len(ids) > IDS_MAX:
                 needed = 0  # too many to be judged: taken for one that ends
-        facts = {"where": self.where, "free": threads_free(process)}
-        process.send((m.WAITS, self._number, tuple(ids[:IDS_MAX]), min(needed, IDS_MAX), self.task_id, facts))
+        facts: WaitFacts = {"where": self.where, "free": threads_free(process)}
+        process.send(
+            m.Waits(m.WAITS, self._number, tuple(ids[:IDS_MAX]), min(needed, IDS_MAX), self.task_id, facts)
+        )
 
     def missing(self) -> list[bytes]:
         """The ids of what is not there, those of streams as that of their task."""
@@ -186,32 +189,34 @@ def why(process: Process, any_id: bytes) -> str:
     """Why a thing is not there, in the node's words; nothing if it does not say. The lock is held."""
     answers = process.answers
     number = process.next_number()
-    process.send((m.REQUEST, number, "why", (any_id,)))
+    process.send(m.Request(m.REQUEST, number, "why", (any_id,)))
     process.link.flush()
     process.pump.wait(lambda: answers[number] is not None or process.closed, ANSWER_SECONDS)
     answer = answers.pop(number)
     return str(answer[1]) if answer is not None and answer[0] else ""
 
 
-def handlers(process: Process) -> dict[int, Callable[[tuple[Any, ...]], None]]:
+def handlers(process: Process) -> dict[int, Callable[[Any], None]]:
     """Who takes the node's words about waits that last."""
 
-    def condemned(message: tuple[Any, ...]) -> None:
-        patience = process.waits.get(message[1])
+    def condemned(message: m.Deadlock) -> None:
+        _, number, text = message
+        patience = process.waits.get(number)
         if patience is not None:
-            patience.verdict = message[2]
+            patience.verdict = text
 
     return {m.CONFIRM: lambda message: confirm(process, message), m.DEADLOCK: condemned}
 
 
-def confirm(process: Process, message: tuple[Any, ...]) -> None:
+def confirm(process: Process, message: m.Confirm) -> None:
     """CONFIRM: say again what is waited for, behind all that the garbage collector lets go; the lock is held."""
-    if message[1]:
+    _, asked_in = message
+    if asked_in:
         gc.collect()
         process.tidy()
     for patience in list(process.waits.values()):
         patience.tell()
-    process.send((m.STILL, message[1]))
+    process.send(m.Still(m.STILL, asked_in))
     process.link.flush()
 
 

@@ -75,13 +75,12 @@ class Process(Numbering):
         self._number = 0
         self._since_drain = 0
         self._loops: dict[int, Any] = {}
-        self.handlers: dict[int, Callable[[tuple[Any, ...]], None]] = {
+        self.handlers: dict[int, Callable[[Any], None]] = {
             m.RESULT: self._result,
             m.VALUE: self._value,
             m.REPLY: self._reply,
             m.STREAM: self._stream,
             m.STREAM_END: self._stream_end,
-            m.GONE: self._gone,
             m.SURVEY: self._survey,
             **patience.handlers(self),
             m.RECALL: lambda message: views.recall(self, message),
@@ -89,7 +88,7 @@ class Process(Numbering):
 
     # -- out
 
-    def send(self, message: tuple[Any, ...]) -> None:
+    def send(self, message: m.ToNode) -> None:
         """Say something to the node, after what has been let go; the lock is held."""
         if self.graves:
             self.tidy()
@@ -108,7 +107,7 @@ class Process(Numbering):
         with self.lock:
             self._check_open()
             number = self.next_number()
-            self.send((m.REQUEST, number, verb, arguments))
+            self.send(m.Request(m.REQUEST, number, verb, arguments))
             return self._answer(number, timeout)
 
     def next_number(self) -> int:
@@ -135,7 +134,7 @@ class Process(Numbering):
     def allocate(self, oid: bytes, size: int) -> int | None:
         """Memory in the arena for a value: its offset, or None if the value is already there; the lock is held."""
         number = self.next_number()
-        self.send((m.ALLOCATE, number, oid, size))
+        self.send(m.Allocate(m.ALLOCATE, number, oid, size))
         offset: int | None = self._answer(number)
         return offset
 
@@ -177,11 +176,11 @@ class Process(Numbering):
         ref._grants = 1
         self.known[ref._id] = weakref.ref(ref)
         if ref._kind == PENDING:
-            self.send((m.ESCAPE, ref._id))
+            self.send(m.Escape(m.ESCAPE, ref._id))
         else:
             inside = ref._held if isinstance(ref._held, list) else ()  # or a mark, if it failed
             held = tuple(self.escape(inner) for inner in inside)
-            self.send((m.PUBLISH, ref._id, ref._kind, ref._value, held, True))
+            self.send(m.Publish(m.PUBLISH, ref._id, ref._kind, ref._value, held, True))
         return ref._id
 
     def intern(self, oid: bytes) -> ObjectRef[Any]:
@@ -198,7 +197,7 @@ class Process(Numbering):
             self.known[oid] = weakref.ref(ref)
             if not granted:
                 granted = 1
-                self.send((m.HOLD, oid))
+                self.send(m.Hold(m.HOLD, oid))
         ref._grants += granted
         return ref
 
@@ -219,7 +218,7 @@ class Process(Numbering):
         hold = self.know_actor(actor_id)
         if not hold.grants and not granted:
             granted = 1
-            self.send((m.HOLD, actor_id))
+            self.send(m.Hold(m.HOLD, actor_id))
         hold.grants += granted
         return hold
 
@@ -284,7 +283,7 @@ class Process(Numbering):
         """Take one message of the node; the lock is held."""
         self.handlers[message[0]](message)
 
-    def _result(self, message: tuple[Any, ...]) -> None:
+    def _result(self, message: m.Result) -> None:
         _, oid, kind, payload, held, kept = message
         ref = self.pending.pop(oid, None)
         if ref is None:
@@ -315,7 +314,7 @@ class Process(Numbering):
             self.failed += 1
         if ref._grants and not kept:  # it escaped while its result was on the way
             inner = tuple(self.escape(other) for other in ref._held or ())
-            self.send((m.PUBLISH, ref._id, kind, payload, inner, False))
+            self.send(m.Publish(m.PUBLISH, ref._id, kind, payload, inner, False))
         self.wake(ref)
 
     def wake(self, ref: ObjectRef[Any]) -> None:
@@ -326,7 +325,7 @@ class Process(Numbering):
             for waiter in waiters:
                 waiter()
 
-    def _value(self, message: tuple[Any, ...]) -> None:
+    def _value(self, message: m.Value) -> None:
         _, oid, kind, payload, _held = message
         ref = self.pending.pop(oid, None)
         if ref is None:
@@ -341,12 +340,12 @@ class Process(Numbering):
         ref._kind = kind
         self.wake(ref)
 
-    def _reply(self, message: tuple[Any, ...]) -> None:
+    def _reply(self, message: m.Reply) -> None:
         _, number, ok, value = message
         if number in self.answers:
             self.answers[number] = (ok, value)
 
-    def _stream(self, message: tuple[Any, ...]) -> None:
+    def _stream(self, message: m.Stream) -> None:
         _, task_id, index, kind, payload, held, kept = message
         stream = self.streams.get(task_id)
         oid = task_id + index.to_bytes(4, "little")
@@ -358,17 +357,13 @@ class Process(Numbering):
         self._fill(ref, kind, payload, held, kept)
         stream.add(index, ref)
 
-    def _stream_end(self, message: tuple[Any, ...]) -> None:
+    def _stream_end(self, message: m.StreamEnd) -> None:
         _, task_id, count = message
         stream = self.streams.pop(task_id, None)
         if stream is not None:
             stream.end(count)
 
-    def _gone(self, message: tuple[Any, ...]) -> None:
-        _, actor_id, _reason = message
-        self.actors.pop(actor_id, None)
-
-    def _survey(self, message: tuple[Any, ...]) -> None:
+    def _survey(self, message: m.Survey) -> None:
         from skate.client import survey  # only who is asked pays for it
 
         survey.answer(self, message)
@@ -384,7 +379,7 @@ class Process(Numbering):
         if ref._kind >= UNKNOWN:
             ref._kind = PENDING
             self.pending[ref._id] = ref
-            self.send((m.FETCH, ref._id))
+            self.send(m.Fetch(m.FETCH, ref._id))
 
     def when_ready(self, ref: ObjectRef[Any], call: Callable[[], None]) -> None:
         """Call back, under the lock, when a ref has its value; at once if it has."""
@@ -450,7 +445,7 @@ class Process(Numbering):
             place = storing.write(self, ref._id, packed)
             held = tuple(self.escape(inner) for inner in packed.met)
             storing.adopt(self, ref, place)
-            self.send((m.PUT, ref._id, held))
+            self.send(m.Put(m.PUT, ref._id, held))
             self.link.flush()
         return ref
 

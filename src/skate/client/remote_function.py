@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.client import exports, graphs, options, session, signatures, submission
 from skate.client.generators import ObjectRefGenerator, open_gathered, open_stream
-from skate.protocol import messages as m
+from skate.protocol.fields import TemplateFields
 from skate.wire import values
 
 if TYPE_CHECKING:
@@ -110,10 +110,10 @@ class _Call:
         returns = self._returns
         with process.lock:
             if type(returns) is int:
-                refs = submission.submit(process, m.SUBMIT, (), self._key, returns, packed, site)
+                refs = submission.submit(process, b"", self._key, returns, packed, site)
             else:
                 start = open_gathered if returns == "dynamic" else open_stream
-                return start(process, m.SUBMIT, (), self._key, packed, site)
+                return start(process, b"", self._key, packed, site)
         if returns == 1:
             return refs[0]
         return refs or None
@@ -181,7 +181,7 @@ def parameter_names(signature: Any) -> list[str]:
     return [] if signature is None else signature.positional_names()
 
 
-def return_fields(returns: Any) -> dict[str, Any]:
+def return_fields(returns: Any) -> TemplateFields:
     """How many results a template has: a number, or a stream, which a "dynamic" one is as well."""
     if isinstance(returns, str):
         return {"returns": 1, "streaming": True}

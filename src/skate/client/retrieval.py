@@ -364,5 +364,5 @@ def cancel(ray_waitable: Any, *, force: bool = False, recursive: bool = True) ->
             "ray.kill(actor)"
         )
     with process.lock:
-        process.send((m.CANCEL, task_id, force, recursive))
+        process.send(m.Cancel(m.CANCEL, task_id, force, recursive))
         process.link.flush()

@@ -28,7 +28,7 @@ def write(process: Process, oid: bytes, packed: Packed) -> tuple[int, int]:
         text = (
             f"a value of {packed.size} bytes cannot be stored: {error}; free space on the disk or in memory"
         )
-        process.send((m.PUBLISH, oid, ERROR, ("OutOfDiskError", {"message": text}), (), False))
+        process.send(m.Publish(m.PUBLISH, oid, ERROR, ("OutOfDiskError", {"message": text}), (), False))
         raise failures.to_exception(("OutOfDiskError", {"message": text}), None, process) from error
     except BaseException:  # an interrupt, most of all: nobody will write what was set apart
         if not process.closed:

@@ -62,7 +62,7 @@ def pack_arguments(process: Process, args: tuple[Any, ...], kwargs: dict[str, An
         place = storing.write(process, whole._id, packed)
         held = tuple(process.escape(inner) for inner in packed.met)
         storing.adopt(process, whole, place)
-        process.send((m.PUT, whole._id, held))
+        process.send(m.Put(m.PUT, whole._id, held))
     deps.append((WHOLE, whole))
     return NO_ARGUMENTS, deps, []
 
@@ -96,11 +96,11 @@ def call_site(depth: int) -> Any:
 
 
 def submit(
-    process: Process, word: int, ids: tuple[bytes, ...], key: bytes, returns: int, packed: Packed, site: Any
+    process: Process, actor_id: bytes, key: bytes, returns: int, packed: Packed, site: Any
 ) -> list[ObjectRef[Any]]:
     """Send a call on its way and return the refs of its results; the lock is held.
 
-    `ids` stand behind the task's id in the message: nothing for a task, the actor's id for a method call.
+    `actor_id` is empty for a task.
     """
     task_id = process.next_task_id()
     if returns == 1:
@@ -113,7 +113,7 @@ def submit(
         for each in refs:
             each._site = site
     try:
-        send(process, word, task_id, ids, key, packed)
+        send(process, task_id, actor_id, key, packed)
     except BaseException:  # nothing was sent, so nothing may stay pending
         for each in refs:
             process.pending.pop(each._id, None)
@@ -122,9 +122,7 @@ def submit(
     return refs
 
 
-def send(
-    process: Process, word: int, task_id: bytes, ids: tuple[bytes, ...], key: bytes, packed: Packed
-) -> None:
+def send(process: Process, task_id: bytes, actor_id: bytes, key: bytes, packed: Packed) -> None:
     """Say to the node that a task is to run; the lock is held."""
     blob, deps, met = packed
     if deps or met:
@@ -134,4 +132,9 @@ def send(
         dep_ids = held = ()
     context = process.context
     parent = b"" if context is None else context.task_id()
-    process.send((word, task_id, *ids, key, blob, dep_ids, held, parent))
+    message: m.SubmitTuple | m.CallTuple
+    if actor_id:
+        message = (m.CALL, task_id, actor_id, key, blob, dep_ids, held, parent)
+    else:
+        message = (m.SUBMIT, task_id, key, blob, dep_ids, held, parent)
+    process.send(message)

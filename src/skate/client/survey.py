@@ -32,7 +32,7 @@ def ask(process: Process, kinds: tuple[str, ...], timeout: float) -> tuple[list[
     with process.lock:
         process._check_open()
         number = process.next_number()
-        process.send((m.REQUEST, number, "survey", (token, kinds)))
+        process.send(m.Request(m.REQUEST, number, "survey", (token, kinds)))
         answers = process.answers
         if answers[number] is None:
             process.link.flush()
@@ -44,7 +44,7 @@ def ask(process: Process, kinds: tuple[str, ...], timeout: float) -> tuple[list[
     return list(parts), list(missing)
 
 
-def answer(process: Process, message: tuple[Any, ...]) -> None:
+def answer(process: Process, message: m.Survey) -> None:
     """SURVEY: tell the node what this process holds; the lock is held."""
     _, key, kinds = message
     context = process.context
@@ -62,7 +62,7 @@ def answer(process: Process, message: tuple[Any, ...]) -> None:
     if "objects" in kinds:
         part["refs"] = _refs(process)
         part["handles"] = _handles(process)
-    process.send((m.SURVEYED, key, part))
+    process.send(m.Surveyed(m.SURVEYED, key, part))
 
 
 def _refs(process: Process) -> list[tuple[Any, ...]]:

@@ -56,7 +56,7 @@ class TensorStore:
             process.escape(token)
             with self._changed:
                 self._kept[token._id] = StoredTensors(object_id, transport, meta, tensors)
-            process.send((m.WATCH, token._id))
+            process.send(m.Watch(m.WATCH, token._id))
         return token, meta
 
     def find(self, token: bytes) -> StoredTensors | None:
@@ -81,10 +81,11 @@ class TensorStore:
                 "still exist; it is freed when the last one has gone"
             )
 
-    def _on_freed(self, message: tuple[Any, ...]) -> None:
+    def _on_freed(self, message: m.Freed) -> None:
         """Nobody holds a token any more. What follows may run code of the user's, so a thread does it."""
+        _, oid = message
         with self._changed:
-            self._ended.append(message[1])
+            self._ended.append(oid)
             if not self._freeing:
                 self._freeing = True
                 threading.Thread(target=self._free, name="skate-tensors", daemon=True).start()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from skate.client.refs import ObjectRef
 
 
-def recall(process: Process, message: tuple[Any, ...]) -> None:
+def recall(process: Process, message: m.Recall) -> None:
     """RECALL: forget where a value is, unless it is being looked at; the lock is held.
 
     The answer carries the grants counted here. If the node counts more, something that it sent is not yet looked at.
@@ -26,15 +26,15 @@ def recall(process: Process, message: tuple[Any, ...]) -> None:
     weak = process.known.get(oid)
     ref = weak() if weak is not None else None
     if ref is None:
-        process.send((m.RECALLED, number, oid, 0))
+        process.send(m.Recalled(m.RECALLED, number, oid, 0))
     elif ref._views:
-        process.send((m.RECALLED, number, oid, -1))
+        process.send(m.Recalled(m.RECALLED, number, oid, -1))
     else:
         if ref._kind == ARENA:
             # It is there, only not in memory: `wait` need not have it brought back.
             ref._kind = REMOTE
             ref._value = ref._value[1]
-        process.send((m.RECALLED, number, oid, ref._grants))
+        process.send(m.Recalled(m.RECALLED, number, oid, ref._grants))
 
 
 def keep(ref: ObjectRef[Any]) -> None:

@@ -8,7 +8,7 @@ keep their order, also by way of a third, so a grant is always counted before th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate.core.admission import PULLS, ErrorValue, Request
 from skate.core.lineage import Lineage
@@ -79,7 +79,7 @@ class Abroad:
         owner = away.owner
         if owner is not None and not away.grants and owner.alive:
             away.grants = 1
-            self.node.emit(owner.cid, (m.HOLD, record.oid))
+            self.node.emit(owner.cid, m.Hold(m.HOLD, record.oid))
 
     def unused(self, record: ObjectRecord) -> None:
         """Something has let go of an object: if that was the last here, its owner is told."""
@@ -136,7 +136,7 @@ class Abroad:
         self._fill_remote(record, size, held)
         if present and index is None:
             node.emit(client, (m.RESULT, oid, m.REMOTE, size, held, 1))
-        elif present:
+        elif present and index is not None:
             node.emit(client, (m.STREAM, task.task_id, index, m.REMOTE, size, held, 1))
         objects.drop_if_unused(record)
 
@@ -181,7 +181,7 @@ class Abroad:
                 self.want(record)
                 return
             payload = (place.node_id, record.size)
-        self.node.emit(cid, (m.VALUE, record.oid, kind, payload, record.held))
+        self.node.emit(cid, m.Value(m.VALUE, record.oid, kind, payload, record.held))
 
     def want(self, record: ObjectRecord) -> None:
         """The value is needed here: have it sent, or made again."""
@@ -199,7 +199,7 @@ class Abroad:
             away.wanted = True
             if away.owner.alive:
                 self.used(record)
-                self.node.emit(away.owner.cid, (m.FETCH, record.oid))
+                self.node.emit(away.owner.cid, m.Fetch(m.FETCH, record.oid))
             else:
                 self._owner_died(record, away.owner)
 
@@ -233,7 +233,7 @@ class Abroad:
             return True
         return task.missing > 0
 
-    def value(self, cid: int, message: tuple[Any, ...]) -> None:
+    def value(self, cid: int, message: m.Value) -> None:
         """VALUE from a peer: the answer to our FETCH."""
         _, oid, kind, payload, held = message
         node = self.node

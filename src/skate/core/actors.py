@@ -6,6 +6,7 @@ from collections import deque
 from typing import Any
 
 from skate.core.tasks import Task, Template
+from skate.protocol.fields import ActorFields
 from skate.protocol.states import ALIVE, DEAD, PENDING, ActorState
 
 # So many dead actors are remembered that nobody can call any more.
@@ -21,7 +22,7 @@ class Actor:
         "class_name", "public", "node", "grants", "hosted", "routed", "watchers", "pid", "crashes",
     )  # fmt: skip
 
-    def __init__(self, creation: Task, fields: dict[str, Any], owner: int) -> None:
+    def __init__(self, creation: Task, fields: ActorFields, owner: int) -> None:
         self.actor_id = creation.task_id
         self.template: Template = creation.template
         self.creation = creation
@@ -34,8 +35,8 @@ class Actor:
         self.pins = 0
         self.restarts = 0
         self.crashes = 0  # since it last lived for a while
-        self.restarts_max: int = fields.get("max_restarts", 0)
-        self.task_retries: int = fields.get("max_task_retries", 0)
+        self.restarts_max: int = fields.get("max_restarts") or 0
+        self.task_retries: int = fields.get("max_task_retries") or 0
         #: Calls whose arguments are there and which the actor is not yet up for.
         self.queue: deque[Task] = deque()
         #: Calls that wait for arguments, and those behind them: by caller, or each for itself if their order is free.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.core import bundles
 from skate.core.capacity import Capacity, Lease
 from skate.protocol import messages as m
+from skate.protocol.fields import GroupFacts
 from skate.protocol.states import GroupState
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ class Bundles:
         self.node: NodeCore = table.node
         #: Set apart here for a group that is not placed yet.
         self.reserved: dict[tuple[bytes, int], tuple[Capacity, Lease]] = {}
-        self.node_handlers = {
+        self.node_handlers: dict[int, Callable[[int, Any], None]] = {
             m.RESERVE: self.reserve_here,
             m.RESERVED: self.reserved_there,
             m.UNRESERVE: self.unreserve_here,
@@ -53,15 +55,15 @@ class Bundles:
             if place is not self.node.peers.here:
                 group.asked.add(index)
                 place.take(group.bundles[index])
-                self.node.emit(place.cid, (m.RESERVE, group.group_id, index, group.bundles[index]))
+                self.node.emit(place.cid, m.Reserve(m.RESERVE, group.group_id, index, group.bundles[index]))
 
-    def reserved_there(self, cid: int, message: tuple[Any, ...]) -> None:
+    def reserved_there(self, cid: int, message: m.Reserved) -> None:
         """RESERVED: a node has set a bundle apart, or could not."""
         _, group_id, index, done = message
         group = self.table.groups.get(group_id)
         if group is None or index not in group.asked or group.planned[index].cid != cid:
             if done:
-                self.node.emit(cid, (m.UNRESERVE, group_id, index))
+                self.node.emit(cid, m.Unreserve(m.UNRESERVE, group_id, index))
             return
         self._answered(group, index, done)
 
@@ -85,7 +87,7 @@ class Bundles:
         here = self.node.peers.here
         for index, place in group.planned.items():
             if place is not here and place.alive and index not in group.refused:
-                self.node.emit(place.cid, (m.UNRESERVE, group.group_id, index))
+                self.node.emit(place.cid, m.Unreserve(m.UNRESERVE, group.group_id, index))
         self.table.uncarve(group, [index for index, place in group.planned.items() if place is here])
         group.planned = {}
         group.asked.clear()
@@ -102,14 +104,14 @@ class Bundles:
             self._tell(peer, group)
 
     def _tell(self, peer: Peer, group: PlacementGroup) -> None:
-        fields = {
+        fields: GroupFacts = {
             "bundles": group.bundles,
             "strategy": group.strategy,
             "name": group.name,
             "state": group.state.value,
             "places": {index: place.node_id for index, place in group.places.items()},
         }
-        self.node.emit(peer.cid, (m.GROUP, group.group_id, fields))
+        self.node.emit(peer.cid, m.Group(m.GROUP, group.group_id, fields))
 
     def ready_elsewhere(self, cid: int, group_id: bytes, oid: bytes) -> None:
         """An object of another node gets a value when the group is placed."""
@@ -120,12 +122,12 @@ class Bundles:
         elif group.state == GroupState.INFEASIBLE:
             kind, payload = m.ERROR, ("TaskUnschedulableError", {"message": group.why})
         elif group.state == GroupState.CREATED:
-            self.node.emit(cid, (m.PUBLISH, oid, m.INLINE, group.value, (), False))
+            self.node.emit(cid, m.Publish(m.PUBLISH, oid, m.INLINE, group.value, (), False))
             return
         else:
             group.ready_at.append((cid, oid))
             return
-        self.node.emit(cid, (m.PUBLISH, oid, kind, payload, (), False))
+        self.node.emit(cid, m.Publish(m.PUBLISH, oid, kind, payload, (), False))
 
     def node_joined(self, peer: Peer) -> None:
         """A new node learns of the groups, and may have room for one."""
@@ -163,24 +165,25 @@ class Bundles:
         self.table.awaiting.add(oid)
         objects.grant(objects.ensure(oid), cid)
 
-    def reserve_here(self, cid: int, message: tuple[Any, ...]) -> None:
+    def reserve_here(self, cid: int, message: m.Reserve) -> None:
         """RESERVE: set a bundle apart for a group that is being placed."""
         _, group_id, index, request = message
         self.node.peers.touched()
         carved = self.node.capacity.carve(f"{group_id.hex()}:{index}", request)
         if carved is not None:
             self.reserved[(group_id, index)] = carved
-        self.node.emit(cid, (m.RESERVED, group_id, index, carved is not None))
+        self.node.emit(cid, m.Reserved(m.RESERVED, group_id, index, carved is not None))
 
-    def unreserve_here(self, cid: int, message: tuple[Any, ...]) -> None:
+    def unreserve_here(self, cid: int, message: m.Unreserve) -> None:
         """UNRESERVE: the group is not placed like that."""
         self.node.peers.touched()
-        carved = self.reserved.pop((message[1], message[2]), None)
+        _, group_id, index = message
+        carved = self.reserved.pop((group_id, index), None)
         if carved is not None:
             self.node.capacity.release(carved[1])
             self.node.scheduler.dispatch_all()
 
-    def heard(self, cid: int, message: tuple[Any, ...]) -> None:
+    def heard(self, cid: int, message: m.Group) -> None:
         """GROUP: how a group stands."""
         _, group_id, fields = message
         node = self.node

@@ -13,6 +13,7 @@ from skate.core.tasks import Task
 from skate.core.workers import START_FAILED, Worker
 from skate.protocol import messages as m
 from skate.protocol.effects import KillWorker
+from skate.protocol.fields import ConstructFields
 from skate.protocol.states import (
     ALIVE,
     CREATION,
@@ -47,7 +48,7 @@ class Calls:
 
     # -- creation
 
-    def create(self, cid: int, message: tuple[Any, ...]) -> None:
+    def create(self, cid: int, message: m.CreateActor) -> None:
         """CREATE_ACTOR: an actor is born; its constructor runs once arguments and resources are there."""
         _, actor_id, key, args, deps, held, parent, fields = message
         node = self.node
@@ -108,7 +109,7 @@ class Calls:
         worker = task.worker
         actor.worker = worker
         worker.actor = actor
-        fields = {
+        fields: ConstructFields = {
             "name": actor.name,
             "namespace": actor.namespace,
             "restarts": actor.restarts,
@@ -118,7 +119,9 @@ class Calls:
         task.error = None
         if error is not None:
             fields["failed"] = error
-        self.node.emit(worker.cid, (m.CONSTRUCT, task.task_id, task.template.key, task.args, deps, fields))
+        self.node.emit(
+            worker.cid, m.Construct(m.CONSTRUCT, task.task_id, task.template.key, task.args, deps, fields)
+        )
 
     def constructed(self, task: Task, worker: Worker, status: int, returns: Any) -> None:
         """The constructor has ended, well or not."""
@@ -130,7 +133,7 @@ class Calls:
         if status != m.OK:
             fields = {"message": "", "init_error": returns, "init_failed": True}
             worker.leaving = True
-            node.emit(worker.cid, (m.EXIT, "constructor failed"))
+            node.emit(worker.cid, m.Exit(m.EXIT, "constructor failed"))
             self.die(actor, ("ActorDiedError", fields))
             return
         actor.state = ALIVE
@@ -160,7 +163,7 @@ class Calls:
 
     # -- calls
 
-    def call(self, cid: int, message: tuple[Any, ...]) -> None:
+    def call(self, cid: int, message: m.Call) -> None:
         """CALL: a method call, in the caller's order unless the actor runs calls side by side."""
         _, task_id, actor_id, key, args, deps, held, parent = message
         node = self.node
@@ -296,7 +299,7 @@ class Calls:
         if actor.worker is not None and actor.worker.outstanding:
             return
         self._leave(actor)
-        self.node.emit(actor.worker.cid, (m.EXIT, "out of scope"))
+        self.node.emit(actor.worker.cid, m.Exit(m.EXIT, "out of scope"))
 
     def _leave(self, actor: Actor) -> None:
         """An actor is on its way out: nobody finds it by its name any more."""
@@ -304,13 +307,13 @@ class Calls:
         actor.worker.leaving = True
         self.node.actors.forget_name(actor)
 
-    def exiting(self, cid: int, message: tuple[Any, ...]) -> None:
+    def exiting(self, cid: int, message: m.Exiting) -> None:
         """EXITING: the actor leaves by its own will."""
         worker = self.node.scheduler.workers.get(cid)
         if worker is not None and worker.actor is not None and worker.actor.worker is worker:
             self._leave(worker.actor)
 
-    def kill(self, cid: int, message: tuple[Any, ...]) -> None:
+    def kill(self, cid: int, message: m.Kill) -> None:
         """KILL: end an actor's process now; with no_restart for good."""
         _, actor_id, no_restart = message
         actor = self.node.actors.actors.get(actor_id)

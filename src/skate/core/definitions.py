@@ -6,7 +6,7 @@ a program that makes a new function for every call does not fill the node and it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate.core.tasks import Template
 from skate.protocol import messages as m
@@ -30,7 +30,7 @@ class Definitions:
         #: Those that nobody may name, in the order in which they were let go: no order here follows that of hashes.
         self._loose: dict[bytes, None] = {}
 
-    def function(self, cid: int, message: tuple[Any, ...]) -> None:
+    def function(self, cid: int, message: m.Function) -> None:
         """FUNCTION: a definition by value, and the refs in it."""
         _, key, blob, held = message
         self._hold(cid, key)
@@ -39,7 +39,7 @@ class Definitions:
             for oid in held:
                 self.node.objects.pin(oid)
 
-    def template(self, cid: int, message: tuple[Any, ...]) -> None:
+    def template(self, cid: int, message: m.Template) -> None:
         """TEMPLATE: a function with its options."""
         _, key, fields = message
         self._hold(cid, key)
@@ -49,9 +49,10 @@ class Definitions:
         if key not in self.templates:
             self.templates[key] = Template(key, fields)
 
-    def forget(self, cid: int, message: tuple[Any, ...]) -> None:
+    def forget(self, cid: int, message: m.Forget) -> None:
         """FORGET: the sender will not name these keys again without making them known anew."""
-        for key in message[1]:
+        _, keys = message
+        for key in keys:
             self._let_go(cid, key)
         self.sweep()
 
@@ -98,7 +99,7 @@ class Definitions:
             known = tuple(key for key in gone if key in worker.known)
             if known:
                 worker.known.difference_update(known)
-                node.emit(worker.cid, (m.FORGET, known))
+                node.emit(worker.cid, m.Forget(m.FORGET, known))
         node.scheduler.forget_classes({id(template.sched_class) for template in self.templates.values()})
 
     def check(self) -> None:

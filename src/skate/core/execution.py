@@ -10,6 +10,7 @@ from skate.core.tasks import Task, return_ids
 from skate.core.workers import Worker
 from skate.protocol import messages as m
 from skate.protocol.effects import EndTask
+from skate.protocol.fields import LeaseFields
 from skate.protocol.states import CREATION, ENDED, METHOD, PLAIN, QUEUED, SENT, WAITING
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Execution:
 
     # -- in
 
-    def submit(self, cid: int, message: tuple[Any, ...]) -> None:
+    def submit(self, cid: int, message: m.Submit) -> None:
         """SUBMIT: a task is born; it runs once its arguments are there and resources are free."""
         _, task_id, key, args, deps, held, parent = message
         task = Task(task_id, PLAIN, cid, self.node.templates[key], args, deps, held, parent)
@@ -115,7 +116,7 @@ class Execution:
         if lent == worker.lent:
             return
         worker.lent = lent
-        fields: dict[str, Any] = {"resources": lease.request, "gpus": [gpu for gpu, _ in lease.gpus]}
+        fields: LeaseFields = {"resources": lease.request, "gpus": [gpu for gpu, _ in lease.gpus]}
         if lease.devices:
             fields["devices"] = {name: [one for one, _ in held] for name, held in lease.devices.items()}
         strategy = task.template.strategy
@@ -128,7 +129,7 @@ class Execution:
             mine = self.node.clients.get(worker.cid)
             if mine is not None:
                 mine.job, mine.namespace = client.job, client.namespace
-        self.node.emit(worker.cid, (m.LEASE, fields))
+        self.node.emit(worker.cid, m.Lease(m.LEASE, fields))
 
     def start(self, task: Task) -> None:
         """Send a task to the worker it was given to."""
@@ -139,18 +140,17 @@ class Execution:
                 task.error = failed
         self.introduce(worker, task.template.key)
         deps = self._values(task, worker.cid) if task.deps else ()
+        run: m.RunTuple
         if task.kind == PLAIN:
-            word = m.EXECUTE
+            run = (m.EXECUTE, task.task_id, task.template.key, task.args, deps, task.attempt)
         elif task.kind == METHOD:
-            word = m.INVOKE
+            run = (m.INVOKE, task.task_id, task.template.key, task.args, deps, task.attempt)
         else:
             self.node.calls.construct(task, deps)
             return
-        self.node.effects.append(
-            (worker.cid, (word, task.task_id, task.template.key, task.args, deps, task.attempt))
-        )
+        self.node.effects.append((worker.cid, run))
         if task.consumed:  # of an earlier attempt: a generator that waits for its reader must know
-            self.node.emit(worker.cid, (m.ACK, task.task_id, task.consumed))
+            self.node.emit(worker.cid, m.Ack(m.ACK, task.task_id, task.consumed))
 
     def introduce(self, worker: Worker, key: bytes) -> None:
         """Send a worker the template and the function it does not have yet."""
@@ -161,8 +161,11 @@ class Execution:
         worker.known.add(key)
         if template.function and template.function not in worker.known:
             worker.known.add(template.function)
-            node.emit(worker.cid, (m.FUNCTION, template.function, node.functions[template.function][0], ()))
-        node.emit(worker.cid, (m.TEMPLATE, key, template.fields))
+            node.emit(
+                worker.cid,
+                m.Function(m.FUNCTION, template.function, node.functions[template.function][0], ()),
+            )
+        node.emit(worker.cid, m.Template(m.TEMPLATE, key, template.fields))
 
     def _values(self, task: Task, cid: int) -> tuple[Any, ...]:
         objects = self.node.objects
@@ -177,7 +180,7 @@ class Execution:
 
     # -- back
 
-    def done(self, cid: int, message: tuple[Any, ...]) -> None:
+    def done(self, cid: int, message: m.Done) -> None:
         """DONE: a worker answers for one task."""
         _, task_id, status, returns, micros, retriable = message
         node = self.node
@@ -228,7 +231,7 @@ class Execution:
         calls = worker.calls[template.function] = worker.calls.get(template.function, 0) + 1
         if calls >= template.max_calls and not worker.leaving:
             worker.leaving = True
-            self.node.emit(worker.cid, (m.EXIT, "max_calls"))
+            self.node.emit(worker.cid, m.Exit(m.EXIT, "max_calls"))
 
     def _complete(self, task: Task, returns: tuple[Any, ...]) -> None:
         if task.template.streaming:
@@ -269,12 +272,14 @@ class Execution:
             for other in held:
                 node.lifetimes.grant(client, other)
         if present:
+            message: m.ResultTuple | m.StreamTuple
             if index is None:
-                node.effects.append((client, (m.RESULT, oid, kind, payload, held, kept)))
+                message = (m.RESULT, oid, kind, payload, held, kept)
             else:
-                node.effects.append((client, (m.STREAM, task.task_id, index, kind, payload, held, kept)))
+                message = (m.STREAM, task.task_id, index, kind, payload, held, kept)
+            node.effects.append((client, message))
 
-    def item(self, cid: int, message: tuple[Any, ...]) -> None:
+    def item(self, cid: int, message: m.Item) -> None:
         """ITEM: one more value of a generator."""
         _, task_id, index, kind, payload, held = message
         worker = self.node.scheduler.workers.get(cid)
@@ -304,20 +309,20 @@ class Execution:
             record.writer = None
             self.node.objects.drop_if_unused(record)
 
-    def consumed(self, cid: int, message: tuple[Any, ...]) -> None:
+    def consumed(self, cid: int, message: m.Consumed) -> None:
         """CONSUMED: the reader of a stream has taken so many items."""
         _, task_id, count = message
         task = self.node.tasks.get(task_id)
         if task is not None:
             task.consumed = count
             if task.worker is not None:
-                self.node.emit(task.worker.cid, (m.ACK, task_id, count))
+                self.node.emit(task.worker.cid, m.Ack(m.ACK, task_id, count))
             elif task.node is not None:
                 self.node.emit(task.node.cid, message)
 
     def _end_stream(self, task: Task, count: int) -> None:
         if task.client in self.node.clients:
-            self.node.emit(task.client, (m.STREAM_END, task.task_id, count))
+            self.node.emit(task.client, m.StreamEnd(m.STREAM_END, task.task_id, count))
 
     def fail(self, task: Task, error: ErrorValue, made: tuple[Any, ...] = ()) -> None:
         """End a task with an error in place of its results, but for the first ones if those were `made`."""
@@ -361,33 +366,36 @@ class Execution:
 
     # -- the worker's side of scheduling
 
-    def returned(self, cid: int, message: tuple[Any, ...]) -> None:
+    def returned(self, cid: int, message: m.Returned) -> None:
         """RETURNED: tasks that the worker has not begun."""
         worker = self.node.scheduler.workers.get(cid)
         if worker is None:
             return
-        tasks = [worker.outstanding[i] for i in message[1] if i in worker.outstanding]
+        _, task_ids = message
+        tasks = [worker.outstanding[i] for i in task_ids if i in worker.outstanding]
         for task in tasks:
             if task.cancelled:  # the word of it crossed with this one
                 del worker.outstanding[task.task_id]
                 self.fail(task, cancelled_error(task))
         self.node.scheduler.returned(worker, tasks)
 
-    def blocked(self, cid: int, message: tuple[Any, ...]) -> None:
+    def blocked(self, cid: int, message: m.Blocked) -> None:
         """BLOCKED: a task waits in get."""
+        _, task_id = message
         worker = self.node.scheduler.workers.get(cid)
         if worker is not None:
-            self.node.scheduler.blocked(worker, message[1])
+            self.node.scheduler.blocked(worker, task_id)
 
-    def unblocked(self, cid: int, message: tuple[Any, ...]) -> None:
+    def unblocked(self, cid: int, message: m.Unblocked) -> None:
         """UNBLOCKED: it goes on."""
+        _, task_id = message
         worker = self.node.scheduler.workers.get(cid)
         if worker is not None:
-            self.node.scheduler.unblocked(worker, message[1])
+            self.node.scheduler.unblocked(worker, task_id)
 
     # -- cancellation and death
 
-    def cancel(self, cid: int, message: tuple[Any, ...]) -> None:
+    def cancel(self, cid: int, message: m.Cancel) -> None:
         """CANCEL: end a task, queued or running, and those it started."""
         _, task_id, force, recursive = message
         task = self.node.tasks.get(task_id)
@@ -398,7 +406,7 @@ class Execution:
         # What was never sent has started nothing.
         if recursive and (task.state == SENT or task.attempt):
             for child in [t for t in self.node.tasks.values() if t.parent == task_id]:
-                self.cancel(cid, (m.CANCEL, child.task_id, force and child.kind == PLAIN, True))
+                self.cancel(cid, m.Cancel(m.CANCEL, child.task_id, force and child.kind == PLAIN, True))
             if task.state == ENDED:  # with the children that it waited for
                 return
         task.cancelled = True
@@ -414,7 +422,7 @@ class Execution:
             self.node.emit(task.node.cid, message)
         elif task.state == SENT:
             force = force and task.kind == PLAIN
-            self.node.emit(task.worker.cid, (m.STOP_TASK, task_id, force))
+            self.node.emit(task.worker.cid, m.StopTask(m.STOP_TASK, task_id, force))
             if force:
                 task.worker.stalled = True  # it is likely to end
                 self._insist(task, task.worker, task.sequence)

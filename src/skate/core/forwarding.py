@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core.tasks import Task
 from skate.protocol import messages as m
-from skate.protocol.states import CREATION, METHOD, PLAIN, QUEUED, SENT
+from skate.protocol.fields import ForwardFields
+from skate.protocol.states import CREATION, METHOD, PLAIN, QUEUED, SENT, TaskKind
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -24,16 +25,12 @@ class Forwarding:
         self.node = node
         self.peers = peers
         self._clients: dict[tuple[str, str], Any] = {}
-        node.handlers.update(
-            {
-                m.FORWARD: self.forwarded,
-                m.FINISHED: self.finished,
-                m.RETRIED: self.retried,
-                m.RESULT: self.result,
-                m.STREAM: self.streamed,
-                m.STREAM_END: self.stream_ended,
-            }
-        )
+        node.handlers[m.FORWARD] = self.forwarded
+        node.handlers[m.FINISHED] = self.finished
+        node.handlers[m.RETRIED] = self.retried
+        node.handlers[m.RESULT] = self.result
+        node.handlers[m.STREAM] = self.streamed
+        node.handlers[m.STREAM_END] = self.stream_ended
 
     # -- out
 
@@ -45,7 +42,7 @@ class Forwarding:
         task.worker = None
         peer.sent += 1
         task.sequence = peer.sent
-        fields: dict[str, Any] = {"attempt": task.attempt}
+        fields: ForwardFields = {"attempt": task.attempt}
         client = self.client_of(task)
         if client is not None:
             fields["job"], fields["namespace"] = client.job, client.namespace
@@ -64,7 +61,7 @@ class Forwarding:
         self.introduce(peer, task.template.key)
         node.emit(
             peer.cid,
-            (
+            m.Forward(
                 m.FORWARD,
                 task.kind,
                 task.task_id,
@@ -86,8 +83,8 @@ class Forwarding:
         peer.known.add(key)
         if template.function and template.function not in peer.known:
             peer.known.add(template.function)
-            node.emit(peer.cid, (m.FUNCTION, template.function, *node.functions[template.function]))
-        node.emit(peer.cid, (m.TEMPLATE, key, template.fields))
+            node.emit(peer.cid, m.Function(m.FUNCTION, template.function, *node.functions[template.function]))
+        node.emit(peer.cid, m.Template(m.TEMPLATE, key, template.fields))
 
     def answered(self, task: Task) -> None:
         """A peer has no more to say of a task, or of the creation of an actor."""
@@ -102,7 +99,7 @@ class Forwarding:
 
     # -- what peers answer
 
-    def finished(self, cid: int, message: tuple[Any, ...]) -> None:
+    def finished(self, cid: int, message: m.Finished) -> None:
         """FINISHED: nothing more is coming of a task."""
         _, task_id, micros, error = message
         node = self.node
@@ -123,20 +120,21 @@ class Forwarding:
 
     def tell_retried(self, task: Task) -> None:
         """A task of a peer's runs again here: so many attempts it has had, if this node is lost."""
-        self.node.emit(task.client, (m.RETRIED, task.task_id, task.attempt, task.retries))
+        self.node.emit(task.client, m.Retried(m.RETRIED, task.task_id, task.attempt, task.retries))
 
-    def retried(self, cid: int, message: tuple[Any, ...]) -> None:
+    def retried(self, cid: int, message: m.Retried) -> None:
         """RETRIED: where it is, a task has had another attempt."""
-        task = self.node.tasks.get(message[1])
+        _, task_id, attempt, retries = message
+        task = self.node.tasks.get(task_id)
         if task is not None and task.node is not None and task.node.cid == cid:
-            task.attempt, task.retries = message[2], message[3]
+            task.attempt, task.retries = attempt, retries
 
-    def result(self, cid: int, message: tuple[Any, ...]) -> None:
+    def result(self, cid: int, message: m.Result) -> None:
         """RESULT from a peer: one result of a task that was forwarded there."""
         _, oid, kind, payload, held, kept = message
         self._take(cid, oid, kind, payload, held, kept, None)
 
-    def streamed(self, cid: int, message: tuple[Any, ...]) -> None:
+    def streamed(self, cid: int, message: m.Stream) -> None:
         """STREAM from a peer: one more value of a generator that runs there."""
         _, task_id, index, kind, payload, held, kept = message
         task = self.node.tasks.get(task_id)
@@ -154,14 +152,15 @@ class Forwarding:
         task.items = index
         self._take(cid, oid, kind, payload, held, kept, index)
 
-    def stream_ended(self, cid: int, message: tuple[Any, ...]) -> None:
+    def stream_ended(self, cid: int, message: m.StreamEnd) -> None:
         """STREAM_END from a peer."""
-        task = self.node.tasks.get(message[1])
+        _, task_id, count = message
+        task = self.node.tasks.get(task_id)
         if task is None or task.node is None or task.node.cid != cid:
             return
         task.given = {b"the end"}  # which counts as its one result
         if task.client in self.node.clients:
-            self.node.emit(task.client, (m.STREAM_END, task.task_id, max(message[2], task.items)))
+            self.node.emit(task.client, m.StreamEnd(m.STREAM_END, task.task_id, max(count, task.items)))
 
     def _take(
         self,
@@ -202,14 +201,14 @@ class Forwarding:
 
     # -- in
 
-    def forwarded(self, cid: int, message: tuple[Any, ...]) -> None:
+    def forwarded(self, cid: int, message: m.Forward) -> None:
         """FORWARD: a peer has a task that is to run here."""
         _, kind, task_id, key, args, deps, held, parent, fields = message
         node = self.node
         peer = self.peers.alive[cid]
         peer.received += 1
         self.peers.touched()
-        task = Task(task_id, kind, cid, node.templates[key], args, deps, held, parent)
+        task = Task(task_id, TaskKind(kind), cid, node.templates[key], args, deps, held, parent)
         task.origin = fields
         task.attempt = fields["attempt"]
         task.consumed = fields.get("consumed", 0)
@@ -231,7 +230,7 @@ class Forwarding:
         elif task.kind != CREATION:
             self.peers.touched()
             seconds = task.template.seconds
-            self.node.emit(task.client, (m.FINISHED, task.task_id, int(seconds * 1e6), None))
+            self.node.emit(task.client, m.Finished(m.FINISHED, task.task_id, int(seconds * 1e6), None))
 
     # -- the end of a node
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from skate.core.lifetimes import owner_of
 from skate.protocol import messages as m
 from skate.protocol.check import arguments_check, entries_check, fields_check, is_error
-from skate.protocol.schema import VERBS, GroupFields, Result
+from skate.protocol.directory import VERBS
+from skate.protocol.fields import GroupFields, TaskResult
 from skate.protocol.shape import shape_refusal
 from skate.protocol.states import CREATION
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 Message = tuple[Any, ...]
 
-_RESULT = fields_check(Result)
+_RESULT = fields_check(TaskResult)
 _GROUP_FIELDS = entries_check(GroupFields)
 STRATEGIES = frozenset({None, "PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"})
 
@@ -33,7 +34,7 @@ class Guard:
         self.node = node
         self._verbs = {name: arguments_check(function, 0) for name, function in VERBS.items()}
         self._verbs |= {name: arguments_check(verb, 1) for name, verb in node.queries.verbs.items()}
-        self._known: dict[int, Callable[[int, Message], str]] = {
+        self._known: dict[int, Callable[[int, Any], str]] = {
             m.TEMPLATE: self._template,
             m.SUBMIT: self._submit,
             m.CREATE_ACTOR: self._create,
@@ -55,8 +56,8 @@ class Guard:
 
     # -- what a message names
 
-    def _template(self, cid: int, message: Message) -> str:
-        fields = message[2]
+    def _template(self, cid: int, message: m.Template) -> str:
+        _, _, fields = message
         function = fields["function"]
         if function and function not in self.node.functions:
             return f"template {fields['name']!r} names a function that was not sent"
@@ -65,17 +66,17 @@ class Guard:
             return f"template {fields['name']!r} belongs to job {fields.get('job')!r}, its sender to job {client.job!r}"
         return ""
 
-    def _submit(self, cid: int, message: Message) -> str:
-        task_id = message[1]
-        if not self._is_template(message[2], "task"):
+    def _submit(self, cid: int, message: m.Submit) -> str:
+        _, task_id, template, *_ = message
+        if not self._is_template(template, "task"):
             return "a task names no template of a task that was sent"
         if task_id in self.node.tasks:
             return f"there is already a task {task_id.hex()}"
         return self._not_own(cid, task_id)
 
-    def _create(self, cid: int, message: Message) -> str:
-        actor_id = message[1]
-        if not self._is_template(message[2], "actor"):
+    def _create(self, cid: int, message: m.CreateActor) -> str:
+        _, actor_id, template, *_ = message
+        if not self._is_template(template, "actor"):
             return "an actor names no template of an actor that was sent"
         if actor_id in self.node.tasks or actor_id in self.node.actors.actors:
             return f"there is already an actor {actor_id.hex()}"
@@ -83,9 +84,9 @@ class Guard:
             return f"id {actor_id.hex()} was not made by its sender"
         return ""
 
-    def _call(self, cid: int, message: Message) -> str:
-        task_id = message[1]
-        if not self._is_template(message[3], "method"):
+    def _call(self, cid: int, message: m.Call) -> str:
+        _, task_id, _, template, *_ = message
+        if not self._is_template(template, "method"):
             return "a call names no template of a method that was sent"
         if task_id in self.node.tasks:
             return f"there is already a task {task_id.hex()}"
@@ -101,7 +102,7 @@ class Guard:
             return ""
         return f"id {some_id.hex()} was not made by its sender"
 
-    def _publish(self, cid: int, message: Message) -> str:
+    def _publish(self, cid: int, message: m.Publish) -> str:
         _, oid, kind, payload, _, _ = message
         return self._place(cid, oid, payload) if kind == m.ARENA else ""
 
@@ -114,13 +115,14 @@ class Guard:
             return ""
         return f"no memory at {payload} was given to its sender for object {oid.hex()}"
 
-    def _put(self, cid: int, message: Message) -> str:
-        record = self.node.objects.get(message[1])
+    def _put(self, cid: int, message: m.Put) -> str:
+        _, oid, _ = message
+        record = self.node.objects.get(oid)
         if record is not None and record.writer == cid and record.payload is not None:
             return ""
-        return f"no memory was given to its sender for object {message[1].hex()}"
+        return f"no memory was given to its sender for object {oid.hex()}"
 
-    def _request(self, cid: int, message: Message) -> str:
+    def _request(self, cid: int, message: m.Request) -> str:
         _, _, verb, arguments = message
         check = self._verbs.get(verb)
         if check is None:
@@ -140,7 +142,7 @@ class Guard:
 
     # -- what workers answer
 
-    def _done(self, cid: int, message: Message) -> str:
+    def _done(self, cid: int, message: m.Done) -> str:
         _, task_id, status, returns, _, _ = message
         worker = self.node.scheduler.workers.get(cid)
         task = None if worker is None else worker.outstanding.get(task_id)
@@ -170,6 +172,6 @@ class Guard:
                     return refused
         return ""
 
-    def _item(self, cid: int, message: Message) -> str:
+    def _item(self, cid: int, message: m.Item) -> str:
         _, task_id, index, kind, payload, _ = message
         return self._place(cid, task_id + index.to_bytes(4, "little"), payload) if kind == m.ARENA else ""

@@ -57,7 +57,9 @@ class Inventory:
             "workers": self.workers,
             "environments": self.environments,
         }
-        node.handlers.update({m.SURVEY: self.asked, m.SURVEYED: self.surveyed})
+        node.handlers[m.SURVEY] = self.asked
+        node.handlers[m.SURVEYED] = self.surveyed
+        node.handlers[m.SURVEY_END] = self.survey_ended
 
     # -- what has ended
 
@@ -91,7 +93,7 @@ class Inventory:
         self._start(survey, key, kinds)
         for peer in self.node.peers.alive.values():
             survey.waiting.add((peer.node_id, peer.cid))
-            self.node.emit(peer.cid, (m.SURVEY, key, kinds))
+            self.node.emit(peer.cid, m.Survey(m.SURVEY, key, kinds))
         self._end_if_complete(key)
 
     def give_up(self, cid: int, token: int) -> tuple[list[Row], list[Row]]:
@@ -114,29 +116,35 @@ class Inventory:
             worker = node.scheduler.workers.get(cid)
             if cid not in node.peers.alive and (worker is None or worker.pid):
                 survey.waiting.add((node.node_id, cid))
-                node.emit(cid, (m.SURVEY, key, kinds))
+                node.emit(cid, m.Survey(m.SURVEY, key, kinds))
 
-    def asked(self, cid: int, message: tuple[Any, ...]) -> None:
+    def asked(self, cid: int, message: m.Survey) -> None:
         """SURVEY from a peer: what comes is passed on as it comes, the end of it last."""
         _, key, kinds = message
         survey = self.surveys[key] = Survey(cid, None)
         self._start(survey, key, kinds)
         self._end_if_complete(key)
 
-    def surveyed(self, cid: int, message: tuple[Any, ...]) -> None:
-        """SURVEYED: a process has answered, or a peer passes on what one of its has; None marks the end of that."""
+    def surveyed(self, cid: int, message: m.Surveyed) -> None:
+        """SURVEYED: a process has answered, or a peer passes on what one of its has."""
         _, key, part = message
         survey = self.surveys.get(key)
         if survey is None:
             return
-        peer = self.node.peers.alive.get(cid)
-        if peer is None:
+        if cid not in self.node.peers.alive:
             part.update(node=self.node.node_id, cid=cid)
-        if peer is None or part is None:
-            survey.waiting.discard((self.node.node_id if peer is None else peer.node_id, cid))
-        if part is not None:
-            self._take(survey, key, part)
+            survey.waiting.discard((self.node.node_id, cid))
+        self._take(survey, key, part)
         self._end_if_complete(key)
+
+    def survey_ended(self, cid: int, message: m.SurveyEnd) -> None:
+        """SURVEY_END from a peer: all of its processes have answered."""
+        _, key = message
+        survey = self.surveys.get(key)
+        peer = self.node.peers.alive.get(cid)
+        if survey is not None and peer is not None:
+            survey.waiting.discard((peer.node_id, cid))
+            self._end_if_complete(key)
 
     def forget(self, cid: int) -> None:
         """A process or a peer is gone: nobody waits for its answer."""
@@ -151,7 +159,7 @@ class Inventory:
         if survey.number is not None:
             survey.parts.append(part)
         else:
-            self.node.emit(survey.cid, (m.SURVEYED, key, part))
+            self.node.emit(survey.cid, m.Surveyed(m.SURVEYED, key, part))
 
     def _end_if_complete(self, key: bytes) -> None:
         survey = self.surveys.get(key)
@@ -159,9 +167,9 @@ class Inventory:
             return
         del self.surveys[key]
         if survey.number is not None:
-            self.node.emit(survey.cid, (m.REPLY, survey.number, True, (survey.parts, [])))
+            self.node.emit(survey.cid, m.Reply(m.REPLY, survey.number, True, (survey.parts, [])))
         else:
-            self.node.emit(survey.cid, (m.SURVEYED, key, None))
+            self.node.emit(survey.cid, m.SurveyEnd(m.SURVEY_END, key))
 
     def _silent(self, node_id: bytes, cid: int) -> Row:
         worker = self.node.scheduler.workers.get(cid)
@@ -260,7 +268,7 @@ class Inventory:
         unready = actor.state == PENDING and actor.creation.missing > 0
         row: Row = {
             "actor": actor.actor_id,
-            "class": template.fields.get("class") or actor.class_name,
+            "class": template.fields.get("class_path") or actor.class_name,
             "state": "DEPENDENCIES_UNREADY" if unready else actor.state.public,
             "name": actor.name,
             "namespace": actor.namespace,

@@ -99,7 +99,7 @@ class Jobs:
             mine = task.client == driver or (task.template.job == job and task.client not in staying)
             if mine and task.kind != CREATION and task.state != ENDED:
                 task.retries = 0
-                self.node.execution.cancel(driver, (m.CANCEL, task.task_id, task.kind == PLAIN, True))
+                self.node.execution.cancel(driver, m.Cancel(m.CANCEL, task.task_id, task.kind == PLAIN, True))
 
     def _end_actor(self, actor: Actor, reason: str) -> None:
         node = self.node

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate.core.admission import ErrorValue, Request
 from skate.core.objects import ObjectRecord
@@ -26,12 +26,13 @@ class Lifetimes:
     def __init__(self, node: NodeCore) -> None:
         self.node = node
 
-    def escape(self, cid: int, message: tuple[Any, ...]) -> None:
+    def escape(self, cid: int, message: m.Escape) -> None:
         """ESCAPE: the sender holds a ref whose value is to come, and is about to pass it on."""
+        _, oid = message
         objects = self.node.objects
-        objects.grant(objects.ensure(message[1]), cid)
+        objects.grant(objects.ensure(oid), cid)
 
-    def publish(self, cid: int, message: tuple[Any, ...]) -> None:
+    def publish(self, cid: int, message: m.Publish) -> None:
         """PUBLISH: the sender has the value of a ref that it passes on."""
         _, oid, kind, payload, held, granted = message
         objects = self.node.objects
@@ -55,14 +56,14 @@ class Lifetimes:
             if actor.routed:
                 self.node.routes.sync(actor)
 
-    def hold(self, cid: int, message: tuple[Any, ...]) -> None:
+    def hold(self, cid: int, message: m.Hold) -> None:
         """HOLD: the sender came by a ref or a handle inside a value."""
-        any_id = message[1]
+        _, any_id = message
         self.grant(cid, any_id)
         if len(any_id) == 28:
             self._lose_if_orphaned(self.node.objects.records[any_id])
 
-    def free(self, cid: int, message: tuple[Any, ...]) -> None:
+    def free(self, cid: int, message: m.Free) -> None:
         """FREE: the sender gives grants back."""
         _, any_id, grants = message
         if len(any_id) == 28:
@@ -80,21 +81,21 @@ class Lifetimes:
             actor.holders.pop(cid, None)
             self.node.calls.end_if_unwanted(actor)
 
-    def watch(self, cid: int, message: tuple[Any, ...]) -> None:
+    def watch(self, cid: int, message: m.Watch) -> None:
         """WATCH: the sender keeps something beside the object, and wants to know when it is freed."""
-        oid = message[1]
+        _, oid = message
         if oid in self.node.objects.records:
             self.node.objects.watched[oid] = cid
         else:
-            self.node.emit(cid, (m.FREED, oid))
+            self.node.emit(cid, m.Freed(m.FREED, oid))
 
     def freed(self, cid: int, oid: bytes) -> None:
         """An object that a process watches is freed."""
-        self.node.emit(cid, (m.FREED, oid))
+        self.node.emit(cid, m.Freed(m.FREED, oid))
 
-    def fetch(self, cid: int, message: tuple[Any, ...]) -> None:
+    def fetch(self, cid: int, message: m.Fetch) -> None:
         """FETCH: send the value now or when it is there."""
-        oid = message[1]
+        _, oid = message
         record = self.node.objects.ensure(oid)
         self._lose_if_orphaned(record)
         if record.kind == m.PENDING:
@@ -122,15 +123,15 @@ class Lifetimes:
         if record.kind == m.ARENA:
             self.node.spilling.told(record)
             self.node.objects.grant(record, cid)
-        self.node.emit(cid, (m.VALUE, record.oid, record.kind, record.payload, record.held))
+        self.node.emit(cid, m.Value(m.VALUE, record.oid, record.kind, record.payload, record.held))
 
-    def allocate(self, cid: int, message: tuple[Any, ...]) -> None:
+    def allocate(self, cid: int, message: m.Allocate) -> None:
         """ALLOCATE: memory for a value that the sender will write."""
         _, number, oid, size = message
         record = self.node.objects.get(oid)
         if record is not None and record.kind != m.PENDING:
             # A second attempt of a task whose first value is still there.
-            self.node.emit(cid, (m.REPLY, number, True, None))
+            self.node.emit(cid, m.Reply(m.REPLY, number, True, None))
             return
         self.node.admission.ask(Request(self, cid, oid, size, number))
 
@@ -141,19 +142,19 @@ class Lifetimes:
         record = node.objects.ensure(request.oid)
         if record.kind != m.PENDING:  # as above
             node._release(offset)
-            node.emit(cid, (m.REPLY, request.detail, True, None))
+            node.emit(cid, m.Reply(m.REPLY, request.detail, True, None))
             return
         if record.payload is not None:
             node._release(record.payload[0])
         record.writer = cid
         record.payload = (offset, request.size)
-        node.emit(cid, (m.REPLY, request.detail, True, offset))
+        node.emit(cid, m.Reply(m.REPLY, request.detail, True, offset))
 
     def refused(self, request: Request, error: ErrorValue) -> None:
         """There is none."""
-        self.node.emit(request.lane, (m.REPLY, request.detail, False, error))
+        self.node.emit(request.lane, m.Reply(m.REPLY, request.detail, False, error))
 
-    def put(self, cid: int, message: tuple[Any, ...]) -> None:
+    def put(self, cid: int, message: m.Put) -> None:
         """PUT: a value from `ray.put` is written; the sender holds it."""
         _, oid, held = message
         objects = self.node.objects
@@ -177,7 +178,7 @@ class Lifetimes:
         # The last ones first: they may be all that the results of earlier ones are for.
         for task in reversed(list(node.tasks.values())):
             if task.client == cid and task.kind != CREATION and not self._awaited(task):
-                node.execution.cancel(cid, (m.CANCEL, task.task_id, task.kind == PLAIN, True))
+                node.execution.cancel(cid, m.Cancel(m.CANCEL, task.task_id, task.kind == PLAIN, True))
 
     def _lose_if_orphaned(self, record: ObjectRecord) -> None:
         """Fail what will never have a value: no task makes it, and the process that could still tell it is gone."""

@@ -41,8 +41,9 @@ from skate.core.waiting import Reasons
 from skate.core.waits import Waits
 from skate.core.workers import Worker
 from skate.protocol import messages as m
-from skate.protocol.effects import FreeBlocks, ShellEffect, Spawn
+from skate.protocol.effects import FreeBlocks, KillWorker, ShellEffect, Spawn
 from skate.protocol.states import DEAD, ENDED, METHOD, SENT, WAITING
+from skate.protocol.version import refusal
 
 SHELL = m.SHELL
 HISTORY_MAX = 10_000
@@ -126,7 +127,7 @@ class NodeCore:
         self.routes = Routes(self)
         self.inventory = Inventory(self)
 
-    def _table(self) -> dict[int, Callable[[int, tuple[Any, ...]], None]]:
+    def _table(self) -> dict[int, Callable[[int, Any], None]]:
         """Who takes which word."""
         return {
             m.FUNCTION: self.definitions.function,
@@ -252,7 +253,7 @@ class NodeCore:
     def read_abroad(self, oid: bytes, now: float) -> bool:
         """Another node reads a value: True if it can now; else it is on disk, and the shell is told when it is back."""
         if oid in self.spilling.spilled:
-            self.step(SHELL, (m.FETCH, oid), now)
+            self.step(SHELL, m.Fetch(m.FETCH, oid), now)
             return False
         self.now = self.scheduler.now = now
         self.spilling.reading(oid)
@@ -278,7 +279,7 @@ class NodeCore:
         self.pauses.after(self.now, seconds, step)
         self.scheduler.watchful = True
 
-    def emit(self, cid: int, message: tuple[Any, ...]) -> None:
+    def emit(self, cid: int, message: m.OfNode) -> None:
         """Append an effect."""
         self.effects.append((cid, message))
 
@@ -295,10 +296,18 @@ class NodeCore:
         self.shell(Spawn(cid, environment))
         return worker
 
-    def _ready(self, cid: int, message: tuple[Any, ...]) -> None:
+    def _ready(self, cid: int, message: m.Ready) -> None:
+        """READY: a worker process runs."""
+        _, pid, protocol = message
         worker = self.scheduler.workers.get(cid)
-        if worker is not None:
-            worker.pid = message[1]
+        if worker is None:
+            return
+        worker.pid = pid
+        refused = refusal(protocol, f"the worker process (pid {pid})")
+        if refused:
+            worker.kill_reason = ("RaySystemError", {"message": refused})
+            worker.leaving = True
+            self.shell(KillWorker(cid))
 
     def _release(self, offset: int) -> None:
         self.admission.writing.pop(offset, None)

@@ -90,7 +90,9 @@ class Peers:
         self._number = 0
         self._impatient_at = 0.0
         self._pumping = False
-        node.handlers.update({m.REPORT: self.report, m.REPLY: self.reply, m.VALUE: node.abroad.value})
+        node.handlers[m.REPORT] = self.report
+        node.handlers[m.REPLY] = self.reply
+        node.handlers[m.VALUE] = node.abroad.value
         node.handlers[m.COPY] = node.abroad.copies.told
 
     # -- membership
@@ -225,7 +227,7 @@ class Peers:
 
     # -- what there is
 
-    def report(self, cid: int, message: tuple[Any, ...]) -> None:
+    def report(self, cid: int, message: m.Report) -> None:
         """REPORT: what a peer has free."""
         _, available, pools, seen = message
         peer = self.alive[cid]
@@ -261,10 +263,10 @@ class Peers:
         wait = self._reported_at + REPORT_SECONDS * max(1.0, len(self.alive) / REPORT_PEERS) - now
         if wait > 0:
             return wait if again is None else min(wait, again)
-        self._reported = (dict(state[0]), state[1])
+        available, pools = self._reported = (dict(state[0]), state[1])
         self._reported_at = now
         for peer in self.alive.values():
-            node.emit(peer.cid, (m.REPORT, *self._reported, peer.received))
+            node.emit(peer.cid, m.Report(m.REPORT, available, pools, peer.received))
         return again
 
     def _give_up(self) -> None:
@@ -280,7 +282,7 @@ class Peers:
                 else:
                     self.node.execution.fail(task, error)
 
-    def pass_on(self, task_id: bytes, message: tuple[Any, ...]) -> None:
+    def pass_on(self, task_id: bytes, message: m.Cancel) -> None:
         """CANCEL of a task that another node has submitted."""
         owner = self.by_tag.get(task_id[8:16])
         if owner is not None and owner.alive:
@@ -293,14 +295,14 @@ class Peers:
         assert self.head is not None
         self._number += 1
         self._questions[self._number] = (cid, number)
-        self.node.emit(self.head.cid, (m.REQUEST, self._number, verb, arguments))
+        self.node.emit(self.head.cid, m.Request(m.REQUEST, self._number, verb, arguments))
 
-    def reply(self, cid: int, message: tuple[Any, ...]) -> None:
+    def reply(self, cid: int, message: m.Reply) -> None:
         """REPLY: the head's answer, for the client that asked."""
         _, number, ok, value = message
         found = self._questions.pop(number, None)
         if found is not None and found[0] in self.node.clients:
-            self.node.emit(found[0], (m.REPLY, found[1], ok, value))
+            self.node.emit(found[0], m.Reply(m.REPLY, found[1], ok, value))
 
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""

@@ -11,6 +11,7 @@ from skate.core.shortage import infeasible_message
 from skate.core.tasks import Task
 from skate.protocol import messages as m
 from skate.protocol.effects import KillWorker
+from skate.protocol.fields import GroupFacts
 from skate.protocol.states import DEAD, ENDED, PLAIN, GroupState
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class PlacementTable:
         waiting, group.ready = group.ready, []
         elsewhere, group.ready_at = group.ready_at, []
         for cid, oid in elsewhere:
-            self.node.emit(cid, (m.PUBLISH, oid, kind, payload, (), False))
+            self.node.emit(cid, m.Publish(m.PUBLISH, oid, kind, payload, (), False))
         for oid in waiting:
             record = self.node.objects.get(oid)
             if record is not None:
@@ -278,11 +279,13 @@ class PlacementTable:
         self._end_users(group, removed_text(group.group_id))
         self.uncarve(group, list(group.leases))
 
-    def mirror(self, group_id: bytes, fields: dict[str, Any]) -> PlacementGroup:
+    def mirror(self, group_id: bytes, fields: GroupFacts) -> PlacementGroup:
         """A group that the head has told of."""
         group = self.groups.get(group_id)
         if group is None:
-            group = self.groups[group_id] = PlacementGroup(group_id, fields["bundles"], fields, -1)
+            group = self.groups[group_id] = PlacementGroup(
+                group_id, fields["bundles"], {"strategy": fields["strategy"], "name": fields["name"]}, -1
+            )
         group.state = GroupState(fields["state"])
         return group
 

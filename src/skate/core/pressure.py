@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skate.core.resources import human_bytes
+from skate.protocol import messages as m
 from skate.protocol.effects import KillWorker
-from skate.protocol.messages import EXIT
 from skate.protocol.states import CREATION, METHOD, PLAIN
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class Pressure:
             for worker in [w for w in idle if self.resident.get(w.cid, 0) >= least]:
                 idle.remove(worker)
                 worker.leaving = True
-                self.node.emit(worker.cid, (EXIT, "memory is short"))
+                self.node.emit(worker.cid, m.Exit(m.EXIT, "memory is short"))
 
     # -- the last resort
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core.resources import UNIT
 from skate.protocol import messages as m
-from skate.protocol.schema import Bundle, Count, GroupId, ObjectId
+from skate.protocol.fields import Bundle, Count, GroupId, ObjectId
 from skate.protocol.states import DEAD, METHOD, GroupState
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Queries:
             "kv_keys": self.kv_keys,
         }
 
-    def request(self, cid: int, message: tuple[Any, ...]) -> None:
+    def request(self, cid: int, message: m.Request) -> None:
         """REQUEST: look the verb up, answer with its result or with the error it raises."""
         _, number, verb, arguments = message
         if verb == "why":
@@ -81,9 +81,9 @@ class Queries:
         try:
             value = self.verbs[verb](cid, *arguments)
         except Refused as refused:
-            self.node.emit(cid, (m.REPLY, number, False, refused.error))
+            self.node.emit(cid, m.Reply(m.REPLY, number, False, refused.error))
         else:
-            self.node.emit(cid, (m.REPLY, number, True, value))
+            self.node.emit(cid, m.Reply(m.REPLY, number, True, value))
 
     # -- actors
 

@@ -9,18 +9,19 @@ with the host for as long as anything anywhere does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate.core.actors import Actor
 from skate.core.tasks import Task, Template
 from skate.protocol import messages as m
+from skate.protocol.fields import ActorFacts, ActorFields, ForwardFields, TemplateFields
 from skate.protocol.states import ALIVE, CREATION, DEAD, METHOD, PENDING, QUEUED, RESTARTING, SENT
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
     from skate.core.peers import Peer
 
-UNKNOWN_CLASS = {"name": "an actor", "function": b""}
+UNKNOWN_CLASS: TemplateFields = {"name": "an actor", "function": b""}
 
 
 class Routes:
@@ -30,11 +31,13 @@ class Routes:
         self.node = node
         #: Calls that were at a node when it was lost, by actor: the head will say what becomes of it.
         self._doubtful: dict[bytes, list[Task]] = {}
-        node.handlers.update({m.SEEK: self.seek, m.ACTOR_AT: self.located, m.ACTOR_STATE: self.reported})
+        node.handlers[m.SEEK] = self.seek
+        node.handlers[m.ACTOR_AT] = self.located
+        node.handlers[m.ACTOR_REPORT] = self.reported
 
     # -- on nodes other than the head
 
-    def create_at_head(self, cid: int, message: tuple[Any, ...]) -> None:
+    def create_at_head(self, cid: int, message: m.CreateActor) -> None:
         """CREATE_ACTOR on a node that is not the head: the head enters it."""
         _, actor_id, key, args, deps, held, parent, fields = message
         node = self.node
@@ -48,8 +51,8 @@ class Routes:
             node.objects.pin(oid)  # until the head holds them
         client = node.clients[cid]
         node.forwarding.introduce(head, key)
-        life = {"job": client.job, "namespace": client.namespace, "attempt": 0, "life": fields}
-        node.emit(head.cid, (m.FORWARD, CREATION, actor_id, key, args, deps, held, parent, life))
+        life: ForwardFields = {"job": client.job, "namespace": client.namespace, "attempt": 0, "life": fields}
+        node.emit(head.cid, m.Forward(m.FORWARD, CREATION, actor_id, key, args, deps, held, parent, life))
 
     def entry(self, actor_id: bytes) -> Actor | None:
         """The actor of an id, entered here if it is another node's; None if there is none."""
@@ -57,7 +60,7 @@ class Routes:
         if actor is None and self.node.peers.head is not None:
             task = Task(actor_id, CREATION, -1, Template(b"", UNKNOWN_CLASS), b"", (), (), b"")
             actor = self._enter(Actor(task, {}, -1))
-            self.node.emit(self.node.peers.head.cid, (m.SEEK, actor_id))
+            self.node.emit(self.node.peers.head.cid, m.Seek(m.SEEK, actor_id))
         return actor
 
     def _enter(self, actor: Actor) -> Actor:
@@ -77,7 +80,7 @@ class Routes:
         used = holders or actor.pins > 0 or (actor.worker is None and bool(actor.queue or actor.lanes))
         if used and not actor.grants:
             actor.grants = 1
-            node.emit(head.cid, (m.HOLD, actor.actor_id))
+            node.emit(head.cid, m.Hold(m.HOLD, actor.actor_id))
         elif not used and actor.grants and actor.state != PENDING:
             node.emit(head.cid, (m.FREE, actor.actor_id, actor.grants))
             actor.grants = 0
@@ -90,12 +93,12 @@ class Routes:
         wanted = actor.wanted or bool(actor.queue or actor.lanes)
         if wanted and not actor.grants:
             actor.grants = 1
-            self.node.emit(host.cid, (m.HOLD, actor.actor_id))
+            self.node.emit(host.cid, m.Hold(m.HOLD, actor.actor_id))
         elif not wanted and actor.grants and actor.state == ALIVE:
             actor.grants = 0
             self.node.emit(host.cid, (m.FREE, actor.actor_id, 1))
 
-    def located(self, cid: int, message: tuple[Any, ...]) -> None:
+    def located(self, cid: int, message: m.ActorAt) -> None:
         """ACTOR_AT: the head says where an actor is, or what has become of it."""
         _, actor_id, state, node_id, fields = message
         node = self.node
@@ -130,7 +133,7 @@ class Routes:
 
     # -- on the node that hosts an actor
 
-    def host(self, task: Task, life: dict[str, Any], peer: Peer) -> None:
+    def host(self, task: Task, life: ActorFields, peer: Peer) -> None:
         """FORWARD of a creation: from the head, to be run here; on the head, to be entered."""
         node = self.node
         actor = Actor(task, life, task.client)
@@ -164,10 +167,10 @@ class Routes:
         """KILL of an actor that has no worker here; True if others do all there is to do."""
         node = self.node
         if node.peers.head is not None and not actor.hosted:
-            node.emit(node.peers.head.cid, (m.KILL, actor.actor_id, no_restart))
+            node.emit(node.peers.head.cid, m.Kill(m.KILL, actor.actor_id, no_restart))
             return True
         if actor.node is not None:
-            node.emit(actor.node.cid, (m.KILL, actor.actor_id, no_restart))
+            node.emit(actor.node.cid, m.Kill(m.KILL, actor.actor_id, no_restart))
         return False
 
     def report(self, actor: Actor) -> None:
@@ -177,7 +180,7 @@ class Routes:
             pid = actor.worker.pid if actor.worker is not None else 0
             node.emit(
                 node.peers.head.cid,
-                (m.ACTOR_STATE, actor.actor_id, actor.state, actor.restarts, pid, actor.death),
+                m.ActorReport(m.ACTOR_REPORT, actor.actor_id, actor.state, actor.restarts, pid, actor.death),
             )
         elif actor.watchers:
             for cid in actor.watchers:
@@ -186,7 +189,7 @@ class Routes:
 
     # -- on the head
 
-    def put_at(self, actor: Actor, peer: Peer) -> dict[str, Any]:
+    def put_at(self, actor: Actor, peer: Peer) -> ActorFields:
         """An actor is about to be sent to its node; returns what the node must know of it."""
         actor.node = peer
         actor.grants = 1
@@ -200,21 +203,22 @@ class Routes:
             "restarts": actor.restarts,
         }
 
-    def seek(self, cid: int, message: tuple[Any, ...]) -> None:
+    def seek(self, cid: int, message: m.Seek) -> None:
         """SEEK: a node wants to know where an actor is, from now on."""
-        actor = self.node.actors.actors.get(message[1])
+        _, actor_id = message
+        actor = self.node.actors.actors.get(actor_id)
         if actor is None:
-            fields = {"class_name": "an actor", "name": "", "task_retries": 0, "in_order": True}
-            text = f"there is no actor {message[1].hex()} (any more)"
-            fields["death"] = ("ActorDiedError", {"message": text, "actor_id": message[1]})
-            self.node.emit(cid, (m.ACTOR_AT, message[1], DEAD, b"", fields))
+            fields: ActorFacts = {"class_name": "an actor", "name": "", "task_retries": 0, "in_order": True}
+            text = f"there is no actor {actor_id.hex()} (any more)"
+            fields["death"] = ("ActorDiedError", {"message": text, "actor_id": actor_id})
+            self.node.emit(cid, m.ActorAt(m.ACTOR_AT, actor_id, DEAD, b"", fields))
             return
         actor.watchers.add(cid)
         self.tell(actor, cid)
 
     def tell(self, actor: Actor, cid: int, reason: str = "") -> None:
         """Say to one node where an actor is."""
-        fields = {
+        fields: ActorFacts = {
             "class_name": actor.class_name,
             "name": actor.name,
             "task_retries": actor.task_retries,
@@ -225,10 +229,10 @@ class Routes:
         if reason:
             fields["reason"] = reason
         place = self.node.node_id if actor.node is None else actor.node.node_id
-        self.node.emit(cid, (m.ACTOR_AT, actor.actor_id, actor.state, place, fields))
+        self.node.emit(cid, m.ActorAt(m.ACTOR_AT, actor.actor_id, actor.state, place, fields))
 
-    def reported(self, cid: int, message: tuple[Any, ...]) -> None:
-        """ACTOR_STATE: the host of an actor says how it is."""
+    def reported(self, cid: int, message: m.ActorReport) -> None:
+        """ACTOR_REPORT: the host of an actor says how it is."""
         _, actor_id, state, restarts, pid, death = message
         node = self.node
         actor = node.actors.actors.get(actor_id)
@@ -237,7 +241,7 @@ class Routes:
         node.forwarding.answered(actor.creation)
         node.tasks.pop(actor_id, None)
         actor.restarts, actor.pid = restarts, pid
-        if state == DEAD:
+        if state == DEAD and death is not None:
             node.calls.die(actor, death)
             return
         if state == ALIVE and actor.state != ALIVE:

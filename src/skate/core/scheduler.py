@@ -16,7 +16,7 @@ from skate.core.capacity import Capacity
 from skate.core.crowd import Crowd
 from skate.core.tasks import Task
 from skate.core.workers import Worker
-from skate.protocol.messages import EXIT, TAKE_BACK
+from skate.protocol import messages as m
 from skate.protocol.states import CREATION, QUEUED, SENT
 
 AHEAD_SECONDS = 0.004
@@ -25,7 +25,7 @@ STALL_SECONDS = 0.008
 IDLE_SECONDS_MAX = 2.0
 LEASE_SECONDS_MAX = 0.25
 
-Emit = Callable[[int, tuple[Any, ...]], None]
+Emit = Callable[[int, m.OfNode], None]
 
 
 class SchedClass:
@@ -373,7 +373,7 @@ class Scheduler:
                     worker.stalled = True
                     if self._could_use(group):
                         worker.asked_back = True
-                        self.emit(worker.cid, (TAKE_BACK,))
+                        self.emit(worker.cid, m.TakeBack(m.TAKE_BACK))
                         continue
                 again = STALL_SECONDS
         for more in (self._retire(now), self._let_one_in(now)):
@@ -455,4 +455,4 @@ class Scheduler:
                 assert not worker.leaving and worker.actor is None, worker
 
 
-EXIT_MESSAGE = (EXIT, "retired")
+EXIT_MESSAGE = m.Exit(m.EXIT, "retired")

@@ -6,7 +6,7 @@ takes a copy in its place. A copy that nobody here uses is the first to go when 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate.core.objects import ObjectRecord
 from skate.protocol import messages as m
@@ -36,7 +36,7 @@ class SecondCopies:
             return  # the owner has it here already, or it lies on disk
         record.holders[owner.cid] = 1
         self.here[record.oid] = record
-        self.node.emit(owner.cid, (m.COPY, record.oid, CopyState.THERE))
+        self.node.emit(owner.cid, m.Copy(m.COPY, record.oid, CopyState.THERE))
 
     def evict(self) -> bool:
         """Memory is short: let go of the oldest copy that nobody here uses; False if there is none."""
@@ -44,7 +44,7 @@ class SecondCopies:
             if self._evictable(record):
                 owner = record.away.owner
                 del self.here[oid]
-                self.node.emit(owner.cid, (m.COPY, oid, CopyState.GONE))
+                self.node.emit(owner.cid, m.Copy(m.COPY, oid, CopyState.GONE))
                 self.node.objects.free(owner.cid, oid, 1)
                 return True
         return False
@@ -58,7 +58,7 @@ class SecondCopies:
         """A record is gone."""
         self.here.pop(record.oid, None)
 
-    def told(self, cid: int, message: tuple[Any, ...]) -> None:
+    def told(self, cid: int, message: m.Copy) -> None:
         """COPY from a peer: it has a copy, has it no longer, or needs the one that is here."""
         _, oid, word = message
         record = self.node.objects.get(oid)
@@ -89,7 +89,7 @@ class SecondCopies:
             peer: Peer = away.copies[0]
             away.copies = away.copies[1:]
             if peer.alive:
-                self.node.emit(peer.cid, (m.COPY, record.oid, CopyState.NEEDED))
+                self.node.emit(peer.cid, m.Copy(m.COPY, record.oid, CopyState.NEEDED))
                 return peer
         return None
 

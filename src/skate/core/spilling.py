@@ -10,7 +10,7 @@ A copy on disk stays there until the value's last ref is gone, so that a value t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate.core.admission import RESTORES, ErrorValue, Request
 from skate.core.objects import ObjectRecord
@@ -201,11 +201,11 @@ class Spilling:
         self.moves[record.oid] = move = Move(record, number, asked, node.now)
         self._coming += record.size
         for cid in asked:
-            node.emit(cid, (m.RECALL, number, record.oid))
+            node.emit(cid, m.Recall(m.RECALL, number, record.oid))
         if not asked:
             self._write(move)
 
-    def recalled(self, cid: int, message: tuple[Any, ...]) -> None:
+    def recalled(self, cid: int, message: m.Recalled) -> None:
         """RECALLED: a process has forgotten where a value is, or looks at it."""
         _, number, oid, grants = message
         self.silent.discard(cid)
@@ -331,7 +331,7 @@ class Spilling:
             if cid == m.SHELL:
                 self.node.lifetimes.deliver(cid, record)
             else:
-                self.node.emit(cid, (m.VALUE, record.oid, m.ERROR, error, ()))
+                self.node.emit(cid, m.Value(m.VALUE, record.oid, m.ERROR, error, ()))
         while tasks := {task.task_id: task for task in (*record.waiters, *self._queued(record.oid))}:
             record.waiters = []
             for task in tasks.values():  # after which other calls of theirs may wait for it

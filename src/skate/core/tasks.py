@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from skate.protocol.fields import ForwardFields, TemplateFields
 from skate.protocol.states import WAITING, TaskKind, TaskState
 
 
@@ -15,7 +16,7 @@ class Template:
         "seconds", "sched_class", "feasible_version", "refusal", "max_calls", "streaming", "concurrent", "placement", "job",
     )  # fmt: skip
 
-    def __init__(self, key: bytes, fields: dict[str, Any]) -> None:
+    def __init__(self, key: bytes, fields: TemplateFields) -> None:
         self.key = key
         self.fields = fields
         self.name: str = fields["name"]
@@ -23,8 +24,9 @@ class Template:
         self.request: dict[str, int] = fields.get("request") or {}
         #: What a node must have for the task to be put there; for an actor more than what it then holds.
         self.placement: dict[str, int] = fields.get("placement") or self.request
-        self.max_retries: int = fields.get("max_retries", 0)
-        self.returns: int = fields.get("returns", 1)
+        self.max_retries: int = fields.get("max_retries") or 0
+        returns = fields.get("returns")
+        self.returns: int = 1 if returns is None else returns
         self.streaming: bool = bool(fields.get("streaming"))
         self.environment: str | None = fields.get("environment")
         self.env_key: str = fields.get("env_key") or ""
@@ -33,7 +35,7 @@ class Template:
         if self.job:
             self.env_key = f"{self.job}/{self.env_key}"
         self.strategy: tuple[Any, ...] | None = fields.get("strategy")
-        self.max_calls: int = fields.get("max_calls", 0)
+        self.max_calls: int = fields.get("max_calls") or 0
         self.concurrent: bool = bool(fields.get("concurrent"))
         self.seconds = -1.0  # moving average of its run time; unknown at first
         self.sched_class: Any = None
@@ -64,7 +66,7 @@ class Task:
     consumed = 0
     error: tuple[str, dict[str, Any]] | None = None
     node: Any = None  # the peer that it was forwarded to
-    origin: dict[str, Any] | None = None  # what the peer that forwarded it here said about it
+    origin: ForwardFields | None = None  # what the peer that forwarded it here said about it
     given: set[bytes] | None = None  # results that had come from a peer before it was lost
     told: frozenset[bytes] = frozenset()  # results that its caller was told of and that were lost since
     oom_kills = 0  # attempts that were ended for lack of memory

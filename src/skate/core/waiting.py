@@ -37,15 +37,16 @@ class Reasons:
 
     # -- asked by clients
 
-    def ask(self, cid: int, message: tuple[Any, ...]) -> None:
+    def ask(self, cid: int, message: m.Request) -> None:
         """REQUEST "why": the shell looks at the workers first, then the answer follows."""
-        self.node.shell(FindStopped(cid, message[1], message[3][0]))
+        _, number, _, (any_id,) = message
+        self.node.shell(FindStopped(cid, number, any_id))
 
     def looked(self, cid: int, number: int, any_id: bytes, stopped: frozenset[int], now: float) -> None:
         """The shell has looked which workers are stopped: answer why the thing of an id is not there."""
         self.node.now = now
         self.stopped = stopped
-        self.node.emit(cid, (m.REPLY, number, True, self.of(any_id)))
+        self.node.emit(cid, m.Reply(m.REPLY, number, True, self.of(any_id)))
 
     def of(self, any_id: bytes) -> str:
         """Why the thing of an id is not there yet: an object, a task or an actor; nothing if it is, or is not known."""

@@ -8,11 +8,12 @@ that they had said before, handles that only the garbage collector could let go 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate.core.deadlock import Judgement
 from skate.core.wait_graph import WaitGraph
 from skate.protocol import messages as m
+from skate.protocol.fields import WaitFacts
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -34,13 +35,12 @@ class Wait:
         self.ids: tuple[bytes, ...] = ()
         self.needed = 0
         self.task_id = b""
-        self.facts: dict[str, Any] = {}
+        self.facts: WaitFacts = {}
 
     @property
     def threads_free(self) -> int:
         """How many other threads of the user's the process has, that might do anything."""
-        free: int = self.facts.get("free", 0)
-        return free
+        return self.facts.get("free") or 0
 
     def __repr__(self) -> str:
         return f"<Wait {self.number} of {self.cid} for {self.needed} of {len(self.ids)}>"
@@ -58,7 +58,7 @@ class Waits:
         #: Who has not answered the question of this round, which is about deadlocks if there are any.
         self._asked: set[int] = set()
 
-    def waits(self, cid: int, message: tuple[Any, ...]) -> None:
+    def waits(self, cid: int, message: m.Waits) -> None:
         """WAITS: a wait has lasted, or is told again."""
         _, number, ids, needed, task_id, facts = message
         mine = self.by_client.setdefault(cid, {})
@@ -68,11 +68,12 @@ class Waits:
             self._soon()
         wait.ids, wait.needed, wait.task_id, wait.facts = tuple(ids), needed, task_id, facts
 
-    def over(self, cid: int, message: tuple[Any, ...]) -> None:
+    def over(self, cid: int, message: m.WaitOver) -> None:
         """WAIT_OVER: it goes on."""
+        _, number = message
         mine = self.by_client.get(cid)
         if mine is not None:
-            mine.pop(message[1], None)
+            mine.pop(number, None)
             if not mine:
                 del self.by_client[cid]
         self._soon()
@@ -125,7 +126,7 @@ class Waits:
         self._round += 1
         self._asked = set(cids)
         for cid in sorted(cids):
-            self.node.emit(cid, (m.CONFIRM, self._round))
+            self.node.emit(cid, m.Confirm(m.CONFIRM, self._round))
 
     def _refresh(self) -> None:
         """Ask those anew whose waits, as they were told, say nothing any more."""
@@ -135,11 +136,12 @@ class Waits:
                 for wait in mine.values()
             )
             if stale:
-                self.node.emit(cid, (m.CONFIRM, 0))
+                self.node.emit(cid, m.Confirm(m.CONFIRM, 0))
 
-    def still(self, cid: int, message: tuple[Any, ...]) -> None:
+    def still(self, cid: int, message: m.Still) -> None:
         """STILL: a process has said its waits again; after the last one the verdict is given."""
-        if message[1] != self._round or cid not in self._asked:
+        _, asked_in = message
+        if asked_in != self._round or cid not in self._asked:
             return
         self._asked.discard(cid)
         if self._asked:
@@ -148,7 +150,7 @@ class Waits:
         while stuck:
             graph = WaitGraph(self.node, judgement)
             victim = graph.victim(stuck[0])
-            self.node.emit(victim.cid, (m.DEADLOCK, victim.number, graph.text(victim)))
+            self.node.emit(victim.cid, m.Deadlock(m.DEADLOCK, victim.number, graph.text(victim)))
             victim.told = True  # which counts as going on: what is still stuck then is another circle
             self._soon()
             stuck, judgement = self.stuck()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from skate.fabric.seam import Handler, NodeId
+from skate.protocol.version import VERSION, refusal
 from skate.wire.channel import Channel, ChannelClosed
 from skate.wire.pump import Pump
 
@@ -25,7 +26,7 @@ EVERYBODY = -1
 EPOLLOUT = 4
 
 # frames: (kind, to, from, ...), members by their incarnation
-HELLO = 1  # info
+HELLO = 1  # version of the protocol, info
 WELCOME = 2  # own incarnation, config, members
 JOINED = 3  # incarnation, info
 LEFT = 4  # incarnation, reason
@@ -34,6 +35,11 @@ READ = 6  # ticket, key, at, size
 PIECE = 7  # ticket, at, bytes or None
 LEAVE = 8
 PRINTED = 9  # is_error, text
+REFUSED = 10  # text
+
+
+class RefusedError(ConnectionError):
+    """The head does not take this node in."""
 
 
 class _Fetch:
@@ -250,8 +256,13 @@ class HeadFabric(LocalFabric):
             for frame in frames:
                 if not numbers:
                     if frame[0] == HELLO:
+                        refused = refusal(frame[3], "the node that joins")
+                        if refused:
+                            channel.push((REFUSED, 0, HEAD, refused))
+                            channel.flush()
+                            return
                         self._strangers.discard(channel)
-                        numbers.append(self._welcome(channel, frame[3]))
+                        numbers.append(self._welcome(channel, frame[4]))
                 elif frame[1] == HEAD:
                     self.take((frame[0], HEAD, numbers[0], *frame[3:]))
                 else:
@@ -316,7 +327,7 @@ class MemberFabric(LocalFabric):
 
     def greet(self) -> dict[str, Any]:
         """Say who this is, and wait for the head's configuration; members are entered by `begin`."""
-        self._channel.push((HELLO, HEAD, 0, self.info))
+        self._channel.push((HELLO, HEAD, 0, VERSION, self.info))
         self._channel.sock.setblocking(True)
         self._channel.flush()
         while True:
@@ -324,6 +335,8 @@ class MemberFabric(LocalFabric):
             if frames:
                 break
         self._channel.sock.setblocking(False)
+        if frames[0][0] == REFUSED:
+            raise RefusedError(frames[0][3])
         (_, _, _, self.number, config, self._members), *self._early = frames
         return dict(config)
 

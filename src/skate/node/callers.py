@@ -9,6 +9,7 @@ import msgpack
 
 from skate.node import address
 from skate.protocol import messages as m
+from skate.protocol.version import VERSION
 from skate.version import __version__
 
 ANSWER_SECONDS = 20.0
@@ -24,7 +25,7 @@ def call(path: str, **fields: Any) -> tuple[socket.socket, dict[str, Any], list[
     fds: list[int] = []
     try:
         sock.settimeout(ANSWER_SECONDS)
-        sock.sendall(msgpack.packb((m.ATTACH, {"version": __version__, **fields})))
+        sock.sendall(msgpack.packb(m.Attach(m.ATTACH, VERSION, {"release": __version__, **fields})))
         unpacker = msgpack.Unpacker(use_list=False, strict_map_key=False)
         while True:
             data, came, _, _ = socket.recv_fds(sock, READ_BYTES, 4)

@@ -16,8 +16,9 @@ import msgpack
 from skate.node import address
 from skate.node.job_output import JobOutput
 from skate.protocol import messages as m
-from skate.protocol.shape import greeting_refusal, is_leave, is_printed
+from skate.protocol.shape import greeting_refusal, is_leave, is_shown
 from skate.protocol.states import QUEUED, WAITING, GroupState
+from skate.protocol.version import refusal
 from skate.version import __version__
 from skate.wire.channel import Channel, ChannelClosed
 
@@ -106,14 +107,15 @@ class Drivers:
             return
         if not messages:
             return
-        word, *rest = messages[0]
-        if word != m.ATTACH or not rest or not isinstance(rest[0], dict):
-            self._refuse(channel, "a driver says first what it is")
+        tag, *rest = messages[0]
+        refused = refusal(rest[0] if tag == m.ATTACH and rest else None, "this program")
+        if refused:
+            text = f"the node at {self.path} is of Skate {__version__}: {refused}"
+            self._refuse(channel, f"{text}, or start another node")
             return
-        fields: dict[str, Any] = rest[0]
-        if fields.get("version") != __version__:
-            text = f"the node at {self.path} is of Skate {__version__}, and this program of {fields.get('version')}"
-            self._refuse(channel, f"{text}; use the same version for both, or start another node")
+        fields = rest[1] if len(rest) == 2 else None
+        if not isinstance(fields, dict):
+            self._refuse(channel, "a driver says first what it is")
         elif fields.get("wants") == "status":
             self._answer(channel, self.status())
         elif fields.get("wants") == "stop" and self.host.door is not None:
@@ -129,12 +131,12 @@ class Drivers:
                 self._admit(channel, pid, fields)
 
     def _answer(self, channel: Channel, fields: dict[str, Any]) -> None:
-        channel.push((m.WELCOME, fields))
+        channel.push(m.Welcome(m.WELCOME, fields))
         channel.flush()
         self._dismiss(channel)
 
     def _refuse(self, channel: Channel, text: str) -> None:
-        channel.push((m.REFUSED, text))
+        channel.push(m.Refused(m.REFUSED, text))
         channel.flush()
         self._dismiss(channel)
 
@@ -176,7 +178,7 @@ class Drivers:
         }  # fmt: skip
         fds = [fd for fd in (host.arena.fd, host.overflow.fd) if fd >= 0]
         try:
-            socket.send_fds(driver.channel.sock, [msgpack.packb((m.WELCOME, fields))], fds)
+            socket.send_fds(driver.channel.sock, [msgpack.packb(m.Welcome(m.WELCOME, fields))], fds)
         except OSError:
             # It is gone again; its channel tells.
             return
@@ -227,11 +229,13 @@ class Drivers:
                 self.output.log.write(traceback.format_exc())
                 return f"the node failed on message {message[0]}; its log has the traceback"
             return ""
-        if message[0] == m.PRINTED and is_printed(message):
-            self._has_printed(driver, message[1])
+        if message[0] == m.SHOWN and is_shown(message):
+            _, size = message
+            self._has_printed(driver, size)
             return ""
         if message[0] == m.LEAVE and is_leave(message):
-            self._see_off(driver, message[1])
+            _, viewed = message
+            self._see_off(driver, viewed)
             return ""
         return (
             f"message {message[0]} is not one that a driver sends, or has other fields: {message[1:]!r:.200}"
@@ -243,7 +247,7 @@ class Drivers:
             f"the driver of job {driver.job} (pid {driver.pid}) sent what is no message of Skate's: {refused}"
         )
         self.output.log.write(f"{text}; its session is ended\n")
-        driver.channel.push((m.LEAVE, f"it ended this session, because {text}"))
+        driver.channel.push(m.Left(m.LEFT, f"it ended this session, because {text}"))
         driver.channel.flush()
         self._lost(driver)
 
@@ -254,7 +258,7 @@ class Drivers:
         driver = next((each for each in self.drivers.values() if each.job == job), None)
         if driver is None or not driver.prints:
             return False
-        driver.channel.push((m.PRINTED, is_error, text))
+        driver.channel.push(m.Printed(m.PRINTED, is_error, text))
         if not driver.channel.flush():
             self.host.pump.want_write(driver.channel.fd, True)
         driver.unprinted += len(text)
@@ -294,7 +298,7 @@ class Drivers:
 
     def _farewell(self, driver: Driver) -> None:
         if not driver.leaving:
-            driver.channel.push((m.LEAVE, ""))
+            driver.channel.push(m.Left(m.LEFT, ""))
             driver.channel.flush()
 
     def _end_job(self, driver: Driver) -> None:
@@ -339,7 +343,7 @@ class Drivers:
         self.host.pump.remove(self._listener.fileno())
         self._listener.close()
         for driver in list(self.drivers.values()):
-            driver.channel.push((m.LEAVE, "it was stopped"))
+            driver.channel.push(m.Left(m.LEFT, "it was stopped"))
             driver.channel.flush()
             driver.channel.close()
             if driver.pidfd >= 0:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgpack
 
-from skate.fabric.local import MemberFabric
+from skate.fabric.local import MemberFabric, RefusedError
 from skate.node.control_c import ControlC
 from skate.node.host import NodeHost
 from skate.node.launcher import PYTHON
@@ -73,6 +73,8 @@ def main() -> None:
     )  # a worker that had it too would hide from the head that this process has died
     try:
         run(settings, sock)
+    except RefusedError as error:
+        sys.exit(f"this node cannot join: {error}")
     except ConnectionError:
         # The head went while this node was being started.
         return

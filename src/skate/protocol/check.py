@@ -10,36 +10,44 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
-from skate.protocol import messages as m
+from skate.protocol import values as m
 
 Check = Callable[[Any], bool]
 
 
-class Length(NamedTuple):
+class Length:
     """Lengths that bytes may have."""
 
-    first: int
-    second: int = -1
-    third: int = -1
+    def __init__(self, *lengths: int) -> None:
+        self.lengths = lengths
 
 
-class Range(NamedTuple):
+class Range:
     """Least and greatest value of an integer; msgpack carries up to 64 bits."""
 
-    least: int
-    most: int = (1 << 64) - 1
+    def __init__(self, least: int, most: int = (1 << 64) - 1) -> None:
+        self.least = least
+        self.most = most
 
 
-class Value(NamedTuple):
+class Value:
     """Mark the kind of a value; its payload follows in the next field."""
 
 
-class Passes(NamedTuple):
+class Passes:
     """A check by a function."""
 
-    check: Check
+    def __init__(self, check: Check) -> None:
+        self.check = check
+
+
+class Entries:
+    """The entries of a dict that are checked, of all those that its type names."""
+
+    def __init__(self, checked: type) -> None:
+        self.checked = checked
 
 
 def is_value(kind: Any, payload: Any) -> bool:
@@ -131,19 +139,18 @@ class _Source:
             inner = [part for part in (self.of(key, "k"), self.of(value, "v")) if part]
             each = f" and all({' and '.join(inner)} for k, v in {x}.items())" if inner else ""
             return f"(type({x}) is dict{each})"
-        if isinstance(kind, type) and hasattr(kind, "_fields"):
+        if typing.is_typeddict(kind):
             return f"{self.name(entries_check(kind))}({x})"
         return f"type({x}) is {self.name(kind)}"
 
     def _annotated(self, kind: Any, x: str) -> str:
         base, *marks = typing.get_args(kind)
-        parts = [self.of(base, x)]
+        checked = next((mark.checked for mark in marks if isinstance(mark, Entries)), base)
+        parts = [self.of(checked, x)]
         for mark in marks:
             if isinstance(mark, Length):
-                lengths = [each for each in mark if each >= 0]
-                parts.append(
-                    f"len({x}) == {lengths[0]}" if len(lengths) == 1 else f"len({x}) in {tuple(lengths)}"
-                )
+                lengths = mark.lengths
+                parts.append(f"len({x}) == {lengths[0]}" if len(lengths) == 1 else f"len({x}) in {lengths}")
             elif isinstance(mark, Range):
                 parts.append(f"{mark.least} <= {x} <= {mark.most}")
             elif isinstance(mark, Passes):
@@ -172,8 +179,8 @@ def _hints(record: Any) -> dict[str, Any]:
 
 
 def message_check(record: type) -> Check:
-    """A function that is true for a message (its number first) with the fields of a record."""
-    kinds = list(_hints(record).values())
+    """A function that is true for a message with the fields of a record, of which the first is its number."""
+    kinds = list(_hints(record).values())[1:]
     source = _Source()
     parts = [f"len(x) == {len(kinds) + 1}", *_fields(source, kinds, 1)]
     made: Check = eval("lambda x: " + " and ".join(parts), source.names)  # as above
@@ -192,7 +199,9 @@ def fields_check(record: type) -> Check:
 def _fields(source: _Source, kinds: list[Any], first: int) -> list[str]:
     parts = []
     for index, kind in enumerate(kinds, first):
-        if typing.get_origin(kind) is Annotated and Value() in typing.get_args(kind):
+        if typing.get_origin(kind) is Annotated and any(
+            isinstance(mark, Value) for mark in typing.get_args(kind)
+        ):
             parts.append(f"is_value(x[{index}], x[{index + 1}])")
         elif part := source.of(kind, f"x[{index}]"):
             parts.append(part)

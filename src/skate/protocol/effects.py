@@ -5,32 +5,34 @@ The core appends pairs to `NodeCore.effects`: (client id, message) for a message
 
 from __future__ import annotations
 
-from typing import NamedTuple, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias
+
+from skate.protocol.record import Record
 
 # -- worker processes
 
 
-class Spawn(NamedTuple):
+class Spawn(Record):
     """Start a worker process, in a runtime environment (as JSON) if there is one."""
 
     cid: int
     environment: str | None
 
 
-class KillWorker(NamedTuple):
+class KillWorker(Record):
     """End a worker process at once."""
 
     cid: int
 
 
-class EndTask(NamedTuple):
+class EndTask(Record):
     """End a worker process if the last task that it has begun has this number."""
 
     cid: int
     sequence: int
 
 
-class FindStopped(NamedTuple):
+class FindStopped(Record):
     """Find the workers that a signal has stopped; `Reasons.looked` takes the answer to request `number` of `cid`."""
 
     cid: int
@@ -38,7 +40,7 @@ class FindStopped(NamedTuple):
     any_id: bytes
 
 
-class ForgetJob(NamedTuple):
+class ForgetJob(Record):
     """Release what is kept for a job of which nothing is left."""
 
     job: str
@@ -47,7 +49,7 @@ class ForgetJob(NamedTuple):
 # -- other nodes
 
 
-class Pull(NamedTuple):
+class Pull(Record):
     """Bring a value from another node into memory; `NodeCore.pulled` takes the outcome."""
 
     cid: int
@@ -56,7 +58,7 @@ class Pull(NamedTuple):
     size: int
 
 
-class ServeReads(NamedTuple):
+class ServeReads(Record):
     """Answer the other nodes that read a value: it is in memory again, or cannot be restored."""
 
     oid: bytes
@@ -65,7 +67,7 @@ class ServeReads(NamedTuple):
 # -- the disk
 
 
-class Spill(NamedTuple):
+class Spill(Record):
     """Copy a value from memory to a place on disk, or to the storage outside if that is -1. Answered by `Spilled`."""
 
     number: int
@@ -75,7 +77,7 @@ class Spill(NamedTuple):
     place: int
 
 
-class Restore(NamedTuple):
+class Restore(Record):
     """Copy a value back into memory. Answered by `Restored`."""
 
     number: int
@@ -84,7 +86,7 @@ class Restore(NamedTuple):
     size: int
 
 
-class Reserve(NamedTuple):
+class Reserve(Record):
     """Allocate blocks of the overflow file. Answered by `Reserved`."""
 
     number: int
@@ -92,14 +94,14 @@ class Reserve(NamedTuple):
     size: int
 
 
-class FreeBlocks(NamedTuple):
+class FreeBlocks(Record):
     """Give blocks of the overflow file back to the disk."""
 
     place: int
     size: int
 
 
-class DropCopy(NamedTuple):
+class DropCopy(Record):
     """Delete a copy from the storage outside."""
 
     number: int
@@ -116,21 +118,21 @@ DISK_EFFECTS = (Spill, Restore, Reserve, FreeBlocks, DropCopy)
 # -- what the disk answers
 
 
-class Spilled(NamedTuple):
+class Spilled(Record):
     """A copy is on disk, or there was no room for it."""
 
     number: int
     there: bool
 
 
-class Restored(NamedTuple):
+class Restored(Record):
     """A value is in memory again; else `problem` says why not."""
 
     number: int
     problem: str
 
 
-class Reserved(NamedTuple):
+class Reserved(Record):
     """Blocks of the overflow file are allocated; else `problem` says why not."""
 
     number: int

@@ -1,116 +1,216 @@
-"""The words that processes say to a node and hear from it, as plain tuples.
+"""The messages that processes send to a node and get from it, as plain tuples: their numbers, their records, kinds of value.
 
-A message is a tuple whose first field is one of these numbers; the comment gives the rest. Everything in it
-is what msgpack carries (integers, bytes, text, tuples, dicts), so the same tuple is a direct call in an embedded
-driver, a frame on a Unix socket and an event in a simulation.
-
-A *value* is (kind, payload): see INLINE, ARENA, ERROR below. An *error* payload is (class name, fields).
+A message is a tuple whose first field is one of these numbers. Everything in it is what msgpack carries (integers, bytes, text,
+tuples, dicts), so the same tuple is a direct call in an embedded driver, a frame on a Unix socket and an event in a simulation.
+Each has a record, of the same name in another spelling, which a sender fills in (`m.Kill(m.KILL, actor_id, True)`) and a receiver
+unpacks (`_, actor_id, no_restart = message`). What came over a socket is a tuple without names: fields of a message are read by
+unpacking alone. docs/protocol.md lists them all.
 """
 
 from __future__ import annotations
 
-# kinds of value
-PENDING = 0  # not there yet
-INLINE = 1  # payload: bytes
-ARENA = 2  # payload: (offset, size) in the arena of this node
-ERROR = 3  # payload: (exception class name, fields)
-UNKNOWN = 4  # a borrowed ref: ask the node
-REMOTE = 5  # it is there, but on another node, or not in memory; payload: size in bytes
-SPILLED = 6  # on disk, as a node knows it; its clients call this REMOTE
+from typing import Final, TypeAlias
 
-#: What stands for the shell of a node among its clients.
-SHELL = -1
-
-# client -> node: tasks
-FUNCTION = 1  # key, blob, held ids
-TEMPLATE = 2  # key, fields
-SUBMIT = 3  # task_id, template_key, args, deps, held ids, parent task id
-CREATE_ACTOR = 4  # actor_id, template_key, args, deps, held ids, parent task id
-CALL = 5  # task_id, actor_id, template_key, args, deps, held ids, parent task id
-CANCEL = 6  # task_id, force, recursive
-KILL = 7  # actor_id, no_restart
-FORGET = 8  # keys of functions and templates that the sender will not name again; also node -> worker
-
-# client -> node: objects
-ESCAPE = 10  # oid: known here, its value is still to come
-PUBLISH = 11  # oid, kind, payload, held ids
-HOLD = 12  # oid or actor_id: one more grant to the sender
-FREE = 13  # oid or actor_id, grants given back (0: what was allocated will not be written)
-FETCH = 14  # oid: send the value when it is there
-ALLOCATE = 15  # request number, oid, size
-PUT = 16  # oid, size, held ids: what was allocated is written
-CONSUMED = 17  # task_id, items taken from a stream
-RECALLED = (
-    18  # number, oid, grants of the sender if it has forgotten the place, else -1: the answer to RECALL
+from skate.protocol.client_messages import (
+    Allocate,
+    Call,
+    CallTuple,
+    Cancel,
+    Consumed,
+    CreateActor,
+    Escape,
+    Fetch,
+    Forget,
+    Free,
+    FreeTuple,
+    FromClient,
+    Function,
+    Hold,
+    Kill,
+    Publish,
+    Put,
+    Recalled,
+    Request,
+    Still,
+    Submit,
+    SubmitTuple,
+    Surveyed,
+    Template,
+    WaitOver,
+    Waits,
+    Watch,
 )
-WATCH = 19  # oid: say when it is freed
+from skate.protocol.driver_messages import Attach, Leave, Left, Printed, Refused, Shown, Welcome
+from skate.protocol.fields import ArgumentValues, LeaseFields
+from skate.protocol.node_messages import (
+    Confirm,
+    Deadlock,
+    Freed,
+    Recall,
+    Reply,
+    Result,
+    ResultTuple,
+    Stream,
+    StreamEnd,
+    StreamTuple,
+    Survey,
+    ToClient,
+    Value,
+)
+from skate.protocol.peer_messages import (
+    ActorAt,
+    ActorReport,
+    BetweenNodes,
+    Copy,
+    Finished,
+    Forward,
+    Group,
+    Report,
+    Reserve,
+    Reserved,
+    Retried,
+    Seek,
+    SurveyEnd,
+    Unreserve,
+)
+from skate.protocol.values import (
+    ARENA,
+    CANCELLED,
+    ERROR,
+    FAILED,
+    INLINE,
+    OK,
+    PARTIAL,
+    PENDING,
+    REMOTE,
+    SHELL,
+    SPILLED,
+    UNKNOWN,
+)
+from skate.protocol.worker_messages import (
+    Ack,
+    Blocked,
+    Construct,
+    Done,
+    DoneTuple,
+    Execute,
+    Exit,
+    Exiting,
+    FromWorker,
+    Invoke,
+    Item,
+    ItemTuple,
+    Lease,
+    Ready,
+    Returned,
+    RunTuple,
+    StopTask,
+    TakeBack,
+    ToWorker,
+    Unblocked,
+    Work,
+)
 
-# client -> node: questions
-REQUEST = 20  # request number, verb, arguments
+# every client -> node
+FUNCTION: Final = 1
+TEMPLATE: Final = 2
+SUBMIT: Final = 3
+CREATE_ACTOR: Final = 4
+CALL: Final = 5
+CANCEL: Final = 6
+KILL: Final = 7
+FORGET: Final = 8
+ESCAPE: Final = 10
+PUBLISH: Final = 11
+HOLD: Final = 12
+FREE: Final = 13
+FETCH: Final = 14
+ALLOCATE: Final = 15
+PUT: Final = 16
+CONSUMED: Final = 17
+RECALLED: Final = 18
+WATCH: Final = 19
+REQUEST: Final = 20
+SURVEYED: Final = 24
+WAITS: Final = 37
+WAIT_OVER: Final = 38
+STILL: Final = 39
 
-SURVEYED = 24  # key, what this process holds: the answer to SURVEY
-
-# worker -> node
-READY = 30  # pid
-DONE = 31  # task_id, status, returns, retriable
-ITEM = 32  # task_id, index, kind, payload, held ids: one value of a stream
-RETURNED = 33  # task ids not begun
-BLOCKED = 34  # task_id: waits in get
-UNBLOCKED = 35  # task_id
-EXITING = 36  # actor leaves by its own will: reason
-
-# client -> node: waits that last
-WAITS = 37  # number, ids (24 bytes: of a stream's task), how many of them, task id or nothing, facts
-WAIT_OVER = 38  # number
-STILL = 39  # round: the waits said since then are those that there are
+# worker -> node (30 to 36), node -> worker
+READY: Final = 30
+DONE: Final = 31
+ITEM: Final = 32
+RETURNED: Final = 33
+BLOCKED: Final = 34
+UNBLOCKED: Final = 35
+EXITING: Final = 36
+EXECUTE: Final = 50
+CONSTRUCT: Final = 51
+INVOKE: Final = 52
+LEASE: Final = 53
+TAKE_BACK: Final = 54
+STOP_TASK: Final = 55
+EXIT: Final = 56
+ACK: Final = 57
 
 # node -> client
-RESULT = 40  # oid, kind, payload, held ids, kept
-VALUE = 41  # oid, kind, payload, held ids
-REPLY = 42  # request number, ok, value
-STREAM = 43  # task_id, index, kind, payload, held ids, kept
-STREAM_END = 44  # task_id, count
-GONE = 45  # actor_id, reason: calls from now on fail without asking
-CONFIRM = 46  # round: say again what is waited for
-DEADLOCK = 47  # number of the wait, text: it never ends
+RESULT: Final = 40
+VALUE: Final = 41
+REPLY: Final = 42
+STREAM: Final = 43
+STREAM_END: Final = 44
+CONFIRM: Final = 46
+DEADLOCK: Final = 47
+SURVEY: Final = 48
+RECALL: Final = 49
+FREED: Final = 58
 
-SURVEY = 48  # key, kinds: tell what you hold
-RECALL = 49  # number, oid: forget where the value is, unless it is being looked at
-FREED = 58  # oid: what was watched is not held by anybody any more
-
-# node -> worker
-EXECUTE = 50  # task_id, template_key, args, deps, attempt
-CONSTRUCT = 51  # actor_id, template_key, args, deps, fields
-INVOKE = 52  # task_id, template_key, args, deps, attempt
-LEASE = 53  # what the worker runs with: resources, gpu ids, placement group
-TAKE_BACK = 54  # give back what is not begun
-STOP_TASK = 55  # task_id, force: cancel it; with force by leaving, if it runs
-EXIT = 56  # leave; graceful or not
-ACK = 57  # task_id, items consumed so far
-
-# node -> node, beside the words of clients and nodes: a node is a client of its peers
-FORWARD = 60  # kind of task, task_id, template_key, args, deps, held ids, parent task id, fields
-FINISHED = 61  # task_id, microseconds or -1, error or None: nothing more is said of a task that was forwarded
-RETRIED = 70  # task_id, attempt, retries left: a task that was forwarded runs again where it is
-COPY = 71  # oid, word (core/second_copies.py): of a value that was read on a third node and stays there
-REPORT = 62  # resources free, those of bundles, tasks taken in from the receiver so far
-SEEK = 63  # actor_id: say where it is, now and when that changes
-ACTOR_AT = 64  # actor_id, state, node id, fields
-ACTOR_STATE = 65  # actor_id, state, restarts, pid, death: of an actor that the head has put on the sender
-RESERVE = 66  # group_id, index, resources: set a bundle apart
-RESERVED = 67  # group_id, index, whether it was done
-UNRESERVE = 68  # group_id, index
-GROUP = 69  # group_id, fields: a placement group as the head knows it
+# node -> node
+FORWARD: Final = 60
+FINISHED: Final = 61
+REPORT: Final = 62
+SEEK: Final = 63
+ACTOR_AT: Final = 64
+ACTOR_REPORT: Final = 65
+RESERVE: Final = 66
+RESERVED: Final = 67
+UNRESERVE: Final = 68
+GROUP: Final = 69
+RETRIED: Final = 70
+COPY: Final = 71
+SURVEY_END: Final = 72
 
 # a driver in a process of its own <-> its node
-ATTACH = 80  # what it is and wants
-WELCOME = 81  # fields; with it come the descriptors of the memory
-REFUSED = 82  # text
-PRINTED = 83  # is_error, text: of workers of its job; back: how many characters of it are printed
-LEAVE = 84  # the driver goes: ids of values still in view; back, when all that was printed is sent. From the node alone: why
+ATTACH: Final = 80
+WELCOME: Final = 81
+REFUSED: Final = 82
+PRINTED: Final = 83
+LEAVE: Final = 84
+SHOWN: Final = 85
+LEFT: Final = 86
 
-# status of DONE
-OK = 0
-FAILED = 1
-CANCELLED = 2
-PARTIAL = 3  # failed, but the first results were made: returns are (error, those)
+#: What a node sends; to its peers it is a client itself.
+OfNode: TypeAlias = ToClient | ToWorker | BetweenNodes | FromClient
+#: What a process sends to its node.
+ToNode: TypeAlias = FromClient | FromWorker | Shown | Leave
+
+__all__ = [
+    "OfNode", "ToNode", "Work", "ArgumentValues", "LeaseFields", "FromClient", "FromWorker", "ToWorker", "ToClient",
+    "BetweenNodes",
+    "ACK", "ACTOR_AT", "ACTOR_REPORT", "ALLOCATE", "ARENA", "ATTACH", "Ack", "ActorAt", "ActorReport", "Allocate",
+    "Attach", "BLOCKED", "Blocked", "CALL", "CANCEL", "CANCELLED", "CONFIRM", "CONSTRUCT", "CONSUMED", "COPY",
+    "CREATE_ACTOR", "Call", "CallTuple", "Cancel", "Confirm", "Construct", "Consumed", "Copy", "CreateActor",
+    "DEADLOCK", "DONE", "Deadlock", "Done", "DoneTuple", "ERROR", "ESCAPE", "EXECUTE", "EXIT", "EXITING", "Escape",
+    "Execute", "Exit", "Exiting", "FAILED", "FETCH", "FINISHED", "FORGET", "FORWARD", "FREE", "FREED", "FUNCTION",
+    "Fetch", "Finished", "Forget", "Forward", "Free", "FreeTuple", "Freed", "Function", "GROUP", "Group", "HOLD",
+    "Hold", "INLINE", "INVOKE", "ITEM", "Invoke", "Item", "ItemTuple", "KILL", "Kill", "LEASE", "LEAVE", "LEFT",
+    "Lease", "Leave", "Left", "OK", "PARTIAL", "PENDING", "PRINTED", "PUBLISH", "PUT", "Printed", "Publish", "Put",
+    "READY", "RECALL", "RECALLED", "REFUSED", "REMOTE", "REPLY", "REPORT", "REQUEST", "RESERVE", "RESERVED",
+    "RESULT", "RETRIED", "RETURNED", "Ready", "Recall", "Recalled", "Refused", "Reply", "Report", "Request",
+    "Reserve", "Reserved", "Result", "ResultTuple", "Retried", "Returned", "RunTuple", "SEEK", "SHELL", "SHOWN",
+    "SPILLED", "STILL", "STOP_TASK", "STREAM", "STREAM_END", "SUBMIT", "SURVEY", "SURVEYED", "SURVEY_END", "Seek",
+    "Shown", "Still", "StopTask", "Stream", "StreamEnd", "StreamTuple", "Submit", "SubmitTuple", "Survey",
+    "SurveyEnd", "Surveyed", "TAKE_BACK", "TEMPLATE", "TakeBack", "Template", "UNBLOCKED", "UNKNOWN", "UNRESERVE",
+    "Unblocked", "Unreserve", "VALUE", "Value", "WAITS", "WAIT_OVER", "WATCH", "WELCOME", "WaitOver", "Waits",
+    "Watch", "Welcome",
+]  # fmt: skip

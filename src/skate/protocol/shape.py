@@ -4,28 +4,46 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.protocol.check import entries_check, message_check
-from skate.protocol.schema import OF_CLIENTS, OF_WORKERS, Greeting, Leave, Printed
+from skate.protocol import driver_messages
+from skate.protocol.check import Check, entries_check, message_check
+from skate.protocol.directory import FROM_CLIENTS, FROM_WORKERS
+from skate.protocol.fields import Greeting
+from skate.protocol.values import INLINE, OK
 
 Message = tuple[Any, ...]
 
-_FROM_CLIENTS = {tag: message_check(record) for tag, record in OF_CLIENTS.items()}
-_FROM_WORKERS = _FROM_CLIENTS | {tag: message_check(record) for tag, record in OF_WORKERS.items()}
+
+class _Checks(dict[int, Check]):
+    """The checks of some messages, by number; each is made when its message comes for the first time."""
+
+    def __init__(self, records: dict[int, type]) -> None:
+        super().__init__()
+        self._records = records
+
+    def __missing__(self, tag: int) -> Check:
+        record = self._records.get(tag)
+        if record is None:
+            raise KeyError(tag)
+        check = self[tag] = message_check(record)
+        return check
+
+
+_RECORDS = FROM_CLIENTS | FROM_WORKERS
+_FROM_CLIENTS, _FROM_WORKERS = _Checks(FROM_CLIENTS), _Checks(_RECORDS)
 _GREETING = entries_check(Greeting)
-is_printed, is_leave = message_check(Printed), message_check(Leave)
-_NAMES = {tag: record.__name__ for tag, record in (OF_CLIENTS | OF_WORKERS).items()}
+is_shown, is_leave = message_check(driver_messages.Shown), message_check(driver_messages.Leave)
 
 
 def is_plain_answer(x: Message) -> bool:
     """True for the answer that most tasks end with, one small value without refs: it needs no further check."""
     return (
         len(x) == 6
-        and x[2] == 0
+        and x[2] == OK
         and type(x[3]) is tuple
         and len(x[3]) == 1
         and type(x[3][0]) is tuple
         and len(x[3][0]) == 3
-        and x[3][0][0] == 1
+        and x[3][0][0] == INLINE
         and type(x[3][0][1]) is bytes
         and x[3][0][2] == ()
         and type(x[1]) is bytes
@@ -37,11 +55,12 @@ def is_plain_answer(x: Message) -> bool:
 def shape_refusal(message: Message, of_worker: bool) -> str:
     """Return why this is no message that a client may send, whatever the node knows; empty if it is one."""
     tag = message[0]
-    check = (_FROM_WORKERS if of_worker else _FROM_CLIENTS).get(tag)
-    if check is None:
+    try:
+        check = (_FROM_WORKERS if of_worker else _FROM_CLIENTS)[tag]
+    except KeyError:
         return f"message {tag} is not one that a {'worker' if of_worker else 'driver'} sends"
     if not check(message):
-        return f"the fields of {_NAMES[tag]} have other types: {message[1:]!r:.200}"
+        return f"the fields of {_RECORDS[tag].__name__} have other types: {message[1:]!r:.200}"
     return ""
 
 

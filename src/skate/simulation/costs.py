@@ -144,7 +144,7 @@ def actor(nodes: int) -> float:
         spent += head.run(head.actors(batch))
         hosts, head.running = head.running, []
         for state, death in ((ALIVE, None), (DEAD, ("ActorDiedError", {"message": ""}))):
-            spent += head.run([(cid, (m.ACTOR_STATE, each, state, 0, 1, death)) for cid, each in hosts])
+            spent += head.run([(cid, (m.ACTOR_REPORT, each, state, 0, 1, death)) for cid, each in hosts])
             spent += head.run([(head.driver, (m.FREE, each, 1)) for _, each in hosts if state == ALIVE])
         done += batch
     return spent / done * 1e6
@@ -155,7 +155,7 @@ def call(nodes: int) -> float:
     head = Head(nodes)
     head.run(head.actors(nodes))
     hosts, head.running = head.running, []
-    head.run([(cid, (m.ACTOR_STATE, each, ALIVE, 0, 1, None)) for cid, each in hosts])
+    head.run([(cid, (m.ACTOR_REPORT, each, ALIVE, 0, 1, None)) for cid, each in hosts])
     spent, done = 0.0, 0
     while spent < SECONDS and done < TASKS_MAX:
         ids = [hosts[(done + each) % nodes][1] for each in range(BATCH)]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.protocol import messages as m
+from skate.protocol.version import VERSION
 from skate.simulation.in_groups import Thread
 from skate.simulation.process import Interrupted, Process
 from skate.simulation.programs import SIDE_BY_SIDE_MAX, Spec
@@ -183,7 +184,7 @@ class Worker(Process):
         """Do one of these."""
         if not self.started:
             self.started = True
-            self.outbox.append((m.READY, 1000 + self.cid))
+            self.outbox.append((m.READY, 1000 + self.cid, VERSION))
             return
         if self.running is not None:
             self.go_on(self.running)

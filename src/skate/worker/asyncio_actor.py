@@ -61,7 +61,7 @@ class _Group:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.active = 0
-        self.waiting: deque[tuple[int, tuple[Any, ...]]] = deque()
+        self.waiting: deque[tuple[int, m.Invoke]] = deque()
 
 
 class AsyncioMode:
@@ -84,7 +84,7 @@ class AsyncioMode:
         #: Other loops of this process run calls as well, and the main thread reads the channel.
         self.direct = False
         #: Calls that are on their way to this loop.
-        self._announced: dict[bytes, tuple[int, tuple[Any, ...]]] = {}
+        self._announced: dict[bytes, tuple[int, m.Invoke]] = {}
         #: asyncio keeps only weak references to tasks.
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -113,15 +113,17 @@ class AsyncioMode:
             if message[0] == m.INVOKE:
                 self.start(sequence, message)
             elif message[0] == m.LEASE:
-                executor.take_lease(message[1])
+                _, lease = message
+                executor.take_lease(lease)
         if executor.leaving and not self.left.done():
             self.left.set_result(None)
 
-    def announce(self, sequence: int, message: tuple[Any, ...]) -> None:
+    def announce(self, sequence: int, message: m.Invoke) -> None:
         """Have a call started by the thread of this loop."""
+        _, task_id, *_ = message
         with self.executor.lock:
-            self._announced[message[1]] = (sequence, message)
-        self.loop.call_soon_threadsafe(self._announced_start, message[1])
+            self._announced[task_id] = (sequence, message)
+        self.loop.call_soon_threadsafe(self._announced_start, task_id)
 
     def _announced_start(self, task_id: bytes) -> None:
         with self.executor.lock:
@@ -129,14 +131,15 @@ class AsyncioMode:
             if entry is not None:  # else it was cancelled meanwhile
                 self.start(*entry)
 
-    def start(self, sequence: int, message: tuple[Any, ...]) -> None:
+    def start(self, sequence: int, message: m.Invoke) -> None:
         """Start a call, or queue it while its group is full."""
         if self.executor.departure.final:
             return
-        template = self.executor.templates[message[2]]
+        _, task_id, key, _, _, attempt = message
+        template = self.executor.templates[key]
         group = self.groups.get(template.group)
         if group is None:
-            running = Running(message[1], template, message[5])
+            running = Running(task_id, template, attempt)
             with self.executor.lock:
                 self.begun.begin(sequence)
             self.executor.failed(running, unknown_group(template.group, self.groups), time.perf_counter())
@@ -145,12 +148,13 @@ class AsyncioMode:
         else:
             self._begin(group, sequence, message)
 
-    def _begin(self, group: _Group, sequence: int, message: tuple[Any, ...]) -> None:
+    def _begin(self, group: _Group, sequence: int, message: m.Invoke) -> None:
         executor = self.executor
         group.active += 1
-        running = Running(message[1], executor.templates[message[2]], message[5])
+        _, task_id, key, _, _, attempt = message
+        running = Running(task_id, executor.templates[key], attempt)
         with executor.lock:
-            executor.side[message[1]] = running
+            executor.side[task_id] = running
             self.begun.begin(sequence)
         task = self.loop.create_task(self._run(group, running, message))
         running.future = task
@@ -161,21 +165,25 @@ class AsyncioMode:
         """Cancel a call that waits for its group; the engine lock is held."""
         announced = self._announced.pop(task_id, None)
         if announced is not None:
-            self.begun.begin(announced[0])
-            give_up(self.executor.process, announced[1][4])
+            sequence, message = announced
+            _, _, _, _, deps, _ = message
+            self.begun.begin(sequence)
+            give_up(self.executor.process, deps)
             return True
         for group in self.groups.values():
             for entry in group.waiting:
-                if entry[1][1] == task_id:
+                sequence, message = entry
+                _, waiting, _, _, deps, _ = message
+                if waiting == task_id:
                     group.waiting.remove(entry)
-                    self.begun.begin(entry[0])
-                    give_up(self.executor.process, entry[1][4])
+                    self.begun.begin(sequence)
+                    give_up(self.executor.process, deps)
                     return True
         return False
 
     # -- calls
 
-    async def _run(self, group: _Group, running: Running, message: tuple[Any, ...]) -> None:
+    async def _run(self, group: _Group, running: Running, message: m.Invoke) -> None:
         executor = self.executor
         executor.context.enter(running)
         started = time.perf_counter()
@@ -207,7 +215,7 @@ class AsyncioMode:
             if executor.departure.terminating:
                 self.terminate()
 
-    async def _call(self, running: Running, message: tuple[Any, ...]) -> Any:
+    async def _call(self, running: Running, message: m.Invoke) -> Any:
         executor = self.executor
         _, _, _, args, deps, _ = message
         method = executor.method(running.template)

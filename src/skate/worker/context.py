@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skate.client.process import Process
+    from skate.protocol.fields import ConstructFields, LeaseFields
+from skate.client.process import Process
 
 
 class Running:
@@ -38,9 +39,9 @@ class WorkerContext:
 
     def __init__(self, process: Process) -> None:
         self.process = process
-        self.lease: dict[str, Any] = {}
+        self.lease: LeaseFields = {}
         self.actor_id = b""
-        self.actor_fields: dict[str, Any] = {}
+        self.actor_fields: ConstructFields = {}
         self.actor_template: Any = None
         self.actor_environment: str | None = None
         self.group: bytes | None = None
@@ -118,7 +119,7 @@ class WorkerContext:
         running = self.current()
         return running is not None and running.cancelled
 
-    def take_lease(self, lease: dict[str, Any]) -> None:
+    def take_lease(self, lease: LeaseFields) -> None:
         """The node says what the worker runs with."""
         self.lease = lease
         self.process.namespace = lease.get("namespace") or self.process.namespace

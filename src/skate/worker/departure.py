@@ -37,7 +37,7 @@ class Departure:
         executor = self._executor
         with executor.lock:
             self._stop()
-            executor.process.send((m.EXITING, "exit_actor"))
+            executor.process.send(m.Exiting(m.EXITING, "exit_actor"))
             executor.channel.flush()
 
     def crash(self, error: BaseException) -> None:

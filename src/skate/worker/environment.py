@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+
+from skate.protocol.fields import LeaseFields
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _THREADS = "OMP_NUM_THREADS"
@@ -39,7 +40,7 @@ def remember(given: dict[str, str], inherited_threads: bool) -> None:
         _fixed.add(_THREADS)
 
 
-def apply_lease(lease: dict[str, Any]) -> None:
+def apply_lease(lease: LeaseFields) -> None:
     """Show the GPUs that a lease holds, and as many threads as it has CPUs, to the libraries of a task."""
     wanted = of_devices(lease)
     for name in [*wanted, *(_shown - wanted.keys())]:
@@ -53,7 +54,7 @@ def apply_lease(lease: dict[str, Any]) -> None:
             _tell_numpy(int(now))
 
 
-def of_devices(lease: dict[str, Any]) -> dict[str, str]:
+def of_devices(lease: LeaseFields) -> dict[str, str]:
     """The variables that say which devices a lease holds."""
     found: dict[str, str] = {}
     gpus = lease.get("gpus")

@@ -39,7 +39,7 @@ class Executor:
         self.context = context
         self.pump = process.pump
         self.lock = process.lock
-        self.queue: deque[tuple[int, tuple[Any, ...]]] = deque()
+        self.queue: deque[tuple[int, m.Work]] = deque()
         self.templates: dict[bytes, WorkerTemplate] = {}
         self.functions: dict[bytes, Any] = {}
         self.running: Running | None = None  # in the main thread
@@ -80,17 +80,20 @@ class Executor:
 
     # -- messages, under the lock
 
-    def _function(self, message: tuple[Any, ...]) -> None:
-        self.functions[message[1]] = message[2]
+    def _function(self, message: m.Function) -> None:
+        _, key, blob, _ = message
+        self.functions[key] = blob
 
-    def _template(self, message: tuple[Any, ...]) -> None:
-        template = self.templates[message[1]] = WorkerTemplate(message[1], message[2], self.functions)
+    def _template(self, message: m.Template) -> None:
+        _, key, fields = message
+        template = self.templates[key] = WorkerTemplate(key, fields, self.functions)
         if template.group == SYSTEM_GROUP and self.system is None:
             self.system = SystemCalls(self)
             self.process.handlers[m.INVOKE] = self._enqueue_or_system
 
-    def _enqueue_or_system(self, message: tuple[Any, ...]) -> None:
-        if self.system is not None and self.templates[message[2]].group == SYSTEM_GROUP:
+    def _enqueue_or_system(self, message: m.Invoke) -> None:
+        _, _, key, *_ = message
+        if self.system is not None and self.templates[key].group == SYSTEM_GROUP:
             self.received += 1
             if self.mode is not None:
                 self.mode.begun.begin(self.received)
@@ -98,12 +101,13 @@ class Executor:
         else:
             self._enqueue(message)
 
-    def _forget(self, message: tuple[Any, ...]) -> None:
-        for key in message[1]:
+    def _forget(self, message: m.Forget) -> None:
+        _, keys = message
+        for key in keys:
             self.templates.pop(key, None)
             self.functions.pop(key, None)
 
-    def _enqueue(self, message: tuple[Any, ...]) -> None:
+    def _enqueue(self, message: m.Execute | m.Construct | m.Invoke) -> None:
         if self.departure.final:
             return
         self.received += 1
@@ -111,40 +115,49 @@ class Executor:
         if self.mode is not None:
             self.mode.arrived()
 
-    def _lease(self, message: tuple[Any, ...]) -> None:
+    def _lease(self, message: m.Lease) -> None:
         self.queue.append((0, message))
 
-    def _take_back(self, message: tuple[Any, ...]) -> None:
+    def _take_back(self, message: m.TakeBack) -> None:
         self.give_back()
 
     def give_back(self) -> None:
         """Return the tasks that were not begun; the lock is held."""
         if self.actor is not None or not self.queue:
             return
-        kept = [entry for entry in self.queue if entry[1][0] != m.EXECUTE]
-        back = [message for _, message in self.queue if message[0] == m.EXECUTE]
-        ids = tuple(message[1] for message in back)
+        kept: list[tuple[int, m.Work]] = []
+        back: dict[bytes, m.ArgumentValues] = {}
+        for sequence, message in self.queue:
+            if message[0] == m.EXECUTE:
+                _, task_id, _, _, deps, _ = message
+                back[task_id] = deps
+            else:
+                kept.append((sequence, message))
         self.queue.clear()
         self.queue.extend(kept)
-        for message in back:
-            give_up(self.process, message[4])
-        if ids:
-            self.channel.push((m.RETURNED, ids))
+        for deps in back.values():
+            give_up(self.process, deps)
+        if back:
+            self.channel.push(m.Returned(m.RETURNED, tuple(back)))
 
-    def _stop_task(self, message: tuple[Any, ...]) -> None:
-        task_id = message[1]
+    def _stop_task(self, message: m.StopTask) -> None:
+        _, task_id, force = message
         for entry in self.queue:
-            if entry[1][1] == task_id:
+            sequence, work = entry
+            if work[0] == m.LEASE:
+                continue
+            _, queued, _, _, deps, _ = work
+            if queued == task_id:
                 self.queue.remove(entry)
                 if self.mode is not None:
-                    self.mode.begun.begin(entry[0])
-                give_up(self.process, entry[1][4])
-                self.channel.push((m.DONE, task_id, m.CANCELLED, (), 0, False))
+                    self.mode.begun.begin(sequence)
+                give_up(self.process, deps)
+                self.channel.push(m.Done(m.DONE, task_id, m.CANCELLED, (), 0, False))
                 return
         running = self.running
         if running is not None and running.task_id == task_id:
             running.cancelled = True
-            if message[2]:
+            if force:
                 # Under the lock, without which the task cannot answer: what ends is this task and no other.
                 self.channel.flush()
                 os._exit(FORCED)
@@ -158,7 +171,7 @@ class Executor:
             if other.future is not None:
                 other.future.get_loop().call_soon_threadsafe(other.future.cancel)
         elif self.mode is not None and self.mode.drop(task_id):
-            self.channel.push((m.DONE, task_id, m.CANCELLED, (), 0, False))
+            self.channel.push(m.Done(m.DONE, task_id, m.CANCELLED, (), 0, False))
 
     def on_interrupt(self, number: int, frame: Any) -> None:
         """SIGINT in the main thread: cancels the running task if that is what is wanted, and nothing else."""
@@ -173,13 +186,14 @@ class Executor:
             self._interrupt = None
             raise KeyboardInterrupt
 
-    def _exit(self, message: tuple[Any, ...]) -> None:
+    def _exit(self, message: m.Exit) -> None:
         self.leaving = True
         if self.mode is not None:
             self.mode.arrived()
 
-    def _ack(self, message: tuple[Any, ...]) -> None:
-        self.acked[message[1]] = message[2]
+    def _ack(self, message: m.Ack) -> None:
+        _, task_id, taken = message
+        self.acked[task_id] = taken
         readers, self.readers = self.readers, []
         for future in readers:
             future.get_loop().call_soon_threadsafe(
@@ -210,17 +224,17 @@ class Executor:
                         return
                     continue
             sequence, message = queue.popleft()
-            word = message[0]
-            if word == m.EXECUTE:
+            if message[0] == m.EXECUTE:
                 self.execute(sequence, message)
-            elif word == m.INVOKE:
+            elif message[0] == m.INVOKE:
                 self.invoke(sequence, message)
-            elif word == m.LEASE:
-                self.take_lease(message[1])
-            elif word == m.CONSTRUCT and not self.construct(sequence, message):
+            elif message[0] == m.LEASE:
+                _, lease = message
+                self.take_lease(lease)
+            elif not self.construct(sequence, message):
                 return
 
-    def take_lease(self, lease: dict[str, Any]) -> None:
+    def take_lease(self, lease: m.LeaseFields) -> None:
         """Resources for what follows: shown to user code, and in the environment variables that libraries read."""
         self.context.take_lease(lease)
         apply_lease(lease)
@@ -239,7 +253,7 @@ class Executor:
         if self.running is None:
             self.title.show(self.title.idle)
 
-    def execute(self, sequence: int, message: tuple[Any, ...]) -> None:
+    def execute(self, sequence: int, message: m.Execute) -> None:
         """Run one plain task."""
         _, task_id, key, args, deps, attempt = message
         template = self.templates[key]
@@ -267,7 +281,7 @@ class Executor:
             return
         self.answer(running, m.OK, returns, started, False)
 
-    def invoke(self, sequence: int, message: tuple[Any, ...]) -> None:
+    def invoke(self, sequence: int, message: m.Invoke) -> None:
         """Run one method call in order."""
         if self.mode is not None:
             self.mode.start(sequence, message)
@@ -319,7 +333,7 @@ class Executor:
         name: str = fields.get("name") or self.context.actor_template.name
         return name
 
-    def construct(self, sequence: int, message: tuple[Any, ...]) -> bool:
+    def construct(self, sequence: int, message: m.Construct) -> bool:
         """Make the actor; False if that has ended the worker's loop (an asyncio actor has run and left)."""
         _, actor_id, key, args, deps, fields = message
         template = self.templates[key]

@@ -10,6 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from skate.protocol import messages as m
 from skate.wire.status import OutOfTurn
 from skate.worker.asyncio_actor import AsyncioMode
 from skate.worker.context import Running
@@ -70,12 +71,13 @@ class GroupedLoops:
             found = self._loops[name] = _Loop(self.executor, name, self._limits[name], self.begun)
         return found
 
-    def start(self, sequence: int, message: tuple[Any, ...]) -> None:
+    def start(self, sequence: int, message: m.Invoke) -> None:
         """Take a call from the main thread."""
         executor = self.executor
-        template = executor.templates[message[2]]
+        _, task_id, key, _, _, attempt = message
+        template = executor.templates[key]
         if template.group not in self._limits:
-            running = Running(message[1], template, message[5])
+            running = Running(task_id, template, attempt)
             with executor.lock:
                 self.begun.begin(sequence)
             executor.failed(running, unknown_group(template.group, self._limits), time.perf_counter())

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.client.failures import to_exception
 from skate.protocol import messages as m
+from skate.protocol.fields import ConstructFields
 from skate.worker.arguments import give_up, unpack_arguments
 from skate.worker.context import ActorExit, Running, WorkerContext
 from skate.worker.environment import of_devices
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from skate.worker.local_mode import LocalHost
 
 DRIVER = 0
-WORK = frozenset({m.EXECUTE, m.INVOKE, m.CONSTRUCT})
 
 
 class InlineWorker:
@@ -38,7 +38,7 @@ class InlineWorker:
         self.cid = cid
         self.host = host
         self.context = WorkerContext(host.process)
-        self.queue: deque[tuple[Any, ...]] = deque()
+        self.queue: deque[m.Execute | m.Construct | m.Invoke | m.RunTuple] = deque()
         self.functions: dict[bytes, Any] = {}
         self.templates: dict[bytes, WorkerTemplate] = {}
         self.actor: Any = None
@@ -52,36 +52,43 @@ class InlineWorker:
 
     # -- messages, under the lock
 
-    def take(self, message: tuple[Any, ...]) -> None:
+    def take(self, message: m.OfNode) -> None:
         """Take one message of the node; what is to be run is queued."""
-        word = message[0]
-        if word in WORK:
-            self._take_over(message[4])
+        if message[0] == m.EXECUTE or message[0] == m.INVOKE or message[0] == m.CONSTRUCT:
+            _, _, _, _, deps, _ = message
+            self._take_over(deps)
             self.queue.append(message)
-        elif word == m.FUNCTION:
-            self.functions[message[1]] = message[2]
-        elif word == m.TEMPLATE:
-            self.templates[message[1]] = WorkerTemplate(message[1], message[2], self.functions)
-        elif word == m.FORGET:
-            for key in message[1]:
+        elif message[0] == m.FUNCTION:
+            _, key, blob, _ = message
+            self.functions[key] = blob
+        elif message[0] == m.TEMPLATE:
+            _, key, fields = message
+            self.templates[key] = WorkerTemplate(key, fields, self.functions)
+        elif message[0] == m.FORGET:
+            _, keys = message
+            for key in keys:
                 self.templates.pop(key, None)
                 self.functions.pop(key, None)
-        elif word == m.LEASE:
-            self.context.take_lease(message[1])
-        elif word == m.STOP_TASK:
-            self._stop(message[1], message[2])
-        elif word == m.TAKE_BACK:
+        elif message[0] == m.LEASE:
+            _, lease = message
+            self.context.take_lease(lease)
+        elif message[0] == m.STOP_TASK:
+            _, task_id, force = message
+            self._stop(task_id, force)
+        elif message[0] == m.TAKE_BACK:
             self.give_back()
-        elif word == m.EXIT:
+        elif message[0] == m.EXIT:
             self.host.lose(self, "left")
-        elif word == m.SURVEY:  # what it holds is held by the driver
-            self.host.tell(self, (m.SURVEYED, message[1], {"pid": os.getpid(), "driver": False}))
+        elif message[0] == m.SURVEY:  # what it holds is held by the driver
+            _, survey, _ = message
+            held = {"pid": os.getpid(), "driver": False}
+            self.host.tell(self, m.Surveyed(m.SURVEYED, survey, held))
 
     def _take_over(self, deps: tuple[Any, ...]) -> None:
         """What was granted to this worker is held by the one process that there is."""
         for _, oid, kind, _ in deps:
             if kind == m.ARENA:
-                self.host.step(DRIVER, (m.HOLD, oid))
+                self.host.step(DRIVER, m.Hold(m.HOLD, oid))
                 self.host.step(self.cid, (m.FREE, oid, 1))
 
     def runnable(self) -> bool:
@@ -93,16 +100,17 @@ class InlineWorker:
         back = [message for message in self.queue if message[0] == m.EXECUTE]
         if back:
             self.queue = deque(message for message in self.queue if message[0] != m.EXECUTE)
-            for message in back:
-                give_up(self.host.process, message[4])
-            self.host.tell(self, (m.RETURNED, tuple(message[1] for message in back)))
+            for _, _, _, _, deps, _ in back:
+                give_up(self.host.process, deps)
+            self.host.tell(self, m.Returned(m.RETURNED, tuple(task_id for _, task_id, *_ in back)))
 
     def _stop(self, task_id: bytes, force: bool) -> None:
         """Cancel what is not running in some thread just now; what is runs on to its end, with `force` for nobody."""
         for message in self.queue:
-            if message[1] == task_id:
+            _, queued, _, _, deps, _ = message
+            if queued == task_id:
                 self.queue.remove(message)
-                give_up(self.host.process, message[4])
+                give_up(self.host.process, deps)
                 self.host.tell(self, (m.DONE, task_id, m.CANCELLED, (), 0, False))
                 return
         stream = self.streams.get(task_id)
@@ -121,37 +129,46 @@ class InlineWorker:
 
     # -- work, in any thread, the lock not held
 
-    def work(self, message: tuple[Any, ...]) -> None:
+    def work(self, message: m.Execute | m.Construct | m.Invoke) -> None:
         """Run one message to its end, or to where a stream or a coroutine takes over."""
-        word, task_id, key, args, deps, rest = message
+        if message[0] == m.CONSTRUCT:
+            self._run_constructor(message)
+            return
+        word, task_id, key, args, deps, attempt = message
         template = self.templates[key]
-        running = Running(task_id, template, rest if word != m.CONSTRUCT else 0)
+        running = Running(task_id, template, attempt)
         if word == m.INVOKE and self.calls is not None:
             self.calls.start(running, args, deps)
             return
         started = time.perf_counter()
         with self.standing_in(running):
             try:
-                if word == m.CONSTRUCT:
-                    self._construct(running, args, deps, rest)
-                    returns: Any = ()
-                else:
-                    function = (
-                        template.load(self.host.process) if word == m.EXECUTE else self.method(template)
-                    )
-                    given, named = unpack_arguments(self.host.process, args, deps)
-                    value = function(*given, **named)
-                    if template.streaming:
-                        self._open(running, iter(value))
-                        return
-                    returns = self.results(running, value)
+                function = template.load(self.host.process) if word == m.EXECUTE else self.method(template)
+                given, named = unpack_arguments(self.host.process, args, deps)
+                value = function(*given, **named)
+                if template.streaming:
+                    self._open(running, iter(value))
+                    return
+                returns = self.results(running, value)
             except BaseException as error:  # a task may end in anything; its caller gets it
                 self.failed(running, error, started)
                 return
         self.answer(running, m.OK, returns, started)
 
+    def _run_constructor(self, message: m.Construct) -> None:
+        _, actor_id, key, args, deps, fields = message
+        running = Running(actor_id, self.templates[key], 0)
+        started = time.perf_counter()
+        with self.standing_in(running):
+            try:
+                self._construct(running, args, deps, fields)
+            except BaseException as error:  # as in work
+                self.failed(running, error, started)
+                return
+        self.answer(running, m.OK, (), started)
+
     def _construct(
-        self, running: Running, args: bytes, deps: tuple[Any, ...], fields: dict[str, Any]
+        self, running: Running, args: bytes, deps: tuple[Any, ...], fields: ConstructFields
     ) -> None:
         context = self.context
         template = running.template
@@ -191,7 +208,7 @@ class InlineWorker:
         with host.lock:
             self.streams[running.task_id] = Stream(running, iterator)
             # Nobody knows when it will go on: what it holds is for others until then.
-            host.tell(self, (m.BLOCKED, running.task_id))
+            host.tell(self, m.Blocked(m.BLOCKED, running.task_id))
 
     def advance(self, stream: Stream) -> None:
         """Make the next value of a stream."""
@@ -230,7 +247,7 @@ class InlineWorker:
         """Say that a task failed, or that the actor leaves."""
         if isinstance(error, ActorExit) or (isinstance(error, SystemExit) and self.actor is not None):
             with self.host.lock:
-                self.host.tell(self, (m.EXITING, "exit_actor"))
+                self.host.tell(self, m.Exiting(m.EXITING, "exit_actor"))
                 self.host.lose(self, "left")
             return
         if isinstance(error, KeyboardInterrupt):
@@ -274,8 +291,8 @@ class InlineWorker:
     def close(self) -> None:
         """It has left: nothing of it runs any more."""
         self.gone = True
-        for message in self.queue:
-            give_up(self.host.process, message[4])
+        for _, _, _, _, deps, _ in self.queue:
+            give_up(self.host.process, deps)
         self.queue.clear()
         streams, self.streams = self.streams, {}
         for stream in streams.values():

@@ -161,13 +161,13 @@ class LocalHost:
                 if stream.stepping or until():
                     continue
                 moved = stream.stepping = True
-                self.tell(worker, (m.UNBLOCKED, task_id))
+                self.tell(worker, m.Unblocked(m.UNBLOCKED, task_id))
                 try:
                     self._run(worker, worker.advance, stream)
                 finally:
                     stream.stepping = False
                 if task_id in worker.streams:
-                    self.tell(worker, (m.BLOCKED, task_id))
+                    self.tell(worker, m.Blocked(m.BLOCKED, task_id))
         return moved
 
     def unanswered(self) -> bool:
@@ -208,13 +208,13 @@ class LocalHost:
             return None
         task_id = worker.context.task_id()
         worker.give_back()
-        self.tell(worker, (m.BLOCKED, task_id))
+        self.tell(worker, m.Blocked(m.BLOCKED, task_id))
         return worker, task_id
 
     def unblock(self, blocked: tuple[InlineWorker, bytes] | None) -> None:
         """It goes on."""
         if blocked is not None:
-            self.tell(blocked[0], (m.UNBLOCKED, blocked[1]))
+            self.tell(blocked[0], m.Unblocked(m.UNBLOCKED, blocked[1]))
 
     def forked(self) -> None:
         """In a forked child: nothing here reaches beyond this process."""

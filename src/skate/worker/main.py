@@ -13,6 +13,7 @@ from typing import Any
 from skate.client import session
 from skate.client.process import Process
 from skate.protocol import messages as m
+from skate.protocol.version import VERSION
 from skate.wire.channel import Channel, ChannelClosed
 from skate.wire.memory import Memory
 from skate.wire.pump import Pump
@@ -58,7 +59,7 @@ class WorkerLink:
         if not task_id:
             self._channel.flush()
             return False
-        self._channel.push((m.BLOCKED, task_id))
+        self._channel.push(m.Blocked(m.BLOCKED, task_id))
         if threading.current_thread() is threading.main_thread():
             self.executor.give_back()
         self._channel.flush()
@@ -66,7 +67,7 @@ class WorkerLink:
 
     def unblock(self) -> None:
         """It goes on."""
-        self._channel.push((m.UNBLOCKED, self._context.task_id()))
+        self._channel.push(m.Unblocked(m.UNBLOCKED, self._context.task_id()))
 
 
 def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
@@ -103,7 +104,7 @@ def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
     # A thread may answer while another one polls, and a task may begin before all is written.
     channel.on_backlog = lambda: pump.want_write(channel.fd, True)
     session.attach(process, None, in_worker=True)
-    channel.push((m.READY, os.getpid()))
+    channel.push(m.Ready(m.READY, os.getpid(), VERSION))
     if config.get("setup_hook"):
         from skate.runtime_env.hooks import run as run_hook  # only with such an environment
 

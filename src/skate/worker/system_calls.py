@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate.protocol import messages as m
 from skate.wire.limits import LimitReached, start_thread
@@ -22,10 +22,10 @@ class SystemCalls:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self._calls: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[m.Invoke] = queue.SimpleQueue()
         self._started = False
 
-    def put(self, message: tuple[Any, ...]) -> None:
+    def put(self, message: m.Invoke) -> None:
         """Queue a call; the engine lock is held."""
         self._calls.put(message)
         if not self._started:
@@ -38,7 +38,7 @@ class SystemCalls:
         while True:
             self._run(self._calls.get())
 
-    def _run(self, message: tuple[Any, ...]) -> None:
+    def _run(self, message: m.Invoke) -> None:
         _, task_id, key, args, deps, attempt = message
         executor = self._executor
         running = Running(task_id, executor.templates[key], attempt)

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from skate.protocol.fields import TemplateFields
 from skate.wire import values
 
 if TYPE_CHECKING:
@@ -23,12 +24,13 @@ class WorkerTemplate:
         "method", "group", "transport", "_functions", "_attribute",
     )  # fmt: skip
 
-    def __init__(self, key: bytes, fields: dict[str, Any], functions: dict[bytes, Any]) -> None:
+    def __init__(self, key: bytes, fields: TemplateFields, functions: dict[bytes, Any]) -> None:
         self.key = key
         self.fields = fields
         self.name: str = fields["name"]
         self.function_key: bytes = fields["function"]
-        self.returns: int = fields.get("returns", 1)
+        returns = fields.get("returns")
+        self.returns: int = 1 if returns is None else returns
         self.streaming: bool = fields.get("streaming", False)
         self.backpressure: int = fields.get("backpressure", 0)
         self.retry_exceptions: Any = fields.get("retry_exceptions", False)

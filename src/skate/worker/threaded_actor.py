@@ -26,11 +26,11 @@ class _Group:
         self.name = name
         self.limit = limit
         self.mode = mode
-        self.calls: queue.SimpleQueue[tuple[int, tuple[Any, ...]]] = queue.SimpleQueue()
+        self.calls: queue.SimpleQueue[tuple[int, m.Invoke]] = queue.SimpleQueue()
         self.threads = 0
         self.busy = 0
 
-    def put(self, sequence: int, message: tuple[Any, ...]) -> None:
+    def put(self, sequence: int, message: m.Invoke) -> None:
         """Queue a call; a thread is added while all are busy and the limit allows it."""
         with self.mode.count_lock:
             self.busy += 1
@@ -61,7 +61,7 @@ class _Group:
         while not self.calls.empty():
             self._take(*self.calls.get())
 
-    def _take(self, sequence: int, message: tuple[Any, ...]) -> None:
+    def _take(self, sequence: int, message: m.Invoke) -> None:
         self.mode.run(sequence, message)
         with self.mode.count_lock:
             self.busy -= 1
@@ -79,17 +79,18 @@ class ThreadedMode:
         self.waiting: set[bytes] = set()
         self.dropped: set[bytes] = set()
 
-    def start(self, sequence: int, message: tuple[Any, ...]) -> None:
+    def start(self, sequence: int, message: m.Invoke) -> None:
         """Take a call from the main thread."""
-        template = self.executor.templates[message[2]]
+        _, task_id, key, _, _, attempt = message
+        template = self.executor.templates[key]
         group = self.groups.get(template.group)
         if group is None:
-            running = Running(message[1], template, message[5])
+            running = Running(task_id, template, attempt)
             with self.executor.lock:
                 self.begun.begin(sequence)
             self.executor.failed(running, unknown_group(template.group, self.groups), time.perf_counter())
             return
-        self.waiting.add(message[1])
+        self.waiting.add(task_id)
         group.put(sequence, message)
 
     def drop(self, task_id: bytes) -> bool:
@@ -114,7 +115,7 @@ class ThreadedMode:
         """Answers of threads go out at once."""
         return False
 
-    def run(self, sequence: int, message: tuple[Any, ...]) -> None:
+    def run(self, sequence: int, message: m.Invoke) -> None:
         """Run one call in the current thread."""
         _, task_id, key, args, deps, attempt = message
         executor = self.executor

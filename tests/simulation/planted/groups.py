@@ -60,7 +60,7 @@ BUGS = (
     Bug(
         "what a refused plan has set apart on other nodes is kept",
         "skate.core.bundle_table:Bundles._undo",
-        "self.node.emit(place.cid, (m.UNRESERVE, group.group_id, index))",
+        "self.node.emit(place.cid, m.Unreserve(m.UNRESERVE, group.group_id, index))",
         "pass",
         CLUSTER,
         rare=True,

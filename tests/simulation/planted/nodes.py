@@ -84,7 +84,7 @@ BUGS = tuple(
         (
             "what another node owns is used here, and it is not told",
             "skate.core.abroad:Abroad.used",
-            "self.node.emit(owner.cid, (m.HOLD, record.oid))",
+            "self.node.emit(owner.cid, m.Hold(m.HOLD, record.oid))",
             "pass",
         ),
         (
@@ -162,7 +162,7 @@ BUGS = tuple(
         (
             "an actor is not held with the head by a node that has a handle",
             "skate.core.routes:Routes.sync",
-            "node.emit(head.cid, (m.HOLD, actor.actor_id))",
+            "node.emit(head.cid, m.Hold(m.HOLD, actor.actor_id))",
             "pass",
         ),
         (

@@ -1,0 +1,70 @@
+"""Directions of messages: who may send which, by number. Read by checks, tests and the documents, not by every process."""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from skate.protocol import client_messages, driver_messages, node_messages, peer_messages, worker_messages
+from skate.protocol.check import Length
+from skate.protocol.fields import Count
+
+
+def tag_of(record: type) -> int:
+    """The number of a message, as the annotation of its first field says it."""
+    (tag,) = typing.get_args(typing.get_type_hints(record)["tag"])
+    assert isinstance(tag, int)
+    return tag
+
+
+def constant_of(record: type) -> str:
+    """The name of a message's number in `messages`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", record.__name__).upper()
+
+
+def _by_tag(*records: type) -> dict[int, type]:
+    return {tag_of(record): record for record in records}
+
+
+def _of(module: Any) -> list[type]:
+    return [
+        each
+        for each in vars(module).values()
+        if isinstance(each, type) and each.__module__ == module.__name__ and "tag" in each.__annotations__
+    ]
+
+
+W = worker_messages
+D = driver_messages
+#: What every client may send to its node, what workers alone may, and drivers in processes of their own.
+FROM_CLIENTS = _by_tag(*_of(client_messages))
+FROM_WORKERS = _by_tag(W.Ready, W.Done, W.Item, W.Returned, W.Blocked, W.Unblocked, W.Exiting)
+FROM_DRIVERS = _by_tag(D.Attach, D.Leave, D.Shown)
+#: What a node sends to every client, to workers alone, and to drivers in processes of their own.
+TO_CLIENTS = _by_tag(*_of(node_messages))
+TO_WORKERS = _by_tag(*[each for each in _of(worker_messages) if tag_of(each) not in FROM_WORKERS])
+TO_DRIVERS = _by_tag(*[each for each in _of(driver_messages) if tag_of(each) not in FROM_DRIVERS])
+BETWEEN_NODES = _by_tag(*_of(peer_messages))
+DIRECTIONS: dict[str, dict[int, type]] = {
+    "every client → node": FROM_CLIENTS,
+    "worker → node": FROM_WORKERS,
+    "node → every client": TO_CLIENTS,
+    "node → worker": TO_WORKERS,
+    "node → node": BETWEEN_NODES,
+    "driver in a process of its own → node": FROM_DRIVERS,
+    "node → driver in a process of its own": TO_DRIVERS,
+}
+
+
+def _why(any_id: Annotated[bytes, Length(28, 24, 16)]) -> None:
+    """Ask why something is not there yet."""
+
+
+def _survey(token: Count, kinds: tuple[str, ...]) -> None:
+    """Ask what all processes hold."""
+
+
+#: The arguments of the questions that are not answered by `Queries` itself.
+VERBS: dict[str, Callable[..., None]] = {"why": _why, "survey": _survey}

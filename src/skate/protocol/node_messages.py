@@ -1,0 +1,117 @@
+"""Messages of a node to its clients; peers, which are clients of each other, get them as well."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from skate.protocol.fields import Count, Held, Kind, ObjectId, Position, TaskId
+from skate.protocol.record import Record
+
+
+class Result(Record):
+    """One result of a task; `kept` is 1 if the receiver holds a grant of it."""
+
+    tag: Literal[40]
+    oid: ObjectId
+    kind: Kind
+    payload: Any
+    held: Held
+    kept: Count
+
+
+class Value(Record):
+    """Answer FETCH."""
+
+    tag: Literal[41]
+    oid: ObjectId
+    kind: Kind
+    payload: Any
+    held: Held
+
+
+class Reply(Record):
+    """Answer REQUEST or ALLOCATE: a value, or an error if not `ok`."""
+
+    tag: Literal[42]
+    number: Count
+    ok: bool
+    value: Any
+
+
+class Stream(Record):
+    """One value of a stream."""
+
+    tag: Literal[43]
+    task_id: TaskId
+    position: Position
+    kind: Kind
+    payload: Any
+    held: Held
+    kept: Count
+
+
+class StreamEnd(Record):
+    """The end of a stream, after so many values."""
+
+    tag: Literal[44]
+    task_id: TaskId
+    length: Count
+
+
+class Confirm(Record):
+    """Ask for all waits anew; STILL ends the answer."""
+
+    tag: Literal[46]
+    round: Count
+
+
+class Deadlock(Record):
+    """A wait never ends; the text says why."""
+
+    tag: Literal[47]
+    number: Count
+    text: str
+
+
+class Survey(Record):
+    """Ask what the process holds, or the peer and its processes."""
+
+    tag: Literal[48]
+    key: bytes
+    kinds: tuple[str, ...]
+
+
+class Recall(Record):
+    """Ask a process to forget where a value is, unless it looks at it."""
+
+    tag: Literal[49]
+    number: Count
+    oid: ObjectId
+
+
+class Freed(Record):
+    """An object that the process watches is freed."""
+
+    tag: Literal[58]
+    oid: ObjectId
+
+
+# What is sent for every call is written as a plain tuple, which costs a fourth of a record.
+ResultTuple: TypeAlias = tuple[Literal[40], bytes, int, Any, Held, int]
+StreamTuple: TypeAlias = tuple[Literal[43], bytes, int, int, Any, Held, int]
+
+#: What a node sends to every client.
+ToClient: TypeAlias = (
+    Result
+    | Value
+    | Reply
+    | Stream
+    | StreamEnd
+    | Confirm
+    | Deadlock
+    | Survey
+    | Recall
+    | Freed
+    | ResultTuple
+    | StreamTuple
+)

@@ -1,0 +1,23 @@
+"""Kinds of value, status of an answer, and the client id of the shell."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# A value is (kind, payload).
+PENDING: Final = 0  # not there yet
+INLINE: Final = 1  # payload: bytes
+ARENA: Final = 2  # payload: (offset, size) in the arena of this node
+ERROR: Final = 3  # payload: (exception class name, fields)
+UNKNOWN: Final = 4  # a borrowed ref: ask the node
+REMOTE: Final = 5  # on another node, or not in memory; payload: size in bytes
+SPILLED: Final = 6  # on disk, as a node knows it; its clients call this REMOTE
+
+# Status of DONE.
+OK: Final = 0
+FAILED: Final = 1
+CANCELLED: Final = 2
+PARTIAL: Final = 3  # failed, but the first results were made: returns are (error, those)
+
+#: Client id of the shell around a node: its effects are no messages.
+SHELL: Final = -1
