@@ -13,6 +13,14 @@ from skate.client.options import placement_of, placement_request, resource_reque
 from skate.core.resources import UNIT, format_request
 from skate.protocol import messages as m
 from skate.protocol.fields import TemplateFields
+from skate.protocol.strategies import (
+    ANY_BUNDLE,
+    SPREAD,
+    BundleStrategy,
+    LabelStrategy,
+    NodeStrategy,
+    Strategy,
+)
 from skate.wire import values
 
 if TYPE_CHECKING:
@@ -153,14 +161,15 @@ def _check_no_index(index: int) -> None:
         )
 
 
-def strategy_of(process: Process, options: dict[str, Any], kind: str, name: str) -> tuple[Any, ...] | None:
+def strategy_of(process: Process, options: dict[str, Any], kind: str, name: str) -> Strategy | None:
     """Where to run, as the node reads it: ("bundle", group, index, capture), ("node", id, soft), ("labels", ...) or None."""
     placed = placement_of(options)
     context = process.context
     if placed is None:
         strategy = options.get("scheduling_strategy")
         if strategy is None and context is not None and context.captured_group is not None:
-            return ("bundle", context.captured_group, options.get("placement_group_bundle_index", -1), True)
+            index = options.get("placement_group_bundle_index", ANY_BUNDLE)
+            return BundleStrategy("bundle", context.captured_group, index, True)
         _check_no_index(options.get("placement_group_bundle_index", -1))
     else:
         group, index, capture = placed
@@ -180,17 +189,17 @@ def strategy_of(process: Process, options: dict[str, Any], kind: str, name: str)
                 f"{group.bundle_count} bundles: valid are -1 (any) and 0 to {group.bundle_count - 1}"
             )
         _check_fits(group, index, options, kind, name)
-        return ("bundle", group.id.binary(), index, bool(capture))
+        return BundleStrategy("bundle", group.id.binary(), index, bool(capture))
     where = type(strategy).__name__
     asked: Any = strategy
     if strategy == "SPREAD":
-        return ("spread",)
+        return SPREAD
     if where == "NodeAffinitySchedulingStrategy":
         node = asked.node_id
         node = bytes.fromhex(node) if isinstance(node, str) else node
-        return ("node", node, bool(asked.soft))
+        return NodeStrategy("node", node, bool(asked.soft))
     if where == "NodeLabelSchedulingStrategy":
-        return ("labels", _label_conditions(asked.hard), _label_conditions(asked.soft))
+        return LabelStrategy("labels", _label_conditions(asked.hard), _label_conditions(asked.soft))
     selector = options.get("label_selector")
     if selector:
         wanted = selector_conditions(selector)
@@ -199,8 +208,8 @@ def strategy_of(process: Process, options: dict[str, Any], kind: str, name: str)
             for each in options.get("fallback_strategy") or ()
         ]
         if others:  # any of them will do, the first is preferred
-            return ("labels", (("", "any", (wanted, *others)),), wanted)
-        return ("labels", wanted, ())
+            return LabelStrategy("labels", (("", "any", (wanted, *others)),), wanted)
+        return LabelStrategy("labels", wanted, ())
     return None
 
 

@@ -15,6 +15,7 @@ from skate.core.actors import Actor
 from skate.core.tasks import Task
 from skate.protocol.messages import PENDING
 from skate.protocol.states import ALIVE, DEAD, ENDED, METHOD, SENT, WAITING, GroupState
+from skate.protocol.strategies import BundleStrategy
 
 if TYPE_CHECKING:
     from skate.core.capacity import Capacity, Lease
@@ -247,15 +248,13 @@ class Judgement:
 
     def _class(self, group: Any) -> bool:
         strategy = group.strategy
-        if strategy is None or strategy[0] != "bundle":
+        if not isinstance(strategy, BundleStrategy):
             return self.room(self.node.capacity, group.request)
-        placed = self.node.placement.groups.get(strategy[1])
+        placed = self.node.placement.groups.get(strategy.group_id)
         if placed is None or placed.state != GroupState.CREATED:
-            return placed is None or self.is_live(("group", strategy[1]))
+            return placed is None or self.is_live(("group", strategy.group_id))
         pools = [
-            pool
-            for (owner, index), pool in self.node.scheduler.pools.items()
-            if owner == strategy[1] and strategy[2] in (-1, index)
+            pool for (owner, index), pool in self.node.scheduler.pools.items() if strategy.takes(owner, index)
         ]
         return not pools or any(self.room(pool, group.request) for pool in pools)
 

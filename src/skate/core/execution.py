@@ -12,6 +12,7 @@ from skate.protocol import messages as m
 from skate.protocol.effects import EndTask
 from skate.protocol.fields import LeaseFields
 from skate.protocol.states import CREATION, ENDED, METHOD, PLAIN, QUEUED, SENT, WAITING
+from skate.protocol.strategies import BundleStrategy
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -120,9 +121,9 @@ class Execution:
         if lease.devices:
             fields["devices"] = {name: [one for one, _ in held] for name, held in lease.devices.items()}
         strategy = task.template.strategy
-        if strategy is not None and strategy[0] == "bundle":
-            fields["group"] = strategy[1]
-            fields["capture"] = strategy[3] if len(strategy) > 3 else False
+        if isinstance(strategy, BundleStrategy):
+            fields["group"] = strategy.group_id
+            fields["capture"] = strategy.capture
         if client is not None:
             fields["job"] = client.job
             fields["namespace"] = client.namespace

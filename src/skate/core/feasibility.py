@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from skate.core.shortage import infeasible_message
 from skate.core.tasks import Task
 from skate.protocol.states import PLAIN
+from skate.protocol.strategies import BundleStrategy, LabelStrategy, NodeStrategy
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -27,12 +28,11 @@ def _judge(node: NodeCore, task: Task) -> ErrorValue | None:
     template = task.template
     strategy = template.strategy
     what = "Task" if task.kind == PLAIN else "Actor"
-    kind = strategy[0] if strategy else ""
     totals = node.node_totals()
-    if kind == "bundle" and strategy is not None:
-        return node.placement.refusal(task, strategy[1], strategy[2])
-    if kind == "node" and strategy is not None:
-        _, wanted, soft = strategy[:3]
+    if isinstance(strategy, BundleStrategy):
+        return node.placement.refusal(task, strategy.group_id, strategy.bundle)
+    if isinstance(strategy, NodeStrategy):
+        _, wanted, soft = strategy
         if not soft and wanted not in node.node_ids():
             known = ", ".join(each.hex() for each in node.node_ids())
             text = (
@@ -42,8 +42,8 @@ def _judge(node: NodeCore, task: Task) -> ErrorValue | None:
             return (f"{what}UnschedulableError", {"message": text})
         if not soft:
             totals = [total for each, total in zip(node.node_ids(), totals, strict=True) if each == wanted]
-    if kind == "labels" and strategy is not None:
-        hard = strategy[1]
+    if isinstance(strategy, LabelStrategy):
+        hard = strategy.hard
         if not any(matches(labels, hard) for labels in node.node_labels()):
             text = (
                 f"{template.name} asks for a node with labels {hard}, but the nodes have {node.node_labels()}"

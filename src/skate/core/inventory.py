@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from skate.core.tasks import Task
 from skate.protocol import messages as m
 from skate.protocol.states import DEAD, METHOD, PENDING, PLAIN, SENT, WAITING
+from skate.protocol.strategies import BundleStrategy
 
 if TYPE_CHECKING:
     from skate.core.actors import Actor
@@ -383,8 +384,7 @@ class Inventory:
 def group_of(template: Any) -> bytes:
     """The placement group that a template asks for, or nothing."""
     strategy = template.strategy
-    group: bytes = strategy[1] if strategy is not None and strategy[0] == "bundle" else b""
-    return group
+    return strategy.group_id if isinstance(strategy, BundleStrategy) else b""
 
 
 def _actor_of(task: Task) -> Any:

@@ -13,6 +13,7 @@ from skate.protocol import messages as m
 from skate.protocol.effects import KillWorker
 from skate.protocol.fields import GroupFacts
 from skate.protocol.states import DEAD, ENDED, PLAIN, GroupState
+from skate.protocol.strategies import BundleStrategy
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -301,7 +302,7 @@ class PlacementTable:
         node = self.node
         for task in list(node.tasks.values()):
             strategy = task.template.strategy
-            if not strategy or strategy[0] != "bundle" or strategy[1] != group.group_id:
+            if not isinstance(strategy, BundleStrategy) or strategy.group_id != group.group_id:
                 continue
             if task.node is not None and task.node.alive:  # the node that it was forwarded to ends it
                 continue
@@ -311,7 +312,9 @@ class PlacementTable:
                 self._end_task(task, text)
         for actor in list(node.actors.actors.values()):
             strategy = actor.template.strategy
-            if strategy and strategy[0] == "bundle" and strategy[1] == group.group_id and actor.state != DEAD:
+            if not isinstance(strategy, BundleStrategy) or strategy.group_id != group.group_id:
+                continue
+            if actor.state != DEAD:
                 if actor.worker is not None:
                     node.shell(KillWorker(actor.worker.cid))
                 else:

@@ -18,6 +18,7 @@ from skate.core.tasks import Task
 from skate.core.workers import Worker
 from skate.protocol import messages as m
 from skate.protocol.states import CREATION, QUEUED, SENT
+from skate.protocol.strategies import ANY_BUNDLE, BundleStrategy, Strategy
 
 AHEAD_SECONDS = 0.004
 AHEAD_MAX = 100
@@ -44,7 +45,12 @@ class SchedClass:
     )
 
     def __init__(
-        self, key: Any, request: dict[str, int], env_key: str, environment: str | None, strategy: Any
+        self,
+        key: Any,
+        request: dict[str, int],
+        env_key: str,
+        environment: str | None,
+        strategy: Strategy | None,
     ) -> None:
         self.key = key
         self.request = request
@@ -227,14 +233,13 @@ class Scheduler:
         if not group.request and task.kind != CREATION and self.crowd.full:
             return None
         strategy = group.strategy
-        if strategy is None or strategy[0] != "bundle":
+        if strategy is None or not isinstance(strategy, BundleStrategy):
             return self.capacity.acquire(group.request)
-        _, group_id, index = strategy[:3]
-        if index >= 0:
-            pool = self.pools.get((group_id, index))
+        if strategy.bundle != ANY_BUNDLE:
+            pool = self.pools.get((strategy.group_id, strategy.bundle))
             return None if pool is None else pool.acquire(group.request)
         for (owner, _), pool in self.pools.items():
-            if owner == group_id:
+            if owner == strategy.group_id:
                 lease = pool.acquire(group.request)
                 if lease is not None:
                     return lease
@@ -394,11 +399,12 @@ class Scheduler:
         return left
 
     def _could_use(self, group: SchedClass) -> bool:
-        if group.strategy is not None and group.strategy[0] == "bundle":
+        strategy = group.strategy
+        if isinstance(strategy, BundleStrategy):
             return any(
                 pool.fits(group.request)
                 for (owner, _), pool in self.pools.items()
-                if owner == group.strategy[1]
+                if owner == strategy.group_id
             )
         return self.capacity.fits(group.request)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from skate.protocol.fields import ForwardFields, TemplateFields
 from skate.protocol.states import WAITING, TaskKind, TaskState
+from skate.protocol.strategies import strategy_of
 
 
 class Template:
@@ -34,7 +35,7 @@ class Template:
         self.job: str = fields.get("job") or ""
         if self.job:
             self.env_key = f"{self.job}/{self.env_key}"
-        self.strategy: tuple[Any, ...] | None = fields.get("strategy")
+        self.strategy = strategy_of(fields.get("strategy"))
         self.max_calls: int = fields.get("max_calls") or 0
         self.concurrent: bool = bool(fields.get("concurrent"))
         self.seconds = -1.0  # moving average of its run time; unknown at first

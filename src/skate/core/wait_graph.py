@@ -8,6 +8,7 @@ from skate.core.deadlock import Judgement, Key, held_back, held_units, side_by_s
 from skate.core.resources import human_amount
 from skate.core.tasks import Task
 from skate.protocol.states import ALIVE, METHOD, SENT, GroupState
+from skate.protocol.strategies import BundleStrategy
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
@@ -179,14 +180,17 @@ class WaitGraph:
     def _of_class(self, group: Any) -> Step:
         strategy = group.strategy
         pools = [self.node.capacity]
-        if strategy is not None and strategy[0] == "bundle":
-            placed = self.node.placement.groups.get(strategy[1])
+        if isinstance(strategy, BundleStrategy):
+            placed = self.node.placement.groups.get(strategy.group_id)
             if placed is not None and placed.state != GroupState.CREATED:
-                return f", which is to run in {self._name_of_group(strategy[1])}", ("group", strategy[1])
+                return f", which is to run in {self._name_of_group(strategy.group_id)}", (
+                    "group",
+                    strategy.group_id,
+                )
             pools = [
                 pool
                 for (owner, index), pool in self.node.scheduler.pools.items()
-                if owner == strategy[1] and strategy[2] in (-1, index)
+                if strategy.takes(owner, index)
             ]
         return self._short(pools[0], group.request)
 

@@ -16,6 +16,7 @@ from skate.core.tasks import Task
 from skate.protocol import messages as m
 from skate.protocol.effects import FindStopped
 from skate.protocol.states import ALIVE, CREATION, DEAD, METHOD, RESTARTING, SENT, WAITING, GroupState
+from skate.protocol.strategies import BundleStrategy
 
 if TYPE_CHECKING:
     from skate.core.capacity import Capacity
@@ -207,17 +208,15 @@ class Reasons:
         if group in node.peers.waiting:
             return "no node has room for it now: " + self._shortage_of_all(task.template.placement)
         strategy = group.strategy
-        if strategy is not None and strategy[0] == "bundle":
-            placed = node.placement.groups.get(strategy[1])
+        if isinstance(strategy, BundleStrategy):
+            placed = node.placement.groups.get(strategy.group_id)
             if placed is None:
                 return "its placement group is not known here"
             name = f"placement group {placed.name or placed.group_id.hex()[:8]}"
             if placed.state != GroupState.CREATED:
                 return f"in {name}, which waits: {self.of_group(placed)}"
             pools = [
-                pool
-                for (owner, index), pool in node.scheduler.pools.items()
-                if owner == strategy[1] and strategy[2] in (-1, index)
+                pool for (owner, index), pool in node.scheduler.pools.items() if strategy.takes(owner, index)
             ]
             return f"in {name}: {self._shortage(pools[0], group.request)}" if pools else f"in {name}"
         return self._shortage(node.capacity, group.request)

@@ -8,6 +8,7 @@ from skate.core.feasibility import matches
 from skate.core.room import LINEAR_MAX, Changes, Choices, Ranking
 from skate.core.tasks import Task, Template
 from skate.protocol.states import PLAIN
+from skate.protocol.strategies import ANY_BUNDLE, BundleStrategy, LabelStrategy, NodeStrategy, SpreadStrategy
 
 if TYPE_CHECKING:
     from skate.core.peers import Peer, Peers
@@ -35,17 +36,17 @@ class Where:
         """The node for a task, this one included; None if it has to wait for one."""
         here = self._peers.here
         template = task.template
-        kind = template.strategy[0] if template.strategy else ""
-        if kind == "bundle":
-            return self._bundle(task)
+        strategy = template.strategy
+        if isinstance(strategy, BundleStrategy):
+            return self._bundle(task, strategy)
         choices = self._choices.get(template.key) or self.choices(template)
         nodes = choices.nodes
         if not nodes:
             return None
-        if len(nodes) == 1 and (kind == "node" or nodes[0] is here):
+        if len(nodes) == 1 and (isinstance(strategy, NodeStrategy) or nodes[0] is here):
             return nodes[0]
         need = self._need(template)
-        if kind == "spread":
+        if isinstance(strategy, SpreadStrategy):
             return self._spread(task, choices, need)
         near = self._near(task, choices, need)
         if near is not None:
@@ -68,8 +69,7 @@ class Where:
     def elsewhere(self, task: Task) -> Peer | None:
         """A peer that has room for a task that is queued here, or None."""
         template = task.template
-        kind = template.strategy[0] if template.strategy else ""
-        if kind in ("bundle", "node"):
+        if isinstance(template.strategy, BundleStrategy | NodeStrategy):
             return None
         return self._roomiest(task, self.choices(template), self._need(template))
 
@@ -90,10 +90,9 @@ class Where:
         """The nodes that could run it when they are idle, those that it would rather have if there are such."""
         peers = self._peers
         strategy = template.strategy
-        kind = strategy[0] if strategy else ""
         request, placement = template.request, template.placement
-        if kind == "node" and strategy is not None:
-            _, wanted, soft = strategy[:3]
+        if isinstance(strategy, NodeStrategy):
+            _, wanted, soft = strategy
             place = peers.here if wanted == peers.here.node_id else peers.by_tag.get(wanted[:8])
             if (
                 place is not None
@@ -106,8 +105,8 @@ class Where:
                 return []
         nodes = [peers.here, *peers.alive.values()]
         nodes = [n for n in nodes if _has(n.total, request) and _has(n.total, placement)]
-        if kind == "labels" and strategy is not None:
-            _, hard, preferred = strategy[:3]
+        if isinstance(strategy, LabelStrategy):
+            _, hard, preferred = strategy
             nodes = [n for n in nodes if matches(n.labels, hard)]
             return [n for n in nodes if matches(n.labels, preferred)] or nodes
         return nodes
@@ -204,14 +203,14 @@ class Where:
             turns[best.cid] = self._turn
         return best
 
-    def _bundle(self, task: Task) -> Peer | None:
+    def _bundle(self, task: Task, strategy: BundleStrategy) -> Peer | None:
         """Where its bundle is; of several that would do, the one with the fewest tasks to a bundle."""
         peers = self._peers
-        _, group_id, index = task.template.strategy[:3]  # type: ignore[index]
+        _, group_id, index, _ = strategy
         group = peers.node.placement.groups.get(group_id)
         if group is None:  # it was removed, which the task is told in a while
             return None
-        if index >= 0:
+        if index != ANY_BUNDLE:
             return group.places.get(index)
         scheduler = peers.node.scheduler
         sched_class = scheduler.class_of(task)

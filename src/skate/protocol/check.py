@@ -101,7 +101,7 @@ def is_strategy(value: Any) -> bool:
         return False
     kinds = tuple(type(each) for each in value[1:])
     if value[0] == "bundle":
-        return kinds in ((bytes, int, bool), (bytes, int))
+        return kinds == (bytes, int, bool)
     if value[0] == "node":
         return kinds == (bytes, bool)
     if value[0] == "labels":
