@@ -185,7 +185,7 @@ def test_a_constructor_that_fails_kills_the_actor_and_frees_its_worker():
     worker = rig.core.actors.actors[actor_id].worker.cid
     rig.done(worker, actor_id, m.FAILED)
     assert rig.result(call) == "ActorDiedError"
-    assert rig.core.actors.actors[actor_id].death[1]["init_error"][0] == "RayTaskError"
+    assert rig.core.actors.actors[actor_id].death.fields["init_error"][0] == "RayTaskError"
     assert rig.free == 1
     assert rig.worker_of(rig.submit()) != worker
 

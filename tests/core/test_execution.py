@@ -66,7 +66,7 @@ def test_an_actor_whose_constructor_takes_a_failed_value_dies_and_answers():
     finish(rig, source, status=m.FAILED)
     late = rig.create(oid)
     for actor_id in (early, late):
-        assert rig.core.actors.actors[actor_id].death[1]["init_error"][0] == "RayTaskError"
+        assert rig.core.actors.actors[actor_id].death.fields["init_error"][0] == "RayTaskError"
     assert rig.result(call) == "ActorDiedError"
 
 

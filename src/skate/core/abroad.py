@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skate.core.admission import PULLS, ErrorValue, Request
+from skate.core.admission import PULLS, Request
 from skate.core.lineage import Lineage
 from skate.core.objects import ObjectRecord
 from skate.core.second_copies import SecondCopies
 from skate.core.tasks import Task
 from skate.protocol import messages as m
 from skate.protocol.effects import Pull
+from skate.protocol.fields import ErrorValue
 from skate.protocol.states import METHOD
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections import deque
 from typing import Any
 
 from skate.core.tasks import Task, Template
-from skate.protocol.fields import ActorFields
+from skate.protocol.fields import ActorFields, Death
 from skate.protocol.states import ALIVE, DEAD, PENDING, ActorState
 
 # So many dead actors are remembered that nobody can call any more.
@@ -42,7 +42,7 @@ class Actor:
         #: Calls that wait for arguments, and those behind them: by caller, or each for itself if their order is free.
         self.lanes: dict[int | bytes, deque[Task]] = {}
         self.in_order: bool = not fields.get("concurrent")
-        self.death: tuple[str, dict[str, Any]] | None = None
+        self.death: Death | None = None
         self.owner = owner
         self.leaving = False
         self.class_name: str = creation.template.name

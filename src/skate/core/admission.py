@@ -11,11 +11,11 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from skate.protocol.effects import Reserve
+from skate.protocol.fields import ErrorValue
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
 
-ErrorValue = tuple[str, dict[str, Any]]
 
 # Queues that are no process's.
 PULLS = -5

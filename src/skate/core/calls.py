@@ -13,7 +13,7 @@ from skate.core.tasks import Task
 from skate.core.workers import START_FAILED, Worker
 from skate.protocol import messages as m
 from skate.protocol.effects import KillWorker
-from skate.protocol.fields import ConstructFields
+from skate.protocol.fields import ConstructFields, Death, ErrorValue
 from skate.protocol.states import (
     ALIVE,
     CREATION,
@@ -29,8 +29,6 @@ from skate.protocol.states import (
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
-
-ErrorValue = tuple[str, dict[str, Any]]
 
 
 def not_begun(error: ErrorValue) -> ErrorValue:
@@ -358,7 +356,7 @@ class Calls:
         wanted_end = actor.leaving
         again = actor.restarts_max < 0 or actor.restarts < actor.restarts_max
         environment = (
-            worker.kill_reason if worker.kill_reason and worker.kill_reason[0] in START_FAILED else None
+            worker.kill_reason if worker.kill_reason and worker.kill_reason.error in START_FAILED else None
         )
         if wanted_end or not again or environment is not None:
             if wanted_end:
@@ -432,7 +430,7 @@ class Calls:
         name, fields = error
         fields = {**fields, "actor_id": actor.actor_id, "class_name": actor.class_name, "name": actor.name}
         actor.state = DEAD
-        actor.death = (name, fields)
+        actor.death = Death(name, fields)
         self.node.actors.forget_name(actor)
         if actor.owner in self.node.actors.owned:
             self.node.actors.owned[actor.owner].discard(actor.actor_id)

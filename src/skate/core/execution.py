@@ -10,14 +10,13 @@ from skate.core.tasks import Task, return_ids
 from skate.core.workers import Worker
 from skate.protocol import messages as m
 from skate.protocol.effects import EndTask
-from skate.protocol.fields import LeaseFields
+from skate.protocol.fields import ErrorValue, LeaseFields
 from skate.protocol.states import CREATION, ENDED, METHOD, PLAIN, QUEUED, SENT, WAITING
 from skate.protocol.strategies import BundleStrategy
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
 
-ErrorValue = tuple[str, dict[str, Any]]
 #: How long a worker may take to leave by itself with a task that is ended by force.
 GRACE_SECONDS = 0.5
 FIRST = b"\x01\x00\x00\x00"  # index of a task's first result

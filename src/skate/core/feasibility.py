@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core.shortage import infeasible_message
 from skate.core.tasks import Task
+from skate.protocol.fields import ErrorValue
 from skate.protocol.states import PLAIN
 from skate.protocol.strategies import BundleStrategy, LabelStrategy, NodeStrategy
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
-
-ErrorValue = tuple[str, dict[str, Any]]
 
 
 def refusal(node: NodeCore, task: Task) -> ErrorValue | None:

@@ -79,7 +79,12 @@ def check_actors(node: NodeCore) -> None:
         decided = (
             actor.hosted or not actor.routed
         )  # elsewhere only the end is known, not how often it was restarted
-        if actor.state == DEAD and decided and actor.death and actor.death[1].get("reason") == "WORKER_DIED":
+        if (
+            actor.state == DEAD
+            and decided
+            and actor.death
+            and actor.death.fields.get("reason") == "WORKER_DIED"
+        ):
             assert 0 <= actor.restarts_max <= actor.restarts, (
                 f"{actor} has restarts left, but died with its process"
             )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skate.core.admission import ErrorValue, Request
+from skate.core.admission import Request
 from skate.core.objects import ObjectRecord
 from skate.core.tasks import Task, return_ids
 from skate.protocol import messages as m
 from skate.protocol.effects import ServeReads
+from skate.protocol.fields import ErrorValue
 from skate.protocol.states import CREATION, PLAIN
 
 if TYPE_CHECKING:

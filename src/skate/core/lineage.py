@@ -7,18 +7,18 @@ a name, not as a value: if nobody else needs that value it is let go, and made a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate.core.calls import retries_of
 from skate.core.objects import ObjectRecord
 from skate.core.tasks import Task, return_ids
 from skate.protocol import messages as m
+from skate.protocol.fields import ErrorValue
 from skate.protocol.states import METHOD, WAITING
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
 
-ErrorValue = tuple[str, dict[str, Any]]
 
 KEPT_MAX = 10_000
 FAILED = "ObjectReconstructionFailedError"

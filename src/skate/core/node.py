@@ -42,6 +42,7 @@ from skate.core.waits import Waits
 from skate.core.workers import Worker
 from skate.protocol import messages as m
 from skate.protocol.effects import FreeBlocks, KillWorker, ShellEffect, Spawn
+from skate.protocol.fields import Death
 from skate.protocol.states import DEAD, ENDED, METHOD, SENT, WAITING
 from skate.protocol.version import refusal
 
@@ -264,7 +265,7 @@ class NodeCore:
         self.now = self.scheduler.now = now
         worker = self.scheduler.workers.get(cid)
         if worker is not None:
-            worker.kill_reason = ("RuntimeEnvSetupError", {"message": text})
+            worker.kill_reason = Death("RuntimeEnvSetupError", {"message": text})
             self.disconnect(cid, now, 0, text)
 
     @property
@@ -305,7 +306,7 @@ class NodeCore:
         worker.pid = pid
         refused = refusal(protocol, f"the worker process (pid {pid})")
         if refused:
-            worker.kill_reason = ("RaySystemError", {"message": refused})
+            worker.kill_reason = Death("RaySystemError", {"message": refused})
             worker.leaving = True
             self.shell(KillWorker(cid))
 

@@ -11,7 +11,7 @@ from skate.core.shortage import infeasible_message
 from skate.core.tasks import Task
 from skate.protocol import messages as m
 from skate.protocol.effects import KillWorker
-from skate.protocol.fields import GroupFacts
+from skate.protocol.fields import ErrorValue, GroupFacts
 from skate.protocol.states import DEAD, ENDED, PLAIN, GroupState
 from skate.protocol.strategies import BundleStrategy
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from skate.core.node import NodeCore
     from skate.core.peers import Peer
 
-ErrorValue = tuple[str, dict[str, Any]]
 
 # So many removed groups are remembered, for lists of them.
 REMOVED_MAX = 100

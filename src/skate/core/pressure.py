@@ -9,11 +9,12 @@ that are tried again. A worker that holds too little to make a difference is pas
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from skate.core.resources import human_bytes
 from skate.protocol import messages as m
 from skate.protocol.effects import KillWorker
+from skate.protocol.fields import Death
 from skate.protocol.states import CREATION, METHOD, PLAIN
 
 if TYPE_CHECKING:
@@ -187,9 +188,7 @@ class Pressure:
         worker.leaving = True
         node.shell(KillWorker(cid))
 
-    def out_of_memory(
-        self, worker: Worker, text: str, others: list[tuple[str, int]], alone: bool
-    ) -> tuple[str, dict[str, Any]]:
+    def out_of_memory(self, worker: Worker, text: str, others: list[tuple[str, int]], alone: bool) -> Death:
         """The error of what a worker did that was ended for lack of memory."""
         workers = self.node.scheduler.workers
         top = [(self._named(workers[cid]), size) for cid, size in self.resident.items() if cid in workers]
@@ -209,7 +208,7 @@ class Pressure:
             "top": tuple(top),
             "alone": alone,
         }
-        return ("OutOfMemoryError", fields)
+        return Death("OutOfMemoryError", fields)
 
     def _name(self, worker: Worker) -> str:
         if worker.actor is not None:

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skate.core.admission import RESTORES, ErrorValue, Request
+from skate.core.admission import RESTORES, Request
 from skate.core.objects import ObjectRecord
 from skate.core.tasks import Task
 from skate.protocol import messages as m
 from skate.protocol.effects import DropCopy, Restore, Spill
+from skate.protocol.fields import ErrorValue
 from skate.protocol.states import METHOD, QUEUED
 
 if TYPE_CHECKING:

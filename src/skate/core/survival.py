@@ -9,18 +9,18 @@ but not for ever, and only when there is room again for what it held.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate.core.pauses import growing
 from skate.core.tasks import Task
 from skate.core.workers import START_FAILED, Worker
+from skate.protocol.fields import ErrorValue
 from skate.protocol.states import CREATION, QUEUED
 
 if TYPE_CHECKING:
     from skate.core.actors import Actor
     from skate.core.node import NodeCore
 
-ErrorValue = tuple[str, dict[str, Any]]
 
 #: Attempts of a task that follow a crash at once; later ones wait.
 AT_ONCE = 3
@@ -37,7 +37,7 @@ OUT_OF_MEMORY = "OutOfMemoryError"
 
 def died_of_memory(worker: Worker) -> bool:
     """Whether a worker was ended for lack of memory, by the monitor or by the kernel."""
-    return worker.kill_reason is not None and worker.kill_reason[0] == OUT_OF_MEMORY
+    return worker.kill_reason is not None and worker.kill_reason.error == OUT_OF_MEMORY
 
 
 class Survival:
@@ -54,7 +54,7 @@ class Survival:
         node = self.node
         if task.cancelled:
             node.execution.cancelled(task)
-        elif worker.kill_reason is not None and worker.kill_reason[0] in START_FAILED:
+        elif worker.kill_reason is not None and worker.kill_reason.error in START_FAILED:
             node.execution.fail(task, worker.kill_reason)
         elif not worker.had_begun(task.sequence, begun):
             node.scheduler.requeue(task)
@@ -73,7 +73,7 @@ class Survival:
             return True
         task.oom_kills += 1
         assert worker.kill_reason is not None
-        if worker.kill_reason[1].get("alone"):  # nobody else was to blame: an attempt like any other
+        if worker.kill_reason.fields.get("alone"):  # nobody else was to blame: an attempt like any other
             task.retries -= task.retries > 0
             return True
         return task.oom_kills <= self.oom_retries_max
@@ -82,7 +82,7 @@ class Survival:
         node = self.node
         if died_of_memory(worker):
             assert worker.kill_reason is not None
-            needed = worker.kill_reason[1].get("resident", 0)
+            needed = worker.kill_reason.fields.get("resident", 0)
             self._later(task, growing(task.oom_kills + 1), needed, node.now + ROOM_SECONDS_MAX)
         elif node.now - worker.progress >= LIVED_SECONDS:
             node.scheduler.requeue(task)
@@ -149,7 +149,7 @@ class Survival:
         needed = 0
         if died_of_memory(worker):
             assert worker.kill_reason is not None
-            needed = worker.kill_reason[1].get("resident", 0)
+            needed = worker.kill_reason.fields.get("resident", 0)
         self._later(actor.creation, growing(actor.crashes), needed, self.node.now + ROOM_SECONDS_MAX)
 
     def _unwanted(self, actor: Actor) -> bool:
@@ -181,7 +181,7 @@ class Survival:
         text = f"its worker process {reason}"
         if died_of_memory(worker):
             assert worker.kill_reason is not None
-            text = worker.kill_reason[1]["message"]
+            text = worker.kill_reason.fields["message"]
         if actor.restarts_max:
             text += f"; it had been restarted {actor.restarts} times, as often as max_restarts={actor.restarts_max} allows"
         else:

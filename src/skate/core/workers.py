@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skate.core.tasks import Task
+from skate.protocol.fields import Death
 
 #: Reasons of a lost worker after which another one would be lost as well.
 START_FAILED = ("RuntimeEnvSetupError", "RaySystemError")
@@ -39,7 +40,7 @@ class Worker:
         self.idle_since = 0.0
         self.leased_at = 0.0
         self.leaving = False
-        self.kill_reason: tuple[str, dict[str, Any]] | None = None
+        self.kill_reason: Death | None = None
         #: What is known once its process is gone: tasks begun out of turn, its last lines in words, calls it did not answer.
         self.beyond: frozenset[int] = frozenset()
         self.details = ""

@@ -8,6 +8,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
+from skate.protocol.fields import Death
 from skate.wire.limits import start_thread
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Environments:
         pool = self._pool
         known = pool.host.core.scheduler.workers.get(worker.cid)
         if known is not None:
-            known.kill_reason = ("RuntimeEnvSetupError", {"message": failure})
+            known.kill_reason = Death("RuntimeEnvSetupError", {"message": failure})
         pool.lost(worker, failure)
         if pool.pump.watched:
             pool.pump.wake_ready()

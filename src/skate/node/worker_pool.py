@@ -18,6 +18,7 @@ from skate.node.environments import Environments
 from skate.node.last_words import could_not_begin, details
 from skate.node.launcher import PYTHON, Launcher, how_it_ended
 from skate.node.worker_process import WorkerProcess
+from skate.protocol.fields import Death
 from skate.protocol.messages import DONE
 from skate.protocol.shape import is_plain_answer, shape_refusal
 from skate.wire.channel import Channel, ChannelClosed
@@ -148,7 +149,7 @@ class WorkerPool:
         if known is None:
             return
         text = f"no worker could be started for it: {self.descriptors.explain(error)}"
-        known.kill_reason = ("RaySystemError", {"message": text})
+        known.kill_reason = Death("RaySystemError", {"message": text})
         worker = self.workers.get(cid)
         if worker is not None:
             self.lost(worker, text)
@@ -252,7 +253,7 @@ class WorkerPool:
         known = self.host.core.scheduler.workers.get(worker.cid)
         if known is not None:
             text = f"its worker process sent its node something that is no message of Skate's: {refused}"
-            known.kill_reason = ("RaySystemError", {"message": text})
+            known.kill_reason = Death("RaySystemError", {"message": text})
         self._closed(worker)
 
     def _closed(self, worker: WorkerProcess) -> None:
@@ -321,7 +322,7 @@ class WorkerPool:
                 and worker.status is not None
                 and os.waitstatus_to_exitcode(worker.status) == CANNOT_BEGIN
             ):
-                known.kill_reason = ("RaySystemError", {"message": could_not_begin(lines)})
+                known.kill_reason = Death("RaySystemError", {"message": could_not_begin(lines)})
             known.details = details(worker, lines, None if worker.killed else self.host.monitor.limit_now())
             if worker.status is not None and os.WIFSIGNALED(worker.status) and not worker.killed:
                 self._blame_kernel(worker, known)

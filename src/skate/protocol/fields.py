@@ -35,6 +35,15 @@ Dependencies: TypeAlias = tuple[tuple[int | str, ObjectId], ...]
 ArgumentValues: TypeAlias = tuple[tuple[int | str, ObjectId, int, Any], ...]
 #: A value that a process hands over: kind and payload.
 Kind: TypeAlias = Annotated[int, Value()]
+#: An error in place of a value: the name of an exception class, and its fields.
+ErrorValue: TypeAlias = tuple[str, dict[str, Any]]
+
+
+class Death(Record):
+    """Why an actor has died, or a worker was ended: an error value with names."""
+
+    error: str
+    fields: dict[str, Any]
 
 
 class TaskResult(Record):
@@ -150,7 +159,7 @@ class ConstructFields(TypedDict, total=False):
     namespace: str
     restarts: int
     task_retries: int
-    failed: tuple[str, dict[str, Any]]
+    failed: ErrorValue
 
 
 class ForwardFields(TypedDict, total=False):
@@ -172,7 +181,7 @@ class ActorFacts(TypedDict, total=False):
     name: str
     task_retries: int
     in_order: bool
-    death: tuple[str, dict[str, Any]]
+    death: ErrorValue
     reason: str
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from skate.protocol.fields import (
     ActorFacts,
@@ -10,6 +10,7 @@ from skate.protocol.fields import (
     AnyTaskId,
     Count,
     Dependencies,
+    ErrorValue,
     ForwardFields,
     GroupFacts,
     GroupId,
@@ -41,7 +42,7 @@ class Finished(Record):
     tag: Literal[61]
     task_id: AnyTaskId
     micros: int
-    error: tuple[str, dict[str, Any]] | None
+    error: ErrorValue | None
 
 
 class Report(Record):
@@ -78,7 +79,7 @@ class ActorReport(Record):
     state: int
     restarts: Count
     pid: Count
-    death: tuple[str, dict[str, Any]] | None
+    death: ErrorValue | None
 
 
 class Reserve(Record):
