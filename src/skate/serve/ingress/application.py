@@ -156,9 +156,10 @@ class Ingress:
             self.requests.done(scope, prefix, exchange.status, now - started)
             if self.access_log:
                 what = scope.get("method", "WS")
-                self.logger.info(
-                    "%s %s %s %.1fms", what, scope["path"], exchange.status, (now - started) * 1e3
-                )
+                path = scope["path"]
+                if not path.isprintable():  # it would write lines of its own
+                    path = repr(path)
+                self.logger.info("%s %s %s %.1fms", what, path, exchange.status, (now - started) * 1e3)
 
     def _refuse_if_too_many(self) -> None:
         config = self.order.config
