@@ -114,6 +114,8 @@ class Gated(asyncio.Protocol):
 
     def handle_websocket_upgrade(self, *event: Any) -> None:
         """From here on the connection is a WebSocket's: no requests come on it, and it stays in this process."""
+        if self._left or self._chunks is not None:
+            raise BadRequest(400, "a request for a WebSocket has no body")
         self._upgraded = True
         super().handle_websocket_upgrade(*event)  # type: ignore[misc]
         self._serving.connections_away(self)

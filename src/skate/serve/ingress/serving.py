@@ -34,7 +34,7 @@ _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _SHORT_PAUSE_SECONDS = 0.1
 #: Connections leave so many descriptors, or an eighth of all, to the application. Where none is left for a connection, one that
 #: has brought nothing for so long makes room.
-_DESCRIPTORS_KEPT, _SILENT_SECONDS = 64, 1.0
+_DESCRIPTORS_KEPT, _SILENT_SECONDS, _ROOM_AT_ONCE = 64, 1.0, 8
 #: What uvicorn logs for a mistake of a client's, with each request that makes one.
 _MISTAKES = ("Invalid HTTP request received.", "Unsupported upgrade request.")
 
@@ -78,7 +78,8 @@ class Serving:
         self.docs_path: str | None = None
         self._listening: socket.socket | None = None
         self._accepting = False
-        self._tasks: set[Any] = set()
+        #: What opens connections, with the time since when.
+        self._tasks: dict[Any, float] = {}
         self._tls = _tls_context(options)
         front.queued = lambda key: len(self.held.get(key, ()))
         self.loop.add_reader(self.box.sock.fileno(), self._arrived)
@@ -140,10 +141,13 @@ class Serving:
 
     def _accept(self) -> None:
         assert self._listening is not None
+        made = 0
         for _ in range(_ACCEPT_AT_ONCE if self.own_siblings() else _ACCEPT_ALONE):
-            if len(self.protocols) >= self._most and not self._make_room():
-                self._pause_accepting()
-                return
+            if len(self.protocols) + len(self._tasks) >= self._most:
+                if not self._make_room():
+                    self._pause_accepting()
+                    return
+                made += 1
             try:
                 sock, _ = self._listening.accept()
             except BlockingIOError:  # another replica was first
@@ -157,11 +161,19 @@ class Serving:
             self._keep(self._open(sock, None, b""))
             if self.front.own is not None and self.front.full() and self.own_siblings():
                 return  # others may have room
+            if made >= _ROOM_AT_ONCE:
+                return  # what was closed has its descriptor until the loop comes round
 
     def _make_room(self) -> bool:
         """Close a connection on which nothing happens, for one that waits outside; False if there is none."""
+        now = self.loop.time()
+        opening, since = next(iter(self._tasks.items()), (None, now))
+        if opening is not None and now - since >= _SILENT_SECONDS:  # it has not said what TLS wants
+            del self._tasks[opening]
+            opening.cancel()
+            return True
         silent = self.heads.oldest()
-        if silent is None or self.heads.waited(silent, self.loop.time()) < _SILENT_SECONDS:
+        if silent is None or self.heads.waited(silent, now) < _SILENT_SECONDS:
             silent = next((each for each in self.protocols if each.idles and each.cycle is not None), None)
         if silent is None:
             return False
@@ -180,17 +192,22 @@ class Serving:
 
     def _keep(self, coroutine: Any) -> None:
         task = self.loop.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = self.loop.time()
+        task.add_done_callback(self._opened)
+
+    def _opened(self, task: Any) -> None:
+        self._tasks.pop(task, None)
 
     async def _open(self, sock: socket.socket, known: dict[str, Any] | None, head: bytes) -> None:
         protocol = ServingProtocol(self)
         if known:
             protocol.known = known
             protocol.read_before = head
+        tls = None if known is not None else self._tls
+        limit = self.options.request_head_timeout_s
         try:
             await self.loop.connect_accepted_socket(
-                lambda: protocol, sock, ssl=None if known is not None else self._tls
+                lambda: protocol, sock, ssl=tls, ssl_handshake_timeout=limit if tls is not None else None
             )
         except OSError:  # it went, or spoke no TLS
             sock.close()
