@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo retrieval test browser test-deepspeed attack check lint typecheck tidy format bench bench-ray soak conformance-ray docs site clean
+.PHONY: help demo retrieval test browser faketime test-deepspeed attack check lint typecheck tidy format bench bench-ray soak conformance-ray docs site clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -62,6 +62,17 @@ browser:  ## install Chromium and its driver, which the tests of pages need (Deb
 			chromium chromium-driver >/dev/null; \
 	else \
 		echo "the tests of pages need 'chromium' and 'chromedriver' on the path; on Debian: sudo apt-get install chromium chromium-driver"; \
+		exit 1; \
+	fi
+
+faketime:  ## install libfaketime, which the tests of jumping clocks need (Debian, as root)
+	@if ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing libfaketime"; \
+		apt-get update -qq >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
+			libfaketime >/dev/null; \
+	else \
+		echo "the tests of jumping clocks need libfaketime; on Debian: sudo apt-get install libfaketime"; \
 		exit 1; \
 	fi
 

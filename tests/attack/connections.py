@@ -106,6 +106,9 @@ def echo(name: str) -> Any:
     """An application that answers with what it was asked."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close"})
         if scope["type"] != "http":
             return
         body, more = b"", True
@@ -116,7 +119,7 @@ def echo(name: str) -> Any:
             body += message.get("body", b"")
             more = message.get("more_body", False)
         said = f"{name} {scope['method']} {scope['path']}?{scope['query_string'].decode()} {len(body)} {zlib.crc32(body):x}"
-        headers = [(b"content-length", str(len(said)).encode())]
+        headers = [(b"content-length", str(len(said.encode())).encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": said.encode()})
 

@@ -22,6 +22,7 @@ from skate.llm.embedded.sampler import Choice, choose
 from skate.llm.errors import BadRequest
 from skate.llm.openai.app import BODY_BYTES_MAX, LocalModels, build_app
 from skate.llm.openai.serving import Serving
+from tests.conformance.waiting import wait_for
 from tests.llm import tiny
 from tests.llm.served import Served
 
@@ -192,6 +193,32 @@ def test_a_broken_answer_ends_its_request_and_the_others_go_on(
     assert [found[0], *found[2:]] == ["length,length"] * 3
     assert isinstance(found[1], BadRequest)
     assert engine.load() == (0, 0)
+
+
+def test_a_request_of_very_many_answers_holds_up_no_other_for_long(engine: EmbeddedEngine) -> None:
+    """Eight places, and hundreds of answers of one request that wait for them."""
+
+    async def ask(name: str, prompts: int, n: int, tokens: int) -> None:
+        params = SamplingParams(max_tokens=tokens, n=n, ignore_eos=True)
+
+        async def one(number: int) -> None:
+            async for _ in engine.generate("ab", params, f"{name}-{number}"):
+                pass
+
+        await asyncio.gather(*(one(number) for number in range(prompts)))
+
+    async def main() -> float:
+        large = asyncio.create_task(ask("large", 20, 20, 8))
+        while engine.load()[1] < 300:
+            await asyncio.sleep(0)
+        await ask("small", 1, 2, 4)
+        left = engine.load()[1]
+        large.cancel()
+        await asyncio.gather(large, return_exceptions=True)
+        return left
+
+    assert asyncio.run(main()) > 200
+    wait_for(lambda: engine.load() == (0, 0), 30, "the end of the large one")
 
 
 def test_long_prompts_of_one_client_do_not_stall_the_streams_of_others(http: Any, url: str) -> None:

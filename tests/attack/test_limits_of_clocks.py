@@ -158,9 +158,7 @@ def swept() -> Iterator[None]:
             left.unlink(missing_ok=True)
 
 
-@pytest.mark.skipif(
-    not LIBRARIES, reason="Debian's libfaketime is not installed (apt-get install libfaketime)"
-)
+@pytest.mark.skipif(not LIBRARIES, reason="libfaketime is not installed; `make faketime` does it on Debian")
 @pytest.mark.usefixtures("swept")
 @pytest.mark.parametrize(
     "what",

@@ -246,7 +246,7 @@ BODIES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+def model_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     pytest.importorskip("transformers", reason="the embedded engine stands on transformers")
     from skate.llm import EngineArgs
     from skate.llm.embedded.engine import EmbeddedEngine
@@ -258,10 +258,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     engine = EmbeddedEngine(EngineArgs(str(tiny.save(tmp_path_factory.mktemp("models") / "tiny"))))
     asyncio.run(engine.start())
     served = Served(build_app(LocalModels([Serving(engine, "tiny")])))
-    with httpx.Client(base_url=served.url, timeout=60, trust_env=False) as client:
-        yield client
+    yield served.url
     served.close()
     asyncio.run(engine.stop())
+
+
+@pytest.fixture
+def model(model_url: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=model_url, timeout=60, trust_env=False) as client:
+        yield client
 
 
 def check_model(model: httpx.Client, data: Any) -> None:

@@ -73,6 +73,23 @@ def test_json_nested_too_deep_is_a_mistake_of_the_request() -> None:
     assert "nested" in said["error"]
 
 
+def test_options_that_cannot_be_are_refused_before_anything_is_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[Any] = []
+    monkeypatch.setattr("skate.serve.loading.deploy", lambda schema, apart: started.append(schema))
+    for options in (
+        {"port": -1},
+        {"keep_alive_timeout_s": -1},
+        {"request_timeout_s": -1},
+        {"ssl_keyfile": "x"},
+    ):
+        body = json.dumps({"applications": [], "http_options": options}).encode()
+        status, said = act("PUT", "/api/serve/applications/", body)
+        assert status == 400 and said["field"].startswith("http_options"), said
+    assert started == []
+
+
 def test_methods_that_clients_make_up_are_counted_as_one() -> None:
     requests = Requests("a", "A")
     for number in range(1000):

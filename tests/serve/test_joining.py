@@ -11,6 +11,7 @@ class Transport:
     def __init__(self) -> None:
         self.sent: list[bytes] = []
         self.calls: list[str] = []
+        self.unsent = 0
 
     def write(self, data: bytes) -> None:
         self.sent.append(data)
@@ -20,6 +21,9 @@ class Transport:
 
     def can_write_eof(self) -> bool:
         return True
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_: self.calls.append(name)
@@ -31,17 +35,27 @@ class Loop:
     def __init__(self) -> None:
         self.soon: list[Any] = []
         self.later: list[tuple[float, Any]] = []
+        self.now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def run_later(self) -> None:
+        """Call what is due next, at its time."""
+        seconds, call = self.later.pop(0)
+        self.now += seconds
+        call()
 
     def call_soon(self, call: Any) -> None:
         self.soon.append(call)
 
-    def call_later(self, seconds: float, call: Any) -> None:
-        self.later.append((seconds, call))
+    def call_later(self, seconds: float, call: Any, *arguments: Any) -> None:
+        self.later.append((seconds, lambda: call(*arguments)))
 
 
-def made() -> tuple[Joining, Transport, Loop]:
+def made(ahead: bool = False, unread_seconds: float | None = None) -> tuple[Joining, Transport, Loop]:
     transport, loop = Transport(), Loop()
-    return Joining(transport, loop), transport, loop
+    return Joining(transport, loop, lambda: ahead, unread_seconds), transport, loop
 
 
 def test_head_and_body_are_one_write() -> None:
@@ -109,3 +123,39 @@ def test_lingering_says_that_nothing_more_comes_and_closes_later() -> None:
     assert transport.calls[-1] == "close"
     joining.close()  # a second time is harmless
     assert transport.calls[-1] == "close"
+
+
+def test_lingering_goes_on_as_long_as_something_comes_but_not_for_ever() -> None:
+    joining, transport, loop = made(ahead=True)
+    joining.close()
+    assert joining.discards
+    for _ in range(3):
+        joining.came = True
+        loop.run_later()
+        assert "close" not in transport.calls
+    loop.run_later()
+    assert "close" in transport.calls
+    joining, transport, loop = made(ahead=True)
+    joining.close()
+    while "close" not in transport.calls:
+        joining.came = True
+        loop.run_later()
+    assert 10 < loop.now <= 30
+
+
+def test_a_last_answer_that_nobody_reads_does_not_keep_the_connection() -> None:
+    joining, transport, loop = made(unread_seconds=7)
+    transport.unsent = 10
+    joining.close()
+    assert [seconds for seconds, _ in loop.later] == [7]
+    transport.unsent = 5  # it reads a little
+    loop.run_later()
+    assert "abort" not in transport.calls
+    loop.run_later()
+    assert transport.calls[-1] == "abort"
+    joining, transport, loop = made(unread_seconds=7)
+    transport.unsent = 10
+    joining.close()
+    transport.unsent = 0
+    loop.run_later()
+    assert "abort" not in transport.calls and not loop.later

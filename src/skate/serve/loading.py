@@ -13,6 +13,7 @@ from skate.serve import api
 from skate.serve.config.autoscaling import AutoscalingPolicy
 from skate.serve.config.checked import nearest
 from skate.serve.config.http import HTTPOptions, gRPCOptions
+from skate.serve.config.wrong_field import WrongField
 from skate.serve.deployment import Application
 from skate.serve.graph import Built, Part, build
 from skate.serve.importing import load
@@ -46,12 +47,23 @@ def read(path: str) -> ServeDeploySchema:
             f"{path} has a value that cannot be parsed: {type(error).__name__}: {error}"
         ) from None
     try:
-        bounded(said)
-        return ServeDeploySchema.model_validate(said)
+        return checked(said)
     except ValueError as error:
         where = getattr(error, "where", ())
         field = f"{spelt(where)}: " if where else ""
         raise ValueError(f"{path}{_line(text, where)}: {field}{error}") from None
+
+
+def checked(said: Any) -> ServeDeploySchema:
+    """A config, with all that can be said of it before anything is started. Raises ValueError for one that cannot be."""
+    bounded(said)
+    schema = ServeDeploySchema.model_validate(said)
+    for name, make in (("http_options", http_options), ("grpc_options", grpc_options)):
+        try:
+            make(schema)
+        except WrongField as error:
+            raise error.inside(name) from None
+    return schema
 
 
 def bounded(said: Any) -> None:
@@ -188,11 +200,7 @@ def deploy(schema: ServeDeploySchema, apart: bool = False) -> dict[str, Any]:
     so that earlier imports in this one do not matter. Raises the exceptions of the code, RuntimeError if a port
     is taken.
     """
-    grpc = (
-        gRPCOptions(**schema.grpc_options.model_dump())
-        if schema.grpc_options.grpc_servicer_functions
-        else None
-    )
+    grpc = grpc_options(schema)
     controller = api._started(schema.controller_options)
     apps = [built_apart(each) if apart or each.runtime_env else built(each) for each in schema.applications]
     try:
@@ -219,6 +227,13 @@ def http_options(schema: ServeDeploySchema) -> HTTPOptions:
     if said["max_request_body_bytes"] is None:
         del said["max_request_body_bytes"]
     return HTTPOptions(**said)
+
+
+def grpc_options(schema: ServeDeploySchema) -> gRPCOptions | None:
+    """Where a file says to listen for gRPC; None if it names no services."""
+    if not schema.grpc_options.grpc_servicer_functions:
+        return None
+    return gRPCOptions(**schema.grpc_options.model_dump())
 
 
 def built_apart(schema: ServeApplicationSchema) -> Built:

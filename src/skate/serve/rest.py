@@ -22,7 +22,6 @@ import skate
 from skate.serve import api, loading
 from skate.serve.identity import NAMESPACE
 from skate.serve.routing import watch
-from skate.serve.schema.deploy import ServeDeploySchema
 
 _PATH = "/api/serve/applications/"
 _BODY_BYTES_MAX = 16 << 20
@@ -106,10 +105,7 @@ def act(method: str, path: str, body: bytes) -> tuple[int, Any]:
             if method == "GET":
                 return 200, details()
             if method == "PUT":
-                said = json.loads(body)
-                loading.bounded(said)
-                schema = ServeDeploySchema.model_validate(said)
-                loading.deploy(schema, apart=True)
+                loading.deploy(loading.checked(json.loads(body)), apart=True)
                 return 200, {}
             if method == "DELETE":
                 api.shutdown()

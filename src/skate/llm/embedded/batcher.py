@@ -18,6 +18,7 @@ from skate.llm.embedded.prefixes import Prefixes
 from skate.llm.embedded.sampler import choose
 from skate.llm.embedded.slots import Slots
 from skate.llm.embedded.stream import Stream, wake
+from skate.llm.embedded.turns import Turns
 from skate.llm.errors import EngineStopped, LLMError
 
 _log = logging.getLogger("skate.llm")
@@ -35,7 +36,7 @@ class EmbedRequest:
 class Batcher:
     """Steps of a model over all answers under way.
 
-    A step takes what is new, gives free places to those that wait longest, computes a part of the prompts (at most
+    A step takes what is new, gives free places to requests in turn, computes a part of the prompts (at most
     `max_num_batched_tokens`, so that running answers go on) and one token for each answer that runs.
     """
 
@@ -52,7 +53,7 @@ class Batcher:
         # No command may come in behind the last look at them.
         self._door = threading.Lock()
         self._ended = False
-        self._waiting: deque[Answer] = deque()
+        self._waiting = Turns()
         self._prefilling: deque[Answer] = deque()
         self._embeds: deque[EmbedRequest] = deque()
         self._touched: dict[Stream, None] = {}

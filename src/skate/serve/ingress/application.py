@@ -156,9 +156,8 @@ class Ingress:
             self.requests.done(scope, prefix, exchange.status, now - started)
             if self.access_log:
                 what = scope.get("method", "WS")
-                self.logger.info(
-                    "%s %s %s %.1fms", what, scope["path"], exchange.status, (now - started) * 1e3
-                )
+                path = on_one_line(scope["path"])
+                self.logger.info("%s %s %s %.1fms", what, path, exchange.status, (now - started) * 1e3)
 
     def _refuse_if_too_many(self) -> None:
         config = self.order.config
@@ -237,6 +236,11 @@ class Ingress:
         else:
             self.logger.error("the request failed", exc_info=error)
             await exchange.text(500, "Internal Server Error")
+
+
+def on_one_line(path: str) -> str:
+    """A path for the log, in which it is not to write lines of its own."""
+    return path if path.isprintable() else repr(path)
 
 
 class _Timer:

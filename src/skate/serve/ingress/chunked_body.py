@@ -8,6 +8,8 @@ from skate.serve.ingress.request_head import BadRequest
 
 #: A line with a chunk's size may be so long, with its extensions.
 _LINE_BYTES_MAX = 4096
+#: A size without extensions is not longer.
+_SIZE_BYTES_USUAL = 15
 _size = re.compile(
     rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[\t !-~\x80-\xff]*)?",
 ).fullmatch
@@ -19,7 +21,7 @@ _SIZE, _DATA, _DATA_END, _TRAILER = range(4)
 class ChunkedBody:
     """One body. Extensions and trailers are checked and dropped: no parser behind this one can read them in another way."""
 
-    __slots__ = ("_left", "_limit", "_line", "_state", "_trailers", "done")
+    __slots__ = ("_extensions", "_left", "_limit", "_line", "_state", "_trailers", "done")
 
     def __init__(self, trailer_bytes_max: int) -> None:
         self._state = _SIZE
@@ -27,6 +29,7 @@ class ChunkedBody:
         self._line = b""
         self._limit = trailer_bytes_max
         self._trailers = 0
+        self._extensions = 0
         #: True once the last chunk and the trailers have come.
         self.done = False
 
@@ -76,6 +79,10 @@ class ChunkedBody:
             if found is None:
                 raise BadRequest(400, "the size of a chunk is not a hexadecimal number")
             self._left = int(found[1], 16)
+            if len(line) > _SIZE_BYTES_USUAL:
+                self._extensions += len(line)
+                if self._extensions > self._limit:
+                    raise BadRequest(400, "the extensions of the chunks are too long")
             self._state = _DATA if self._left else _TRAILER
         elif self._state == _DATA_END:
             if line:

@@ -33,6 +33,14 @@ class Deadlines:
         """Remove a connection that no longer waits."""
         self._due.pop(connection, None)
 
+    def oldest(self) -> Any:
+        """The connection whose time began first; None if there is none."""
+        return next(iter(self._due), None)
+
+    def waited(self, connection: Any, now: float) -> float:
+        """Seconds since its time began."""
+        return now - self._due[connection][0] + (self.seconds or 0.0)
+
     def due(self, now: float) -> list[tuple[Any, int]]:
         """Remove and return the connections whose deadline has passed, with the bytes they had sent."""
         found = []

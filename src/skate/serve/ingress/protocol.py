@@ -70,7 +70,8 @@ class Gated(asyncio.Protocol):
     # -- the connection
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(Joining(transport, self.loop))  # type: ignore[arg-type]
+        limit = self._serving.options.unread_answer_timeout_s
+        super().connection_made(Joining(transport, self.loop, self._more_to_come, limit))  # type: ignore[arg-type]
         self._serving.connected(self)
         known = self.known
         if known:
@@ -113,6 +114,8 @@ class Gated(asyncio.Protocol):
 
     def handle_websocket_upgrade(self, *event: Any) -> None:
         """From here on the connection is a WebSocket's: no requests come on it, and it stays in this process."""
+        if self._left or self._chunks is not None:
+            raise BadRequest(400, "a request for a WebSocket has no body")
         self._upgraded = True
         super().handle_websocket_upgrade(*event)  # type: ignore[misc]
         self._serving.connections_away(self)
@@ -131,6 +134,12 @@ class Gated(asyncio.Protocol):
         transport = self.transport
         return bool(transport.discards or transport.is_closing())
 
+    def _more_to_come(self) -> bool:
+        """True if the client sends on, or has sent, what nobody reads once the connection is closed."""
+        if self._upgraded:
+            return False
+        return bool(self._left or self._chunks is not None or self._rest.data)
+
     def data_received(self, data: bytes) -> None:
         # Most of what comes is one request, whole, while nothing else is here, and for this process.
         if self._quiet and self.cycle.response_complete and not self.transport.discards:
@@ -142,6 +151,7 @@ class Gated(asyncio.Protocol):
 
     def _take(self, data: bytes) -> None:
         if self._ends:
+            self.transport.came = True
             return
         if self.read_before:  # a loop may read the socket before whoever connected it goes on
             data, self.read_before = self.read_before + data, b""
@@ -236,10 +246,14 @@ class Gated(asyncio.Protocol):
             self._left -= len(part)
         else:
             return data
-        if self._chunks is None and not self._left:
+        whole = self._chunks is None and not self._left
+        if whole:
             self._serving.bodies.end(self)
         if part:
             super().data_received(part)
+        if whole and self.cycle.response_complete and not self._ends:
+            self._unset_keepalive()
+            self._idle_from_now()  # it was answered before; from here on it idles
         return rest
 
     def _bound_reading(self) -> None:

@@ -7,6 +7,9 @@ import contextlib
 import socket
 from typing import Any
 
+#: The process that serves has closed; whether the client still sends is seen by then.
+_LINGER_SECONDS = 0.2
+
 
 class Relay(asyncio.Protocol):
     """Forwards data between a TLS connection and the process that serves it: TLS keys cannot be passed on."""
@@ -29,7 +32,9 @@ class Relay(asyncio.Protocol):
             self.outer.resume_reading()
 
     def data_received(self, data: bytes) -> None:
-        if self.inner is None:
+        if self.outer.discards:
+            self.outer.came = True
+        elif self.inner is None:
             self._early.append(data)
         else:
             self.inner.write(data)
@@ -56,6 +61,9 @@ class _Back(asyncio.Protocol):
         self.outer.write(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.outer.linger(
+            _LINGER_SECONDS
+        )  # the client may be in the middle of a body that was answered already
         self.outer.close()
 
     def pause_writing(self) -> None:

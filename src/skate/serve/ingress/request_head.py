@@ -140,7 +140,7 @@ def is_whole(data: bytes, limits: Limits) -> bool:
     if length is None:
         whole = end == len(data)
     else:
-        whole = end + int(length) == len(data) and b"pgrade:" not in data[:end]
+        whole = end + int(length) == len(data) and b"upgrade:" not in data[:end].lower()
     if not whole or end > limits.head_bytes:
         return False
     return end <= 4 * limits.fields or data.count(b"\r\n", 0, end) - 2 <= limits.fields

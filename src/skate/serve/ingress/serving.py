@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import errno
+import logging
+import resource
 import socket
+import sys
 import time
 from collections import deque
 from typing import Any
@@ -29,6 +32,11 @@ _LEAVE_SECONDS, _LEAVE_PAUSE_SECONDS = 2.0, 0.002
 #: When the process can take no more connections, it looks again after a moment rather than all the time.
 _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _SHORT_PAUSE_SECONDS = 0.1
+#: Connections leave so many descriptors, or an eighth of all, to the application. Where none is left for a connection, one that
+#: has brought nothing for so long makes room.
+_DESCRIPTORS_KEPT, _SILENT_SECONDS, _ROOM_AT_ONCE = 64, 1.0, 8
+#: What uvicorn logs for a mistake of a client's, with each request that makes one.
+_MISTAKES = ("Invalid HTTP request received.", "Unsupported upgrade request.")
 
 
 class Serving:
@@ -57,6 +65,9 @@ class Serving:
         self.heads = Deadlines(options.request_head_timeout_s)
         self.bodies = Deadlines(options.request_body_timeout_s)
         self.unread = Deadlines(options.unread_answer_timeout_s)
+        #: Connections beyond so many wait in the kernel.
+        self._most = _most_connections()
+        _uvicorn.addFilter(_no_mistake)
         self._closed = False
         self._tick()
         self.box = sockets.Mailbox()
@@ -67,7 +78,8 @@ class Serving:
         self.docs_path: str | None = None
         self._listening: socket.socket | None = None
         self._accepting = False
-        self._tasks: set[Any] = set()
+        #: What opens connections, with the time since when.
+        self._tasks: dict[Any, float] = {}
         self._tls = _tls_context(options)
         front.queued = lambda key: len(self.held.get(key, ()))
         self.loop.add_reader(self.box.sock.fileno(), self._arrived)
@@ -129,7 +141,13 @@ class Serving:
 
     def _accept(self) -> None:
         assert self._listening is not None
+        made = 0
         for _ in range(_ACCEPT_AT_ONCE if self.own_siblings() else _ACCEPT_ALONE):
+            if len(self.protocols) + len(self._tasks) >= self._most:
+                if not self._make_room():
+                    self._pause_accepting()
+                    return
+                made += 1
             try:
                 sock, _ = self._listening.accept()
             except BlockingIOError:  # another replica was first
@@ -143,6 +161,25 @@ class Serving:
             self._keep(self._open(sock, None, b""))
             if self.front.own is not None and self.front.full() and self.own_siblings():
                 return  # others may have room
+            if made >= _ROOM_AT_ONCE:
+                return  # what was closed has its descriptor until the loop comes round
+
+    def _make_room(self) -> bool:
+        """Close a connection on which nothing happens, for one that waits outside; False if there is none."""
+        now = self.loop.time()
+        opening, since = next(iter(self._tasks.items()), (None, now))
+        if opening is not None and now - since >= _SILENT_SECONDS:  # it has not said what TLS wants
+            del self._tasks[opening]
+            opening.cancel()
+            return True
+        silent = self.heads.oldest()
+        if silent is None or self.heads.waited(silent, now) < _SILENT_SECONDS:
+            silent = next((each for each in self.protocols if each.idles and each.cycle is not None), None)
+        if silent is None:
+            return False
+        self.disconnected(silent)
+        silent.transport.abort()
+        return True
 
     def _pause_accepting(self) -> None:
         if self._accepting:
@@ -155,17 +192,22 @@ class Serving:
 
     def _keep(self, coroutine: Any) -> None:
         task = self.loop.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = self.loop.time()
+        task.add_done_callback(self._opened)
+
+    def _opened(self, task: Any) -> None:
+        self._tasks.pop(task, None)
 
     async def _open(self, sock: socket.socket, known: dict[str, Any] | None, head: bytes) -> None:
         protocol = ServingProtocol(self)
         if known:
             protocol.known = known
             protocol.read_before = head
+        tls = None if known is not None else self._tls
+        limit = self.options.request_head_timeout_s
         try:
             await self.loop.connect_accepted_socket(
-                lambda: protocol, sock, ssl=None if known is not None else self._tls
+                lambda: protocol, sock, ssl=tls, ssl_handshake_timeout=limit if tls is not None else None
             )
         except OSError:  # it went, or spoke no TLS
             sock.close()
@@ -258,6 +300,8 @@ class Serving:
         await asyncio.sleep(0)
         for protocol in list(self.protocols):
             protocol.shutdown()
+        while any(each.transport.discards for each in self.protocols) and self.loop.time() < deadline:
+            await asyncio.sleep(_LEAVE_PAUSE_SECONDS)  # else the end of the process takes their answers
         self.loop.remove_reader(self.box.sock.fileno())
         self.box.close()
         end = getattr(self.app, "end", None)
@@ -281,8 +325,12 @@ class Serving:
 
 def websocket(*args: Any, **kwargs: Any) -> Any:
     """The protocol of a WebSocket, loaded with the first one: 15 ms that every replica would pay at its start."""
-    from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol  # as above
-
+    try:
+        from skate.serve.ingress.websocket import BoundedWebSocket  # as above
+    except ImportError:  # an older uvicorn, whose protocol is another one
+        from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol  # as above
+    else:
+        return BoundedWebSocket(*args, **kwargs)
     if AutoWebSocketsProtocol is None:
         raise RuntimeError("WebSockets need the package websockets: pip install 'skate[serve]'")
     return AutoWebSocketsProtocol(*args, **kwargs)
@@ -298,6 +346,21 @@ def _tls_context(options: Any) -> Any:
     if options.ssl_ca_certs:
         made.load_verify_locations(options.ssl_ca_certs)
     return made
+
+
+def _most_connections() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return sys.maxsize
+    return max(soft // 2, soft - max(_DESCRIPTORS_KEPT, soft // 8))
+
+
+def _no_mistake(record: logging.LogRecord) -> bool:
+    """False for what a client did wrong: its answer says so, and nobody else is to read of it for each request."""
+    return record.msg not in _MISTAKES
+
+
+_uvicorn = logging.getLogger("uvicorn.error")
 
 
 async def open_ingress(replica: Any, http: Any) -> Serving:

@@ -1,0 +1,118 @@
+"""Uvicorn's WebSocket protocol with bounds: what one client sends, or does not read, takes little memory of the replica."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+#: So much is taken apart at once: a message of no bytes takes six on the wire, and forty times that as a message of ASGI.
+_PART_BYTES = 16 * 1024
+#: Fragments of one message are put together when there are so many.
+_FRAGMENTS_MAX = 256
+
+
+class BoundedWebSocket(WebSocketsSansIOProtocol):
+    """One connection.
+
+    No more is read while the client does not read what is sent to it, pongs among that, and while messages wait for the
+    application. A message in many fragments takes no more memory than its bytes.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        #: Read, and not taken apart yet.
+        self._ahead = bytearray()
+        self._joined: bytearray | None = None
+
+    def data_received(self, data: bytes) -> None:
+        """Take in what has come, a part at a time."""
+        transport: Any = self.transport
+        if transport.discards:
+            transport.came = True
+            return
+        if len(data) <= _PART_BYTES and not self._ahead:
+            super().data_received(data)
+            return
+        self._ahead += data
+        self._go_on()
+
+    def _go_on(self) -> None:
+        ahead = self._ahead
+        while ahead and not self.read_paused and not self._held and not self._closes:
+            part = bytes(ahead[:_PART_BYTES])
+            del ahead[:_PART_BYTES]
+            super().data_received(part)
+        if self._closes:
+            ahead.clear()
+
+    @property
+    def _closes(self) -> bool:
+        transport: Any = self.transport
+        return bool(transport.discards or transport.is_closing())
+
+    @property
+    def _held(self) -> bool:
+        return not self.writable.is_set()
+
+    async def receive(self) -> Any:
+        """The next message for the application."""
+        message = await super().receive()
+        if self._ahead:
+            self._go_on()
+        return message
+
+    async def send(self, message: Any) -> None:
+        """Pass on what the application sends; after its close, messages that lie here are thrown away."""
+        await super().send(message)
+        if self._ahead:
+            self._go_on()
+
+    def pause_writing(self) -> None:
+        """The client does not read: what it sends, pings among that, would only have more written to it."""
+        super().pause_writing()
+        transport: Any = self.transport
+        transport.stop_reading()
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        super().resume_writing()
+        if not self._closes:
+            transport: Any = self.transport
+            transport.go_on_reading(self.read_paused)
+            self._go_on()
+
+    def handle_cont(self, event: Any) -> None:
+        """A further fragment of a message."""
+        joined = self._joined
+        if joined is None and len(self.frames) >= _FRAGMENTS_MAX:
+            joined = self._joined = bytearray().join(self.frames)
+            self.frames = []
+        if joined is None:
+            super().handle_cont(event)
+            return
+        joined += event.data
+        if event.fin:
+            self._joined = None
+            self.frames = [bytes(joined)]
+            self.send_receive_event_to_app()
+
+    def send_receive_event_to_app(self) -> None:
+        """A message is whole. A text that is none is the client's mistake, and nothing to log."""
+        if self.curr_msg_data_type == "text":
+            text = self.frames[0] if len(self.frames) == 1 else b"".join(self.frames)
+            self.frames = [text]
+            try:
+                text.decode()
+            except UnicodeDecodeError:
+                self.frames = []
+                self.conn.send_close(1007)
+                self.handle_parser_exception()
+                return
+        super().send_receive_event_to_app()
+
+    def handle_parser_exception(self) -> None:
+        """What the client sends is no WebSocket, or too much: have it see the code, though it still sends."""
+        transport: Any = self.transport
+        transport.linger()
+        super().handle_parser_exception()
