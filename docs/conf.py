@@ -118,9 +118,7 @@ _documented: dict[int, str] = {}
 def public_classes() -> frozenset[type]:
     """Return the classes that some page of the reference lists."""
     pages = "\n".join(page.read_text() for page in (FOLDER / "reference").glob("*.md"))
-    modules = [
-        importlib.import_module(name) for block in _PUBLIC.findall(pages) for name in block.split()
-    ]
+    modules = [importlib.import_module(name) for block in _PUBLIC.findall(pages) for name in block.split()]
     found = [public_value(module, name) for module in modules for name in public_names(module)]
     return frozenset(value for value in found if inspect.isclass(value))
 
@@ -150,7 +148,13 @@ def name_entry(module: ModuleType, name: str) -> list[str]:
     if not (inspect.isclass(value) or inspect.isroutine(value)):
         return [f".. py:data:: {name}", ""]
     if id(value) in _documented:
-        return [f".. py:attribute:: {name}", "   :no-index:", "", f"   The same as ``{_documented[id(value)]}``.", ""]
+        return [
+            f".. py:attribute:: {name}",
+            "   :no-index:",
+            "",
+            f"   The same as ``{_documented[id(value)]}``.",
+            "",
+        ]
     _documented[id(value)] = place
     if not inspect.isclass(value):
         return [f".. autofunction:: {place}", *index, ""]
@@ -164,7 +168,9 @@ def member_options(value: type) -> list[str]:
     ours = [base for base in value.__mro__[1:] if base.__module__.startswith("skate")]
     if all(base in public_classes() for base in ours):
         return ["   :members:"]
-    others = sorted(base.__name__ for base in value.__mro__[1:] if base not in ours or base in public_classes())
+    others = sorted(
+        base.__name__ for base in value.__mro__[1:] if base not in ours or base in public_classes()
+    )
     return ["   :members:", f"   :inherited-members: {', '.join(others)}"]
 
 
