@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -110,3 +111,18 @@ def test_every_make_target_is_explained() -> None:
         target for target in phony[1].split() if not re.search(rf"^{target}:.*## \w", makefile, re.MULTILINE)
     ]
     assert not unexplained, f"say after ## what these targets do: {unexplained}"
+
+
+def test_the_modules_of_the_reference_exist() -> None:
+    pages = [path.read_text() for path in (ROOT / "docs" / "reference").glob("*.md")]
+    modules = [
+        module
+        for page in pages
+        for block in re.findall(r"^```public\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+        for module in block.split()
+    ]
+    assert {"skate", "skate.data", "skate.train", "skate.tune", "skate.serve", "skate.util", "skate.llm"} <= {
+        *modules
+    }
+    missing = [module for module in modules if importlib.util.find_spec(module) is None]
+    assert not missing, f"docs/reference lists {missing}, which do not exist"
