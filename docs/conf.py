@@ -132,9 +132,14 @@ def module_section(module_name: str) -> str:
     """Return the section of one module: a heading, and a directive for each public name."""
     module = importlib.import_module(module_name)
     lines = [f"## `{module_name}`", "", "```{eval-rst}", f".. py:module:: {module_name}", ""]
-    for name in public_names(module):
+    for name in sorted(public_names(module), key=lambda name: kind_order(public_value(module, name))):
         lines += name_entry(module, name)
     return "\n".join([*lines, "```", ""])
+
+
+def kind_order(value: Any) -> int:
+    """Functions first, then classes, then constants; each in the order of `__all__`."""
+    return 0 if inspect.isroutine(value) else 1 if inspect.isclass(value) else 2
 
 
 def name_entry(module: ModuleType, name: str) -> list[str]:

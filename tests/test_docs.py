@@ -1,7 +1,11 @@
-"""The documents: their links lead somewhere, their Python runs or compiles, and their ids match the tests."""
+"""The documents: their links lead somewhere, their Python compiles, the README's runs, and their ids match the tests.
+
+`tests/docs` runs the blocks of all other pages.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -10,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_main_job import a_free_port
-
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(
-    path for folder in (".", "docs", "examples", "benchmarks") for path in (ROOT / folder).glob("*.md")
+    path
+    for folder in (".", "docs", "docs/how-to", "docs/reference", "examples", "examples/train", "benchmarks")
+    for path in (ROOT / folder).glob("*.md")
 )
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -73,34 +77,6 @@ def test_the_programs_of_the_readme_run(tmp_path: Path) -> None:
     assert "'epoch': 2" in done.stdout, done.stderr
 
 
-def test_the_alias_of_the_migration_page_holds(tmp_path: Path) -> None:
-    (code,) = [code for where, code in blocks("python") if "docs/migrating.md" in where and "assert" in code]
-    program = tmp_path / "program.py"
-    program.write_text(code)
-    assert run(program).returncode == 0
-
-
-ASKING = """
-    import urllib.request
-
-    with urllib.request.urlopen("http://127.0.0.1:{port}/?name=Ada") as answered:
-        print(answered.read().decode())
-"""
-
-
-def test_the_programs_of_the_page_on_serving_run(tmp_path: Path) -> None:
-    first, *others = [code for where, code in blocks("python") if where.startswith("docs/serve.md")]
-    port = a_free_port()
-    program = tmp_path / "program.py"
-    program.write_text(first.replace("8000", str(port)) + ASKING.format(port=port))
-    done = run(program)
-    assert done.stdout.strip() == '{"hello":"Ada"}', done.stderr
-    for code in others:
-        program.write_text(code.replace("8000", str(port)))
-        done = run(program)
-        assert done.returncode == 0, done.stderr
-
-
 def run(program: Path) -> subprocess.CompletedProcess[str]:
     environment = {"PYTHONPATH": str(ROOT / "src"), "PATH": "/usr/bin:/bin"}
     return subprocess.run(
@@ -135,3 +111,18 @@ def test_every_make_target_is_explained() -> None:
         target for target in phony[1].split() if not re.search(rf"^{target}:.*## \w", makefile, re.MULTILINE)
     ]
     assert not unexplained, f"say after ## what these targets do: {unexplained}"
+
+
+def test_the_modules_of_the_reference_exist() -> None:
+    pages = [path.read_text() for path in (ROOT / "docs" / "reference").glob("*.md")]
+    modules = [
+        module
+        for page in pages
+        for block in re.findall(r"^```public\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+        for module in block.split()
+    ]
+    assert {"skate", "skate.data", "skate.train", "skate.tune", "skate.serve", "skate.util", "skate.llm"} <= {
+        *modules
+    }
+    missing = [module for module in modules if importlib.util.find_spec(module) is None]
+    assert not missing, f"docs/reference lists {missing}, which do not exist"
