@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -63,6 +64,8 @@ class Deployment:
         self._config = deployment_config
         self._replica = replica_config
         self._version = version
+        #: The names of the options that somebody has given.
+        self._given: frozenset[str] = frozenset()
 
     # -- what it is
 
@@ -77,9 +80,9 @@ class Deployment:
         return self._version
 
     @property
-    def func_or_class(self) -> Callable[..., Any]:
-        """The class or function that is served."""
-        target: Callable[..., Any] = self._replica.func_or_class
+    def func_or_class(self) -> Callable[..., Any] | str:
+        """What is served, or its import path."""
+        target: Callable[..., Any] | str = self._replica.func_or_class
         return target
 
     @property
@@ -145,7 +148,7 @@ class Deployment:
 
     def options(
         self,
-        func_or_class: Callable[..., Any] | None = None,
+        func_or_class: Callable[..., Any] | str | None = None,
         name: Any = DEFAULT.VALUE,
         version: Any = DEFAULT.VALUE,
         num_replicas: Any = DEFAULT.VALUE,
@@ -171,8 +174,8 @@ class Deployment:
         max_constructor_retry_count: Any = DEFAULT.VALUE,
         gang_scheduling_config: Any = DEFAULT.VALUE,
         deployment_actors: Any = DEFAULT.VALUE,
-        rolling_update_percentage: Any = DEFAULT.VALUE,
         max_surge_percent: Any = DEFAULT.VALUE,
+        rolling_update_percentage: Any = DEFAULT.VALUE,
         in_process: Any = DEFAULT.VALUE,
     ) -> Deployment:
         """The same deployment with other options. Raises ValueError for options that cannot be."""
@@ -186,7 +189,9 @@ class Deployment:
         replica = self._replica.replaced(func_or_class, _init_args, _init_kwargs, given)
         config = configured(self._config, given)
         together(config, replica.actor_options)
-        return Deployment(checked_name(name), config, replica, version, _internal=True)
+        made = Deployment(checked_name(name), config, replica, version, _internal=True)
+        made._given = self._given | given.keys()
+        return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
@@ -212,7 +217,7 @@ class ReplicaConfig:
 
     def __init__(
         self,
-        func_or_class: Callable[..., Any],
+        func_or_class: Callable[..., Any] | str,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         actor: dict[str, Any],
@@ -223,10 +228,10 @@ class ReplicaConfig:
         self.actor_options = actor
 
     def replaced(
-        self, func_or_class: Callable[..., Any] | None, args: Any, kwargs: Any, given: dict[str, Any]
+        self, func_or_class: Callable[..., Any] | str | None, args: Any, kwargs: Any, given: dict[str, Any]
     ) -> ReplicaConfig:
         """The same with what was given in its place."""
-        if func_or_class is not None and not callable(func_or_class):
+        if func_or_class is not None and not callable(func_or_class) and not isinstance(func_or_class, str):
             raise TypeError(
                 f"@serve.deployment must be called on a class or function. This is a {type(func_or_class).__name__}"
             )
@@ -341,7 +346,9 @@ def make(func_or_class: Any, name: Any, version: Any, given: dict[str, Any]) -> 
     version = None if version is DEFAULT.VALUE else version
     config = configured(DeploymentConfig(), given)
     together(config, replica.actor_options)
-    return Deployment(checked_name(name), config, replica, version, _internal=True)
+    made = Deployment(checked_name(name), config, replica, version, _internal=True)
+    made._given = frozenset(given)
+    return made
 
 
 def deployment(
@@ -386,3 +393,10 @@ def deployment(
     # What cannot be is told at the decorator's own line. Anything else in the place of the class is passed over, as by Ray.
     together(configured(DeploymentConfig(), given), actor_options({}, given))
     return lambda func_or_class: make(func_or_class, name, version, given)
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("deployment_to_schema", "schema_to_deployment"):
+        # It is made of deployments itself, and few need it.
+        return getattr(importlib.import_module("skate.serve.schema.conversion"), name)
+    raise AttributeError(f"module 'skate.serve.deployment' has no attribute {name!r}")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import enum
 import functools
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from skate.serve.config.checked import Checked, as_json, not_negative, positive
 
+#: Seconds.
+DEFAULT_METRICS_INTERVAL_S = 10.0
 DEFAULT_POLICY = "ray.serve.autoscaling_policy:default_autoscaling_policy"
 
 
@@ -38,6 +41,31 @@ class AutoscalingPolicy(Checked):
             )
         as_json("policy_kwargs", self.policy_kwargs)
 
+    @classmethod
+    def from_serialized_policy_def(
+        cls, policy_config: dict[str, Any], serialized_policy_def: bytes
+    ) -> AutoscalingPolicy:
+        """A policy whose function is that of `get_serialized_policy_def`, whatever its path leads to here."""
+        made = cls(**policy_config)
+        made.set_serialized_policy_def(serialized_policy_def)
+        return made
+
+    def get_serialized_policy_def(self) -> bytes:
+        """The function, pickled."""
+        import cloudpickle  # 15 ms, and few need it
+
+        packed: bytes | None = self.__dict__.get("_packed")
+        return packed or cloudpickle.dumps(self._function())
+
+    def set_serialized_policy_def(self, serialized_policy_def: bytes) -> None:
+        """Take a function that was pickled elsewhere."""
+        self.__dict__["_packed"] = serialized_policy_def
+        self.__dict__.pop("_made", None)
+
+    def serialize_policy(self) -> None:
+        """Pickle the function now, while it can be imported."""
+        self.set_serialized_policy_def(self.get_serialized_policy_def())
+
     def is_default_policy_function(self) -> bool:
         """True unless a function was named."""
         return bool(self.policy_function == DEFAULT_POLICY)
@@ -52,13 +80,18 @@ class AutoscalingPolicy(Checked):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_made"}
 
-    def _make(self) -> Callable[..., Any]:
+    def _function(self) -> Any:
+        packed = self.__dict__.get("_packed")
+        if packed:
+            return pickle.loads(packed)
         if callable(self.policy_function):
-            found: Callable[..., Any] = self.policy_function
-        else:
-            from skate.serve.importing import load  # only custom policies
+            return self.policy_function
+        from skate.serve.importing import load  # only custom policies
 
-            found = load(self.policy_function)
+        return load(self.policy_function)
+
+    def _make(self) -> Callable[..., Any]:
+        found: Callable[..., Any] = self._function()
         if isinstance(found, type):
             policy: Callable[..., Any] = found(**self.policy_kwargs)
             return policy
@@ -78,7 +111,7 @@ class AutoscalingConfig(Checked):
     initial_replicas: int | None = None
     max_replicas: int = 1
     target_ongoing_requests: float = 2
-    metrics_interval_s: float = 10.0
+    metrics_interval_s: float = DEFAULT_METRICS_INTERVAL_S
     look_back_period_s: float = 30.0
     smoothing_factor: float = 1.0
     upscale_smoothing_factor: float | None = None
