@@ -9,7 +9,8 @@ from typing import Any
 
 from skate.serve.config.actors import ACTOR_OPTIONS, actor_options
 from skate.serve.config.autoscaling import AutoscalingConfig
-from skate.serve.config.deployment import BackpressureConfig, DeploymentConfig, LoggingConfig
+from skate.serve.config.deployment import BackpressureConfig, DeploymentConfig
+from skate.serve.config.wrong_field import WrongField
 from skate.serve.identity import DEFAULT
 
 #: Options that are fields of DeploymentConfig.
@@ -33,7 +34,8 @@ class Application:
         if name.startswith("__"):
             raise AttributeError(name)
         raise AttributeError(
-            f"an application has no {name!r}; it is what .bind() returns, to be given to serve.run or to another .bind()"
+            f"'Application' object has no attribute {name!r}. It is what .bind() returns, to be given to "
+            "serve.run or to another .bind()"
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -114,9 +116,10 @@ class Deployment:
         return self._config.backpressure_config
 
     @property
-    def logging_config(self) -> LoggingConfig | None:
-        """How its replicas write their log."""
-        return self._config.logging_config
+    def logging_config(self) -> dict[str, Any] | None:
+        """How its replicas write their log, as the fields of a LoggingConfig."""
+        said = self._config.logging_config
+        return None if said is None else said.model_dump()
 
     @property
     def ray_actor_options(self) -> dict[str, Any] | None:
@@ -209,7 +212,7 @@ class Deployment:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Deployment(name={self._name!r})"
+        return f"Deployment(name={self._name})"
 
 
 class ReplicaConfig:
@@ -293,7 +296,10 @@ def configured(base: DeploymentConfig, given: dict[str, Any]) -> DeploymentConfi
                 "of them: a fixed number, or bounds for autoscaling"
             )
         if isinstance(number, str) and not number.lstrip("-").isdecimal():
-            raise ValueError(f"num_replicas must be an integer or 'auto', got {number!r}")
+            raise WrongField(
+                f'`num_replicas` must be an int or "auto", but got: {number}. Input should be a valid integer',
+                ("num_replicas",),
+            )
         wanted.setdefault("autoscaling_config", None)
     elif scaling is not None:
         wanted["num_replicas"] = None
@@ -311,7 +317,9 @@ def configured(base: DeploymentConfig, given: dict[str, Any]) -> DeploymentConfi
 def _followed(scaling: Any) -> AutoscalingConfig:
     """The configuration for `num_replicas="auto"`, with explicit settings applied."""
     defaults = AutoscalingConfig.default()
-    said = scaling.model_dump(exclude_unset=True) if isinstance(scaling, AutoscalingConfig) else scaling or {}
+    said = scaling or {}
+    if isinstance(scaling, AutoscalingConfig):
+        said = {name: getattr(scaling, name) for name in scaling.model_dump(exclude_unset=True)}
     return AutoscalingConfig.model_validate({"max_replicas": defaults.max_replicas, **said})
 
 

@@ -16,6 +16,11 @@ DEFAULT_METRICS_INTERVAL_S = 10.0
 DEFAULT_POLICY = "ray.serve.autoscaling_policy:default_autoscaling_policy"
 
 
+def path_of(named: Any) -> str:
+    """Where a function or a class is, as configs write it."""
+    return f"{named.__module__}.{getattr(named, '__name__', type(named).__name__)}"
+
+
 class AggregationFunction(str, enum.Enum):
     """How the figures of a look-back period become one."""
 
@@ -40,6 +45,12 @@ class AutoscalingPolicy(Checked):
                 "be a valid string"
             )
         as_json("policy_kwargs", self.policy_kwargs)
+        # As a record says it; the function itself goes with the record, since not all can be imported elsewhere.
+        if callable(self.policy_function):
+            self.__dict__["_given_function"] = self.policy_function
+            self.policy_function = path_of(self.policy_function)
+        elif not self.is_default_policy_function():
+            self._function()  # what is not there is told here
 
     @classmethod
     def from_serialized_policy_def(
@@ -77,6 +88,9 @@ class AutoscalingPolicy(Checked):
             made = self.__dict__["_made"] = self._make()
         return made
 
+    def __hash__(self) -> int:
+        return hash((self.policy_function, repr(self.policy_kwargs)))
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_made"}
 
@@ -84,8 +98,9 @@ class AutoscalingPolicy(Checked):
         packed = self.__dict__.get("_packed")
         if packed:
             return pickle.loads(packed)
-        if callable(self.policy_function):
-            return self.policy_function
+        given = self.__dict__.get("_given_function")
+        if given is not None:
+            return given
         from skate.serve.importing import load  # only custom policies
 
         return load(self.policy_function)
@@ -134,6 +149,8 @@ class AutoscalingConfig(Checked):
         positive(name, metrics_interval_s=self.metrics_interval_s, look_back_period_s=self.look_back_period_s)
         positive(name, smoothing_factor=self.smoothing_factor, upscaling_factor=self.upscaling_factor)
         positive(name, downscaling_factor=self.downscaling_factor)
+        positive(name, upscale_smoothing_factor=self.upscale_smoothing_factor)
+        positive(name, downscale_smoothing_factor=self.downscale_smoothing_factor)
         if self.min_replicas > self.max_replicas:
             raise ValueError(
                 f"max_replicas ({self.max_replicas}) must be greater than or equal to min_replicas "

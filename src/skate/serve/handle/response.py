@@ -260,7 +260,7 @@ class DeploymentBroadcastResponse:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             try:
                 found.append(each.result(timeout_s=left))
-            except Exception as error:
+            except Exception as error:  # whatever user code ends in
                 if not return_exceptions:
                     raise
                 found.append(error)

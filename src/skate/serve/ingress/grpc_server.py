@@ -161,7 +161,11 @@ class GrpcServer:
         """Listen, knowing what is served."""
         loop = asyncio.get_running_loop()
         told = asyncio.Event()
-        watch.current().on_change(lambda table: loop.call_soon_threadsafe(told.set))
+
+        def know(_: Any) -> None:
+            loop.call_soon_threadsafe(told.set)
+
+        watch.current().on_change(know)
         await told.wait()
         await self.server.start()
 

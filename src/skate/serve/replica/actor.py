@@ -300,8 +300,8 @@ class Replica:
 
     async def has_key(self, key: bytes) -> bool:
         """Whether a key is one of the API keys of the user's object."""
-        keys = getattr(self.servable.object, "api_keys", None)
-        return hasattr(keys, "has") and bool(keys.has(key))
+        keys: Any = getattr(self.servable.object, "api_keys", None)
+        return bool(hasattr(keys, "has") and keys.has(key))
 
     async def live(self) -> None:
         """Never return: callers notice when the process ends."""

@@ -18,7 +18,8 @@ def deployment_to_schema(d: Deployment) -> DeploymentSchema:
             said[name] = d._replica.actor_options.get(name, getattr(d._config, name, None))
     if "ray_actor_options" in said:
         said["ray_actor_options"] = RayActorOptionsSchema.model_validate(said["ray_actor_options"])
-    if said.get("autoscaling_config") is not None:
+    if d._config.autoscaling_config is not None:
+        said["autoscaling_config"] = d._config.autoscaling_config
         said.pop("num_replicas", None)
     return DeploymentSchema(name=d.name, **said)
 
@@ -26,9 +27,6 @@ def deployment_to_schema(d: Deployment) -> DeploymentSchema:
 def schema_to_deployment(s: DeploymentSchema) -> Deployment:
     """A deployment with these options and no code: give it some with `.options(func_or_class=...)` before it is served."""
     given = {name: value for name, value in s.given().items() if value is not None}
-    options = given.get("ray_actor_options")
-    if isinstance(options, RayActorOptionsSchema):
-        given["ray_actor_options"] = options.model_dump(exclude_unset=True)
     config = configured(DeploymentConfig(), given)
     made = Deployment(
         s.name, config, ReplicaConfig("", (), {}, actor_options({}, given)), None, _internal=True
