@@ -65,6 +65,7 @@ MANY_PARAMETERS: dict[str, int] = {
     "src/skate/serve/api.py::run": 10,
     "src/skate/serve/deployment.py::Deployment.options": 29,
     "src/skate/serve/deployment.py::deployment": 26,
+    "src/skate/serve/request_router.py::RequestRouter.__init__": 10,
     "src/skate/train/trainer.py::DataParallelTrainer.__init__": 10,
     "src/skate/train/xgboost/trainer.py::XGBoostTrainer.__init__": 13,
     "src/skate/tune/experiment/trial.py::Trial.__init__": 18,

@@ -175,6 +175,19 @@ class _AliasLoader(Loader):
         if not hasattr(found, "__path__") and any(name.startswith(module.__name__ + ".") for name in _MOVED):
             found.__path__ = []  # else the import system would not look for what is below it
         sys.modules[module.__name__] = found
+        _keep_names(module.__name__, found)
+
+
+def _keep_names(alias: str, package: ModuleType) -> None:
+    """Name those modules of a package now that something else of it is named like: `serve.deployment` is a function.
+
+    The import system would put the module in its place when a program first imports that by its alias.
+    """
+    prefix = package.__name__ + "."
+    for name, module in list(sys.modules.items()):
+        own = name[len(prefix) :] if name.startswith(prefix) else ""
+        if own and "." not in own and vars(package).get(own, module) is not module:
+            sys.modules[f"{alias}.{own}"] = module
 
 
 class _PrivateLoader(Loader):

@@ -86,7 +86,7 @@ def test_a_port_that_is_taken(run: Callable[..., Program]) -> None:
     ("words", "complaint"),
     [
         (["nowhere:app"], "there is no module 'nowhere'"),
-        (["program:ap"], "program has no 'ap'; applications there: app"),
+        (["program:ap"], "module 'program' has no attribute 'ap'; applications there: app"),
         (["program:Says"], "call .bind(...) on it"),
         (["program:build", "word"], "written key=value"),
         (["program:app", "--non-blocking"], "needs a node that stays"),

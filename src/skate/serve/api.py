@@ -15,7 +15,8 @@ from typing import Any
 import skate
 from skate.serve.config.deployment import LoggingConfig
 from skate.serve.config.http import ControllerOptions, HTTPOptions, ProxyLocation, gRPCOptions
-from skate.serve.deployment import Application
+from skate.serve.context import get_multiplexed_model_id, get_replica_context
+from skate.serve.deployment import Application, deployment
 from skate.serve.exceptions import RayServeException
 from skate.serve.graph import Built, build, checked_prefix
 from skate.serve.handle.handle import DeploymentHandle
@@ -26,9 +27,31 @@ from skate.serve.identity import (
     DeploymentID,
     deployment_actor_name,
 )
+from skate.serve.ingress.views import ingress
+from skate.serve.multiplex import multiplexed
 from skate.serve.routing import inside, watch
 from skate.serve.schema.tracing import TracingConfig
 from skate.util.debug import preload
+
+__all__ = [
+    "RunTarget",
+    "delete",
+    "deployment",
+    "get_app_handle",
+    "get_deployment_actor",
+    "get_deployment_actor_context",
+    "get_deployment_handle",
+    "get_multiplexed_model_id",
+    "get_replica_context",
+    "ingress",
+    "multiplexed",
+    "run",
+    "run_many",
+    "shutdown",
+    "shutdown_async",
+    "start",
+    "status",
+]
 
 #: What the controller and replicas need, loaded once for all of them: the second part while the controller comes up.
 _FOR_CONTROLLER = (
@@ -373,8 +396,6 @@ def get_deployment_actor(actor_name: str) -> Any:
 
     Raises RayServeException outside of replicas, ValueError if there is none of that name.
     """
-    from skate.serve.context import get_replica_context  # as above
-
     here = get_replica_context()
     known = [each.name for each in here._deployment_config.deployment_actors]
     if actor_name not in known:

@@ -7,6 +7,9 @@ from typing import Any
 from skate.serve.config.autoscaling import AutoscalingContext
 from skate.serve.controller.autoscaler import desired
 from skate.serve.prometheus_query import (
+    DEFAULT_PROMETHEUS_CACHE_TTL_S,
+    DEFAULT_PROMETHEUS_FETCH_INTERVAL_S,
+    DEFAULT_PROMETHEUS_QUERY_TIMEOUT_S,
     PrometheusQueryMixin,
     PrometheusSample,
     PrometheusScalar,
@@ -14,6 +17,9 @@ from skate.serve.prometheus_query import (
 )
 
 __all__ = [
+    "DEFAULT_PROMETHEUS_CACHE_TTL_S",
+    "DEFAULT_PROMETHEUS_FETCH_INTERVAL_S",
+    "DEFAULT_PROMETHEUS_QUERY_TIMEOUT_S",
     "PrometheusQueryMixin",
     "PrometheusSample",
     "PrometheusScalar",

@@ -36,6 +36,8 @@ class _Waiting:
             self.future.set_exception(error)
 
 
+#: In the place of a value they end the stream of that call.
+USER_CODE_STREAMING_SENTINELS = [StopIteration, StopAsyncIteration]
 _END = None  # not an object of its own: functions that are sent by value bring copies of what they name
 
 
@@ -179,7 +181,7 @@ class _Batcher:
                 if at in ended:
                     continue
                 assert each.queue is not None
-                if value is StopIteration or value is StopAsyncIteration:
+                if any(value is sentinel for sentinel in USER_CODE_STREAMING_SENTINELS):
                     ended.add(at)
                     each.queue.put_nowait(_END)
                 else:

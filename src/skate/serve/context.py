@@ -126,7 +126,7 @@ def get_replica_context() -> ReplicaContext:
     found = current_replica()
     if found is None:
         raise RayServeException(
-            "get_replica_context() must be called from the code of a deployment; this process is not a replica"
+            "`serve.get_replica_context()` may only be called from within a Ray Serve deployment. This is no replica"
         )
     return found
 

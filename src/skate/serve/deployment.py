@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 from skate.serve.config.actors import ACTOR_OPTIONS, actor_options
 from skate.serve.config.autoscaling import AutoscalingConfig
-from skate.serve.config.deployment import BackpressureConfig, DeploymentConfig, LoggingConfig
+from skate.serve.config.deployment import BackpressureConfig, DeploymentConfig
+from skate.serve.config.wrong_field import WrongField
 from skate.serve.identity import DEFAULT
 
 #: Options that are fields of DeploymentConfig.
@@ -32,7 +34,8 @@ class Application:
         if name.startswith("__"):
             raise AttributeError(name)
         raise AttributeError(
-            f"an application has no {name!r}; it is what .bind() returns, to be given to serve.run or to another .bind()"
+            f"'Application' object has no attribute {name!r}. It is what .bind() returns, to be given to "
+            "serve.run or to another .bind()"
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -63,6 +66,8 @@ class Deployment:
         self._config = deployment_config
         self._replica = replica_config
         self._version = version
+        #: The names of the options that somebody has given.
+        self._given: frozenset[str] = frozenset()
 
     # -- what it is
 
@@ -77,9 +82,9 @@ class Deployment:
         return self._version
 
     @property
-    def func_or_class(self) -> Callable[..., Any]:
-        """The class or function that is served."""
-        target: Callable[..., Any] = self._replica.func_or_class
+    def func_or_class(self) -> Callable[..., Any] | str:
+        """What is served, or its import path."""
+        target: Callable[..., Any] | str = self._replica.func_or_class
         return target
 
     @property
@@ -111,9 +116,10 @@ class Deployment:
         return self._config.backpressure_config
 
     @property
-    def logging_config(self) -> LoggingConfig | None:
-        """How its replicas write their log."""
-        return self._config.logging_config
+    def logging_config(self) -> dict[str, Any] | None:
+        """How its replicas write their log, as the fields of a LoggingConfig."""
+        said = self._config.logging_config
+        return None if said is None else said.model_dump()
 
     @property
     def ray_actor_options(self) -> dict[str, Any] | None:
@@ -145,7 +151,7 @@ class Deployment:
 
     def options(
         self,
-        func_or_class: Callable[..., Any] | None = None,
+        func_or_class: Callable[..., Any] | str | None = None,
         name: Any = DEFAULT.VALUE,
         version: Any = DEFAULT.VALUE,
         num_replicas: Any = DEFAULT.VALUE,
@@ -171,8 +177,8 @@ class Deployment:
         max_constructor_retry_count: Any = DEFAULT.VALUE,
         gang_scheduling_config: Any = DEFAULT.VALUE,
         deployment_actors: Any = DEFAULT.VALUE,
-        rolling_update_percentage: Any = DEFAULT.VALUE,
         max_surge_percent: Any = DEFAULT.VALUE,
+        rolling_update_percentage: Any = DEFAULT.VALUE,
         in_process: Any = DEFAULT.VALUE,
     ) -> Deployment:
         """The same deployment with other options. Raises ValueError for options that cannot be."""
@@ -186,7 +192,9 @@ class Deployment:
         replica = self._replica.replaced(func_or_class, _init_args, _init_kwargs, given)
         config = configured(self._config, given)
         together(config, replica.actor_options)
-        return Deployment(checked_name(name), config, replica, version, _internal=True)
+        made = Deployment(checked_name(name), config, replica, version, _internal=True)
+        made._given = self._given | given.keys()
+        return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
@@ -204,7 +212,7 @@ class Deployment:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Deployment(name={self._name!r})"
+        return f"Deployment(name={self._name})"
 
 
 class ReplicaConfig:
@@ -212,7 +220,7 @@ class ReplicaConfig:
 
     def __init__(
         self,
-        func_or_class: Callable[..., Any],
+        func_or_class: Callable[..., Any] | str,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         actor: dict[str, Any],
@@ -223,10 +231,10 @@ class ReplicaConfig:
         self.actor_options = actor
 
     def replaced(
-        self, func_or_class: Callable[..., Any] | None, args: Any, kwargs: Any, given: dict[str, Any]
+        self, func_or_class: Callable[..., Any] | str | None, args: Any, kwargs: Any, given: dict[str, Any]
     ) -> ReplicaConfig:
         """The same with what was given in its place."""
-        if func_or_class is not None and not callable(func_or_class):
+        if func_or_class is not None and not callable(func_or_class) and not isinstance(func_or_class, str):
             raise TypeError(
                 f"@serve.deployment must be called on a class or function. This is a {type(func_or_class).__name__}"
             )
@@ -288,7 +296,10 @@ def configured(base: DeploymentConfig, given: dict[str, Any]) -> DeploymentConfi
                 "of them: a fixed number, or bounds for autoscaling"
             )
         if isinstance(number, str) and not number.lstrip("-").isdecimal():
-            raise ValueError(f"num_replicas must be an integer or 'auto', got {number!r}")
+            raise WrongField(
+                f'`num_replicas` must be an int or "auto", but got: {number}. Input should be a valid integer',
+                ("num_replicas",),
+            )
         wanted.setdefault("autoscaling_config", None)
     elif scaling is not None:
         wanted["num_replicas"] = None
@@ -306,7 +317,9 @@ def configured(base: DeploymentConfig, given: dict[str, Any]) -> DeploymentConfi
 def _followed(scaling: Any) -> AutoscalingConfig:
     """The configuration for `num_replicas="auto"`, with explicit settings applied."""
     defaults = AutoscalingConfig.default()
-    said = scaling.model_dump(exclude_unset=True) if isinstance(scaling, AutoscalingConfig) else scaling or {}
+    said = scaling or {}
+    if isinstance(scaling, AutoscalingConfig):
+        said = {name: getattr(scaling, name) for name in scaling.model_dump(exclude_unset=True)}
     return AutoscalingConfig.model_validate({"max_replicas": defaults.max_replicas, **said})
 
 
@@ -341,7 +354,9 @@ def make(func_or_class: Any, name: Any, version: Any, given: dict[str, Any]) -> 
     version = None if version is DEFAULT.VALUE else version
     config = configured(DeploymentConfig(), given)
     together(config, replica.actor_options)
-    return Deployment(checked_name(name), config, replica, version, _internal=True)
+    made = Deployment(checked_name(name), config, replica, version, _internal=True)
+    made._given = frozenset(given)
+    return made
 
 
 def deployment(
@@ -386,3 +401,10 @@ def deployment(
     # What cannot be is told at the decorator's own line. Anything else in the place of the class is passed over, as by Ray.
     together(configured(DeploymentConfig(), given), actor_options({}, given))
     return lambda func_or_class: make(func_or_class, name, version, given)
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("deployment_to_schema", "schema_to_deployment"):
+        # It is made of deployments itself, and few need it.
+        return getattr(importlib.import_module("skate.serve.schema.conversion"), name)
+    raise AttributeError(f"module 'skate.serve.deployment' has no attribute {name!r}")

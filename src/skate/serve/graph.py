@@ -15,6 +15,7 @@ from skate.serve.config.deployment import DeploymentConfig
 from skate.serve.deployment import Application, Deployment, configured
 from skate.serve.exceptions import RayServeException
 from skate.serve.handle.handle import DeploymentHandle
+from skate.serve.importing import load
 
 
 @dataclass
@@ -167,6 +168,8 @@ class _Walk:
     ) -> Part:
         """A deployment packed. Raises TypeError if its code cannot be sent."""
         target = bound.func_or_class
+        if isinstance(target, str):
+            target = load(target)
         code = pickler.packed(target, f"the code of the deployment {name!r} cannot be sent to a replica")
         value, args = arguments
         config, actor = bound._config, bound._replica.actor_options

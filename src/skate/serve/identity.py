@@ -49,18 +49,16 @@ class ReplicaID(NamedTuple):
         return f"{REPLICA_PREFIX}{app}#{name}#{self.unique_id}"
 
     @classmethod
-    def is_full_id_str(cls, actor_name: str) -> bool:
+    def is_full_id_str(cls, s: str) -> bool:
         """True for the name of a replica's actor."""
-        return actor_name.startswith(REPLICA_PREFIX) and actor_name.count("#") == 2
+        return s.startswith(REPLICA_PREFIX) and s.count("#") == 2
 
     @classmethod
-    def from_full_id_str(cls, full_id_str: str) -> ReplicaID:
+    def from_full_id_str(cls, s: str) -> ReplicaID:
         """The replica of that actor name. Raises ValueError for any other name."""
-        if not cls.is_full_id_str(full_id_str):
-            raise ValueError(
-                f"{full_id_str!r} is not the name of a replica, which has the form {REPLICA_PREFIX}app#deployment#replica"
-            )
-        app, name, unique = full_id_str[len(REPLICA_PREFIX) :].split("#")
+        if not cls.is_full_id_str(s):
+            raise ValueError(f"{s!r} is no replica's name, which is {REPLICA_PREFIX}app#deployment#replica")
+        app, name, unique = s[len(REPLICA_PREFIX) :].split("#")
         return cls(unique, DeploymentID(name, app))
 
     def __str__(self) -> str:

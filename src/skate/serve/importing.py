@@ -49,10 +49,9 @@ def _lacks(found: Any, part: str, path: str) -> str:
     from skate.serve.deployment import Application
 
     where = getattr(found, "__name__", type(found).__name__)
+    lacks = f"{path}: module {where!r} has no attribute {part!r}"
     known = [name for name, each in vars(found).items() if isinstance(each, Application)]
     if known:
-        return f"{path}: {where} has no {part!r}; applications there: {', '.join(known)}"
+        return f"{lacks}; applications there: {', '.join(known)}"
     names = [name for name in vars(found) if not name.startswith("_")]
-    return (
-        f"{path}: {where} has no {part!r}{nearest(part, names)} It has no application (the result of .bind())"
-    )
+    return f"{lacks}{nearest(part, names)} It has no application, which is what .bind() returns"

@@ -5,7 +5,11 @@ from __future__ import annotations
 from skate.serve import context
 from skate.util import metrics as plain
 
-_OWN = ("deployment", "replica", "application", "route")
+DEPLOYMENT_TAG = "deployment"
+REPLICA_TAG = "replica"
+APPLICATION_TAG = "application"
+ROUTE_TAG = "route"
+_OWN = (DEPLOYMENT_TAG, REPLICA_TAG, APPLICATION_TAG, ROUTE_TAG)
 
 
 def _tags(tags: dict[str, str] | None) -> dict[str, str]:

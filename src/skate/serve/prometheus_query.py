@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-_ANSWER_SECONDS = 5.0
+DEFAULT_PROMETHEUS_FETCH_INTERVAL_S = 5.0
+DEFAULT_PROMETHEUS_CACHE_TTL_S = 15.0
+DEFAULT_PROMETHEUS_QUERY_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ class PrometheusQueryMixin:
         *,
         prometheus_address: str | None = None,
         prometheus_queries: list[str] | None = None,
-        fetch_interval_s: float = 5.0,
-        cache_ttl_s: float = 15.0,
+        fetch_interval_s: float = DEFAULT_PROMETHEUS_FETCH_INTERVAL_S,
+        cache_ttl_s: float = DEFAULT_PROMETHEUS_CACHE_TTL_S,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -117,7 +119,7 @@ class PrometheusQueryMixin:
         headers = json.loads(os.environ.get("RAY_PROMETHEUS_HEADERS") or "{}")
         pairs = headers.items() if isinstance(headers, dict) else headers
         request = urllib.request.Request(url, headers={str(name): str(value) for name, value in pairs})
-        with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:
+        with urllib.request.urlopen(request, timeout=DEFAULT_PROMETHEUS_QUERY_TIMEOUT_S) as answer:
             return result_of(json.load(answer), query)
 
 

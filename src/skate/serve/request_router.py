@@ -2,27 +2,102 @@
 
 from __future__ import annotations
 
+import abc
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from skate.serve.identity import DeploymentID, ReplicaID
 
+__all__ = [
+    "FIFOMixin",
+    "LocalityMixin",
+    "MultiplexMixin",
+    "PendingRequest",
+    "ReplicaID",
+    "RequestRouter",
+    "RunningReplica",
+]
 
-@dataclass(frozen=True)
+
 class RunningReplica:
-    """A replica that takes requests."""
+    """A replica that takes requests, as it is at the moment when one looks at it."""
 
-    replica_id: ReplicaID
-    #: Requests that it has now, in work or waiting.
-    queue_len: int = 0
-    max_ongoing_requests: int = 0
-    multiplexed_model_ids: frozenset[str] = frozenset()
-    #: What `record_routing_stats` of its object returned last.
-    routing_stats: dict[str, Any] = field(default_factory=dict, compare=False)
-    node_id: str = ""
+    #: No clouds here, and no Java.
+    availability_zone: str | None = None
+    is_cross_language = False
+    #: Connections are handed to replicas; they listen nowhere themselves.
+    backend_http_endpoint: tuple[str, int] | None = None
 
-    def __hash__(self) -> int:
-        return hash(self.replica_id)
+    def __init__(self, replica_id: ReplicaID, target: Any, max_ongoing_requests: int) -> None:
+        self._replica_id = replica_id
+        self._target = target
+        self._limit = max_ongoing_requests
+
+    @property
+    def replica_id(self) -> ReplicaID:
+        """Its name."""
+        return self._replica_id
+
+    @property
+    def actor_id(self) -> Any:
+        """The id of its actor."""
+        return self._target.place.actor._actor_id
+
+    @property
+    def node_id(self) -> str:
+        """The node it runs on."""
+        said: str = self._target.place.node
+        return said
+
+    @property
+    def queue_len(self) -> int:
+        """Requests that it has now, in work or waiting."""
+        seen: int = self._target.load()
+        return seen
+
+    @property
+    def max_ongoing_requests(self) -> int:
+        """How many requests it works on at once."""
+        return self._limit
+
+    @property
+    def multiplexed_model_ids(self) -> set[str]:
+        """The models that it holds."""
+        return set(self._target.models)
+
+    @property
+    def routing_stats(self) -> dict[str, Any]:
+        """The last answer of its object's `record_routing_stats`."""
+        return dict(self._target.place.stats or {})
+
+    @property
+    def replica_metadata(self) -> dict[str, Any]:
+        """The answer of its object's `record_replica_metadata`, which is asked once, when the replica is ready."""
+        return dict(self._target.place.metadata or {})
+
+    async def get_queue_len(self, *, deadline_s: float) -> int:
+        """The same as `queue_len`; nobody needs to be asked."""
+        return self.queue_len
+
+    def __repr__(self) -> str:
+        return f"RunningReplica({self._replica_id}, queue_len={self.queue_len})"
+
+
+@dataclass
+class RequestRoutingContext:
+    """What has been tried for a request that is not yet with a replica."""
+
+    multiplexed_start_matching_time: float | None = None
+    tried_fewest_multiplexed_models: bool = False
+    tried_first_multiplexed_models: bool = False
+    tried_same_node: bool = False
+    tried_same_az: bool = False
+    #: Wait before the next try. A router that leaves it False has more to try at once.
+    should_backoff: bool = False
 
 
 @dataclass(frozen=True)
@@ -30,112 +105,267 @@ class RequestMetadata:
     """The properties of a request."""
 
     request_id: str
-    call_method: str
-    route: str
-    app_name: str
-    multiplexed_model_id: str
-    session_id: str
+    #: Unique, while programs may use one `request_id` for many requests.
+    internal_request_id: str
+    call_method: str = "__call__"
+    route: str = ""
+    app_name: str = ""
+    multiplexed_model_id: str = ""
+    session_id: str = ""
     is_streaming: bool = False
 
 
-@dataclass(frozen=True)
+def _future() -> Any:
+    """A future of the running loop; None in threads without one."""
+    try:
+        return asyncio.get_running_loop().create_future()
+    except RuntimeError:
+        return None
+
+
+@dataclass
 class PendingRequest:
     """A request that is to go to a replica."""
 
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    args: list[Any]
+    kwargs: dict[Any, Any]
     metadata: RequestMetadata
+    #: Seconds since the epoch.
+    created_at: float = field(default_factory=time.time)
+    future: Any = field(default_factory=_future)
+    routing_context: RequestRoutingContext = field(default_factory=RequestRoutingContext)
+    #: Answers of other calls among the arguments are there.
+    resolved: bool = False
+
+    def reset_future(self) -> None:
+        """Take a new future, for a request that is sent once more."""
+        self.future = _future()
 
 
-class RequestRouter:
-    """Base of routers: subclasses rank the candidates, and may be notified of the chosen replica."""
+class QueueLengths:
+    """How many requests replicas have, by their ids."""
 
-    def __init__(self, deployment_id: DeploymentID) -> None:
-        self.deployment_id = deployment_id
-        self._curr_replicas: dict[ReplicaID, RunningReplica] = {}
+    def __init__(self, replicas: Callable[[], dict[ReplicaID, RunningReplica]]) -> None:
+        self._replicas = replicas
+
+    def get(self, replica_id: ReplicaID) -> int | None:
+        """Requests that a replica has now; None if there is no such replica."""
+        found = self._replicas().get(replica_id)
+        return None if found is None else found.queue_len
+
+
+class RequestRouter(abc.ABC):
+    """Base of routers: subclasses rank the candidates, and are told what becomes of requests and replicas."""
+
+    def __init__(
+        self,
+        deployment_id: DeploymentID,
+        handle_source: Any = None,
+        self_actor_id: str | None = None,
+        self_actor_handle: Any = None,
+        use_replica_queue_len_cache: bool = False,
+        get_curr_time_s: Callable[[], float] | None = None,
+        create_replica_wrapper_func: Callable[..., Any] | None = None,
+        initial_backoff_s: float = 0.025,
+        backoff_multiplier: float = 2,
+        max_backoff_s: float = 0.5,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        self._deployment_id = deployment_id
+        self._handle_source = handle_source
+        self._self_actor_handle = self_actor_handle
+        self._get_curr_time_s = get_curr_time_s or time.time
+        self.initial_backoff_s = initial_backoff_s
+        self.backoff_multiplier = backoff_multiplier
+        self.max_backoff_s = max_backoff_s
+        self._replicas: dict[ReplicaID, RunningReplica] = {}
+        self._replicas_list: list[RunningReplica] = []
+        self._replica_id_set: set[ReplicaID] = set()
+        self._replica_queue_len_cache = QueueLengths(lambda: self._replicas)
+
+    def update_backoff_params(
+        self,
+        initial_backoff_s: float | None = None,
+        backoff_multiplier: float | None = None,
+        max_backoff_s: float | None = None,
+    ) -> None:
+        """Take the pauses of a changed RequestRouterConfig; seconds."""
+        self.initial_backoff_s = self.initial_backoff_s if initial_backoff_s is None else initial_backoff_s
+        self.backoff_multiplier = (
+            self.backoff_multiplier if backoff_multiplier is None else backoff_multiplier
+        )
+        self.max_backoff_s = self.max_backoff_s if max_backoff_s is None else max_backoff_s
+
+    @property
+    def deployment_id(self) -> DeploymentID:
+        """The deployment whose requests it routes."""
+        return self._deployment_id
 
     @property
     def app_name(self) -> str:
         """The application of the deployment."""
-        return self.deployment_id.app_name
+        return self._deployment_id.app_name
 
     @property
     def curr_replicas(self) -> dict[ReplicaID, RunningReplica]:
         """The replicas there are now, by their ids."""
-        return self._curr_replicas
+        return self._replicas
+
+    @property
+    def replica_queue_len_cache(self) -> QueueLengths:
+        """How many requests each replica has; as of now, and from no cache."""
+        return self._replica_queue_len_cache
 
     def select_available_replicas(
         self, candidates: list[RunningReplica] | None = None
     ) -> list[RunningReplica]:
-        """The candidates, or all replicas, with room for another request."""
-        found = list(self._curr_replicas.values()) if candidates is None else candidates
-        return [
-            each
-            for each in found
-            if not each.max_ongoing_requests or each.queue_len < each.max_ongoing_requests
-        ]
+        """Those of the candidates, or of all, that have room for another request."""
+        found = self._replicas_list if candidates is None else candidates
+        return [each for each in found if each.queue_len < each.max_ongoing_requests]
 
-    def initialize_state(self, **kwargs: Any) -> None:
-        """Called once, with `request_router_kwargs`."""
+    def initialize_state(self, **kwargs: Any) -> None:  # noqa: B027 (may be left out)
+        """Take `request_router_kwargs`; called once, before any request."""
 
+    @abc.abstractmethod
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
-        """Return groups of replicas, the best group first; within a group the shortest queue wins.
+        """Return groups of replicas, the best group first; within a group the one with the shortest queue is taken.
 
         Called where the request is made; it must not wait.
         """
-        raise NotImplementedError
-
-    def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any) -> None:
-        """A request went to a replica."""
 
     def update_replicas(self, replicas: list[RunningReplica]) -> None:
-        """Called with the current replicas."""
+        """Take the replicas there are now. Whoever overrides it calls this one too."""
+        self._replicas = {each.replica_id: each for each in replicas}
+        self._replicas_list = list(replicas)
+        self._replica_id_set = set(self._replicas)
+
+    def on_send_request(self, replica_id: ReplicaID) -> None:  # noqa: B027 (may be left out)
+        """Hear that a request is about to go to a replica."""
+
+    def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any) -> None:  # noqa: B027 (may be left out)
+        """Hear that a request went to a replica."""
+
+    def on_request_completed(self, replica_id: ReplicaID, internal_request_id: str) -> None:  # noqa: B027 (may be left out)
+        """Hear that a request has ended, well or not; its id is that of its metadata."""
+
+    def on_replica_actor_died(self, replica_id: ReplicaID) -> None:
+        """Take a replica away whose process has ended. Whoever overrides it calls this one too."""
+        self._replicas.pop(replica_id, None)
+        self._replicas_list = list(self._replicas.values())
+        self._replica_id_set.discard(replica_id)
 
 
 class MultiplexMixin:
     """Prefers replicas that hold the model of the request."""
 
-    def apply_multiplex_routing(
-        self,
-        pending_request: PendingRequest | None = None,
-        candidate_replicas: list[RunningReplica] | None = None,
-    ) -> list[RunningReplica]:
-        """The candidates that have the request's model, or all of them."""
-        candidates = candidate_replicas or []
-        model = "" if pending_request is None else pending_request.metadata.multiplexed_model_id
-        holding = [each for each in candidates if model and model in each.multiplexed_model_ids]
-        return holding or candidates
+    _replicas: dict[ReplicaID, RunningReplica]
+    _replica_id_set: set[ReplicaID]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+
+    def _holding(self, model: str) -> set[ReplicaID]:
+        return {name for name, each in self._replicas.items() if model in each.multiplexed_model_ids}
+
+    def _with_fewest(self) -> set[ReplicaID]:
+        counts = {name: len(each.multiplexed_model_ids) for name, each in self._replicas.items()}
+        fewest = min(counts.values(), default=0)
+        return {name for name, count in counts.items() if count == fewest}
+
+    def apply_multiplex_routing(self, pending_request: PendingRequest | None = None) -> set[ReplicaID]:
+        """The replicas to try next: those that hold the model, then those with the fewest models, then all."""
+        if pending_request is None:
+            return self._replica_id_set
+        tried = pending_request.routing_context
+        if tried.multiplexed_start_matching_time is None:
+            tried.multiplexed_start_matching_time = time.time()
+        tried.should_backoff = True
+        if not tried.tried_first_multiplexed_models:
+            tried.tried_first_multiplexed_models = True
+            holding = self._holding(pending_request.metadata.multiplexed_model_id)
+            if holding:
+                tried.should_backoff = False
+                return holding
+        if not tried.tried_fewest_multiplexed_models:
+            tried.tried_fewest_multiplexed_models = True
+            tried.should_backoff = False
+            return self._with_fewest()
+        return self._replica_id_set
 
     def rank_replicas_via_multiplex(
         self, replicas: list[RunningReplica], multiplexed_model_id: str
     ) -> list[list[RunningReplica]]:
-        """Rank the replicas with the model first, then those with the fewest models, and so on."""
-        holding = [each for each in replicas if multiplexed_model_id in each.multiplexed_model_ids]
-        others = [each for each in replicas if multiplexed_model_id not in each.multiplexed_model_ids]
-        counts = sorted({len(each.multiplexed_model_ids) for each in others})
-        return [
-            holding,
-            *([one for one in others if len(one.multiplexed_model_ids) == count] for count in counts),
-        ]
+        """Three groups: those that hold the model, those with the fewest models, and the others."""
+        holding, fewest = self._holding(multiplexed_model_id), self._with_fewest()
+        ranks: list[list[RunningReplica]] = [[], [], []]
+        for each in replicas:
+            name = each.replica_id
+            ranks[0 if name in holding else 1 if name in fewest else 2].append(each)
+        return ranks
 
 
 class FIFOMixin:
     """Requests go out in the order they came, which they do anyway."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+
 
 class LocalityMixin:
-    """Prefers replicas of the same node; all replicas count as local."""
+    """Prefers replicas of the same node."""
 
-    def apply_locality_routing(
+    _replicas: dict[ReplicaID, RunningReplica]
+    _replica_id_set: set[ReplicaID]
+
+    def __init__(
         self,
-        pending_request: PendingRequest | None = None,
-        candidate_replicas: list[RunningReplica] | None = None,
-    ) -> list[RunningReplica]:
-        """Return all candidates."""
-        return candidate_replicas or []
+        self_node_id: str | None = None,
+        prefer_local_node_routing: bool = False,
+        prefer_local_az_routing: bool = False,
+        self_availability_zone: str | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self._self_node_id = self_node_id
+        self._prefer_local_node_routing = prefer_local_node_routing
+        self._prefer_local_az_routing = prefer_local_az_routing
+        self._self_availability_zone = self_availability_zone
+
+    def _near(self) -> dict[str, set[ReplicaID]]:
+        near: dict[str, set[ReplicaID]] = defaultdict(set)
+        zone = self._self_availability_zone
+        for name, each in self._replicas.items():
+            if self._self_node_id is not None and each.node_id == self._self_node_id:
+                near["node"].add(name)
+            if zone is not None and each.availability_zone == zone:
+                near["zone"].add(name)
+        return near
+
+    def apply_locality_routing(self, pending_request: PendingRequest | None = None) -> set[ReplicaID]:
+        """The replicas to try next: those of this node, then those of this zone, then all."""
+        if pending_request is None:
+            return self._replica_id_set
+        tried = pending_request.routing_context
+        near = self._near()
+        tried.should_backoff = False
+        if self._prefer_local_node_routing and not tried.tried_same_node and near["node"]:
+            tried.tried_same_node = True
+            return near["node"]
+        if self._prefer_local_az_routing and not tried.tried_same_az and near["zone"]:
+            tried.tried_same_az = True
+            return near["zone"]
+        tried.should_backoff = True
+        return self._replica_id_set
 
     def rank_replicas_via_locality(self, replicas: list[RunningReplica]) -> list[list[RunningReplica]]:
-        """One group: all are on this node."""
-        return [list(replicas)]
+        """Three groups: those of this node, those of this zone, and the others."""
+        near = self._near()
+        ranks: list[list[RunningReplica]] = [[], [], []]
+        for each in replicas:
+            name = each.replica_id
+            ranks[0 if name in near["node"] else 1 if name in near["zone"] else 2].append(each)
+        return ranks

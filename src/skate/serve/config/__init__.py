@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skate.serve.config.autoscaling import (
+    DEFAULT_METRICS_INTERVAL_S,
     AggregationFunction,
     AutoscalingConfig,
     AutoscalingContext,
@@ -21,6 +22,7 @@ from skate.serve.config.deployment import (
 from skate.serve.config.http import ControllerOptions, HTTPOptions, ProxyLocation, gRPCOptions
 
 __all__ = [
+    "DEFAULT_METRICS_INTERVAL_S",
     "AggregationFunction",
     "AutoscalingConfig",
     "AutoscalingContext",

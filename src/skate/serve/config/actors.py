@@ -38,6 +38,7 @@ def actor_options(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]
                 f"If `{name}` is provided, `placement_group_bundles` must also be provided. It defines the group"
             )
     if bundles is not None:
+        _check_selectors(merged.get("placement_group_bundle_label_selector"), bundles)
         if limit is not None:
             raise ValueError(
                 "Setting max_replicas_per_node is not allowed when placement_group_bundles is provided. Leave one of them out"
@@ -77,6 +78,18 @@ def _check_options(options: Any) -> None:
 
 class _Anything:
     """Placeholder for the class of a replica while its options are checked."""
+
+
+def _check_selectors(selectors: Any, bundles: Any) -> None:
+    if not isinstance(selectors, list) or not isinstance(bundles, list):
+        return
+    if len(selectors) not in (1, len(bundles)):
+        raise ValueError(
+            f"Invalid bundle label selector {selectors}. The length of `bundle_label_selector` should equal "
+            "the length of `bundles`. "
+            "The `placement_group_bundle_label_selector` list must contain either a single selector (to apply to all bundles) or "
+            f"match the number of `placement_group_bundles`. Got {len(selectors)} selectors for {len(bundles)} bundles"
+        )
 
 
 def _check_limit(limit: Any) -> None:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import enum
 import functools
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from skate.serve.config.checked import Checked, as_json, not_negative, positive
 
+#: Seconds.
+DEFAULT_METRICS_INTERVAL_S = 10.0
 DEFAULT_POLICY = "ray.serve.autoscaling_policy:default_autoscaling_policy"
+
+
+def path_of(named: Any) -> str:
+    """Where a function or a class is, as configs write it."""
+    return f"{named.__module__}.{getattr(named, '__name__', type(named).__name__)}"
 
 
 class AggregationFunction(str, enum.Enum):
@@ -37,6 +45,37 @@ class AutoscalingPolicy(Checked):
                 "be a valid string"
             )
         as_json("policy_kwargs", self.policy_kwargs)
+        # As a record says it; the function itself goes with the record, since not all can be imported elsewhere.
+        if callable(self.policy_function):
+            self.__dict__["_given_function"] = self.policy_function
+            self.policy_function = path_of(self.policy_function)
+        elif not self.is_default_policy_function():
+            self._function()  # what is not there is told here
+
+    @classmethod
+    def from_serialized_policy_def(
+        cls, policy_config: dict[str, Any], serialized_policy_def: bytes
+    ) -> AutoscalingPolicy:
+        """A policy whose function is that of `get_serialized_policy_def`, whatever its path leads to here."""
+        made = cls(**policy_config)
+        made.set_serialized_policy_def(serialized_policy_def)
+        return made
+
+    def get_serialized_policy_def(self) -> bytes:
+        """The function, pickled."""
+        import cloudpickle  # 15 ms, and few need it
+
+        packed: bytes | None = self.__dict__.get("_packed")
+        return packed or cloudpickle.dumps(self._function())
+
+    def set_serialized_policy_def(self, serialized_policy_def: bytes) -> None:
+        """Take a function that was pickled elsewhere."""
+        self.__dict__["_packed"] = serialized_policy_def
+        self.__dict__.pop("_made", None)
+
+    def serialize_policy(self) -> None:
+        """Pickle the function now, while it can be imported."""
+        self.set_serialized_policy_def(self.get_serialized_policy_def())
 
     def is_default_policy_function(self) -> bool:
         """True unless a function was named."""
@@ -49,16 +88,25 @@ class AutoscalingPolicy(Checked):
             made = self.__dict__["_made"] = self._make()
         return made
 
+    def __hash__(self) -> int:
+        return hash((self.policy_function, repr(self.policy_kwargs)))
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_made"}
 
-    def _make(self) -> Callable[..., Any]:
-        if callable(self.policy_function):
-            found: Callable[..., Any] = self.policy_function
-        else:
-            from skate.serve.importing import load  # only custom policies
+    def _function(self) -> Any:
+        packed = self.__dict__.get("_packed")
+        if packed:
+            return pickle.loads(packed)
+        given = self.__dict__.get("_given_function")
+        if given is not None:
+            return given
+        from skate.serve.importing import load  # only custom policies
 
-            found = load(self.policy_function)
+        return load(self.policy_function)
+
+    def _make(self) -> Callable[..., Any]:
+        found: Callable[..., Any] = self._function()
         if isinstance(found, type):
             policy: Callable[..., Any] = found(**self.policy_kwargs)
             return policy
@@ -78,7 +126,7 @@ class AutoscalingConfig(Checked):
     initial_replicas: int | None = None
     max_replicas: int = 1
     target_ongoing_requests: float = 2
-    metrics_interval_s: float = 10.0
+    metrics_interval_s: float = DEFAULT_METRICS_INTERVAL_S
     look_back_period_s: float = 30.0
     smoothing_factor: float = 1.0
     upscale_smoothing_factor: float | None = None
@@ -101,6 +149,8 @@ class AutoscalingConfig(Checked):
         positive(name, metrics_interval_s=self.metrics_interval_s, look_back_period_s=self.look_back_period_s)
         positive(name, smoothing_factor=self.smoothing_factor, upscaling_factor=self.upscaling_factor)
         positive(name, downscaling_factor=self.downscaling_factor)
+        positive(name, upscale_smoothing_factor=self.upscale_smoothing_factor)
+        positive(name, downscale_smoothing_factor=self.downscale_smoothing_factor)
         if self.min_replicas > self.max_replicas:
             raise ValueError(
                 f"max_replicas ({self.max_replicas}) must be greater than or equal to min_replicas "

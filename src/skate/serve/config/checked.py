@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import types
 import typing
+from collections.abc import Collection
 from typing import Any, TypeVar, get_args, get_origin
 
 from skate.serve.config.wrong_field import WrongField
@@ -106,15 +107,28 @@ class Checked(metaclass=_Made):
         """The fields that were set explicitly."""
         return set(self.__dict__.get("_given", ()))
 
-    def model_dump(self, *, exclude_unset: bool = False, mode: str = "python", **_: Any) -> dict[str, Any]:
-        """The fields as a dict of plain data; with `exclude_unset` only those that were given, or differ from their defaults."""
+    def model_dump(
+        self,
+        *,
+        exclude_unset: bool = False,
+        include: Collection[str] | None = None,
+        exclude: Collection[str] | None = None,
+        mode: str = "python",
+        **_: Any,
+    ) -> dict[str, Any]:
+        """The fields as a dict of plain data; with `exclude_unset` only those that were given, or differ from their defaults.
+
+        `include` and `exclude` name fields.
+        """
         given = self.model_fields_set
         if len(given) == len(dataclasses.fields(self)):  # type: ignore[arg-type]  # merged from others: nothing to be told by that
             given = set()
         return {
             field.name: _plain(getattr(self, field.name), exclude_unset)
             for field in dataclasses.fields(self)  # type: ignore[arg-type]
-            if not exclude_unset or field.name in given or not _is_default(self, field)
+            if (not exclude_unset or field.name in given or not _is_default(self, field))
+            and (include is None or field.name in include)
+            and field.name not in (exclude or ())
         }
 
     def model_dump_json(self, **options: Any) -> str:
@@ -184,7 +198,7 @@ def _fitted(value: Any, hint: Any, cls: type, name: str) -> Any:
         assert last is not None
         raise last
     wrong = WrongField(
-        f"{cls.__name__}.{name} must be {_words(hint)}, got {value!r:.80}. Input should be {_input(hint)}"
+        f"{cls.__name__}.{name} is {_words(hint)}, not {value!r:.80}. Input should be {_input(hint)}{_no_member(value, hint)}"
     )
     if origin is typing.Literal:
         if value in get_args(hint):
@@ -279,6 +293,13 @@ def _words(hint: Any) -> str:
     return names.get(get_origin(hint) or hint, getattr(hint, "__name__", str(hint)))
 
 
+def _no_member(value: Any, hint: Any) -> str:
+    """The same in the words of Python's enums."""
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return f"; {value!r:.80} is not a valid {hint.__name__}"
+    return ""
+
+
 def _input(hint: Any) -> str:
     """Describe a type in pydantic's words, which programs for Ray look for."""
     if get_origin(hint) is typing.Literal:
@@ -286,6 +307,8 @@ def _input(hint: Any) -> str:
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         *most, last = [repr(each.value) for each in hint]
         return f"{', '.join(most)} or {last}" if most else last
+    if isinstance(hint, type) and issubclass(hint, Checked):
+        return f"a valid dictionary or instance of {hint.__name__}"
     names = {
         int: "integer",
         float: "number",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
+import pickle
 from dataclasses import dataclass, field
 from typing import Any
 
-from skate.serve.config.autoscaling import AutoscalingConfig
+from skate.serve.config.autoscaling import AutoscalingConfig, path_of
 from skate.serve.config.checked import Checked, as_json, not_negative, positive
+from skate.serve.config.wrong_field import WrongField
 
 DEFAULT_ROUTER = "ray.serve._private.request_router:PowerOfTwoChoicesRequestRouter"
 
@@ -54,21 +56,50 @@ class RequestRouterConfig(Checked):
                 "Input should be "
                 "a valid string"
             )
+        if callable(self.request_router_class):
+            self.__dict__["_given_class"] = self.request_router_class
+            self.request_router_class = path_of(self.request_router_class)
+        elif not self.is_default_request_router():
+            self.get_request_router_class()  # what is not there is told here
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(repr, self.model_dump().values())))
 
     def is_default_request_router(self) -> bool:
         """True unless a class was named."""
         return bool(self.request_router_class == DEFAULT_ROUTER)
 
+    @classmethod
+    def from_serialized_request_router_cls(
+        cls, request_router_config: dict[str, Any], serialized_request_router_cls: bytes
+    ) -> RequestRouterConfig:
+        """A config whose class is that of `get_serialized_request_router_cls`, whatever its path leads to here."""
+        made = cls(**request_router_config)
+        made.set_serialized_request_router_cls(serialized_request_router_cls)
+        return made
+
+    def get_serialized_request_router_cls(self) -> bytes:
+        """The class, pickled."""
+        import cloudpickle  # 15 ms, and few need it
+
+        packed: bytes | None = self.__dict__.get("_packed")
+        return packed or cloudpickle.dumps(self.get_request_router_class())
+
+    def set_serialized_request_router_cls(self, serialized_request_router_cls: bytes) -> None:
+        """Take a class that was pickled elsewhere."""
+        self.__dict__["_packed"] = serialized_request_router_cls
+
     def get_request_router_class(self) -> Any:
         """The class, loaded if it is named; None for the built-in one."""
-        named = self.request_router_class
-        if named == DEFAULT_ROUTER:
-            return None
-        if isinstance(named, str):
-            from skate.serve.importing import load  # only custom routers
+        packed = self.__dict__.get("_packed")
+        if packed:
+            return pickle.loads(packed)
+        given = self.__dict__.get("_given_class")
+        if given is not None or self.is_default_request_router():
+            return given
+        from skate.serve.importing import load  # only custom routers
 
-            return load(named)
-        return named
+        return load(self.request_router_class)
 
 
 class GangPlacementStrategy(str, enum.Enum):
@@ -94,8 +125,17 @@ class GangSchedulingConfig(Checked):
     runtime_failure_policy: GangRuntimeFailurePolicy = GangRuntimeFailurePolicy.RESTART_GANG
 
     def check(self) -> None:
-        """Check the gang size."""
-        positive("GangSchedulingConfig", gang_size=self.gang_size)
+        """A gang is somebody."""
+        if self.gang_size < 1:
+            raise WrongField(
+                f"GangSchedulingConfig.gang_size is a number of replicas, not {self.gang_size}. Input should be greater than or "
+                "equal to 1",
+                ("gang_size",),
+            )
+        if self.runtime_failure_policy is GangRuntimeFailurePolicy.RESTART_REPLICA:
+            raise RuntimeError(
+                "RESTART_REPLICA policy is not yet implemented. Gangs are not built here at all"
+            )
 
     def refused(self, name: str) -> str:
         """Why a deployment cannot be served with it; empty if it can: a gang of one is any replica."""
@@ -186,7 +226,9 @@ class LoggingConfig(Checked):
             )
             if self.log_level not in known:
                 raise ValueError(f'Got "{level}" for log_level. log_level must be one of {list(known)}.')
-        elif not isinstance(level, int):
+        elif isinstance(level, int) and not isinstance(level, bool):
+            self.log_level = logging.getLevelName(level)
+        else:
             raise ValueError(
                 f"LoggingConfig.log_level must be a level or its name, got {level!r}. Input should be a valid string"
             )
@@ -196,6 +238,7 @@ class LoggingConfig(Checked):
                     f"Unknown attribute '{name}'. Additional log standard attributes must be one "
                     f"of {', '.join(_LOG_ATTRIBUTES)}"
                 )
+        self.additional_log_standard_attrs = list(dict.fromkeys(self.additional_log_standard_attrs))
 
 
 @dataclass(kw_only=True)
@@ -261,7 +304,9 @@ class DeploymentConfig(Checked):
             raise ValueError(f"deployment_actors must have unique names. Duplicate name(s): {twice}")
         if not 0 < self.rolling_update_percentage <= 1:
             raise ValueError(
-                f"rolling_update_percentage must be above 0 and at most 1, got {self.rolling_update_percentage}"
+                f"rolling_update_percentage is a share above 0 and up to 1, not {self.rolling_update_percentage}. Input "
+                + "should be "
+                + ("greater than 0" if self.rolling_update_percentage <= 0 else "less than or equal to 1")
             )
 
     @property

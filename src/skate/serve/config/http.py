@@ -78,8 +78,9 @@ class HTTPOptions(Checked):
             raise ValueError(f"HTTPOptions.port is a number from 0 to 65535, not {self.port}")
         if self.num_cpus:
             raise ValueError(
-                "HTTPOptions.num_cpus applies to proxies, which Skate does not have; set the CPUs of ingress "
-                "deployments with ray_actor_options"
+                "`num_cpus` in HTTPOptions has been removed. It was for proxies, and there are none here; give "
+                "ingress deployments their CPUs with "
+                "ray_actor_options"
             )
         try:
             self.location = None if self.location is None else _location(self.location)
@@ -104,7 +105,10 @@ class HTTPOptions(Checked):
         )
         if bool(self.ssl_keyfile) != bool(self.ssl_certfile):
             has, lacks = ("ssl_keyfile", "ssl_certfile")[:: 1 if self.ssl_keyfile else -1]
-            raise ValueError(f"{has} was given without {lacks}; HTTPS needs both the key and its certificate")
+            raise ValueError(
+                "Both ssl_keyfile and ssl_certfile must be provided together to enable HTTPS. "
+                f"{has} was given without {lacks}"
+            )
 
 
 @dataclass(kw_only=True)
@@ -118,10 +122,20 @@ class gRPCOptions(Checked):
 
     @property
     def grpc_servicer_func_callable(self) -> list[Any]:
-        """The functions, imported from their paths. Raises ImportError or AttributeError if one does not exist."""
+        """The functions, loaded where they are named.
+
+        Raises ImportError or AttributeError for what is not there, ValueError for what cannot be called.
+        """
         from skate.serve.importing import load  # few serve gRPC
 
-        return [load(each) if isinstance(each, str) else each for each in self.grpc_servicer_functions]
+        found = [load(each) if isinstance(each, str) else each for each in self.grpc_servicer_functions]
+        for each, named in zip(found, self.grpc_servicer_functions, strict=True):
+            if not callable(each):
+                raise ValueError(
+                    f"{named} is not a callable function! It is a {type(each).__name__}; name what `protoc` calls "
+                    "add_...Servicer_to_server"
+                )
+        return found
 
     def check(self) -> None:
         """A time is above zero; none at all means no limit."""

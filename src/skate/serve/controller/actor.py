@@ -11,7 +11,7 @@ from typing import Any
 
 import skate
 from skate.serve.config.http import HTTPOptions
-from skate.serve.controller import exposition, routing_stats, scaling, spread, telling
+from skate.serve.controller import clock, exposition, routing_stats, scaling, spread, telling
 from skate.serve.controller.doing import Hands
 from skate.serve.controller.feasible import why_not
 from skate.serve.controller.machine import Machine
@@ -37,7 +37,7 @@ class Controller:
     """Takes requests for changes, executes them, and publishes the state."""
 
     def __init__(self) -> None:
-        self.started = time.time()
+        self.started = clock.now()
         #: Where the program that started Serve imports from, and so all that this process starts.
         self.own_path = tuple(sys.path)
         self.machine = Machine(os.urandom(3).hex())
@@ -140,7 +140,7 @@ class Controller:
             for p in app.parts
         ]
         record = ApplicationRecord(
-            app.name, app.route_prefix, app.ingress, {}, time.time(), app.config, app.source
+            app.name, app.route_prefix, app.ingress, {}, clock.now(), app.config, app.source
         )
         record.path, record.directory = app.path, app.directory
         # Policies are named by where they stand in that program.
@@ -149,7 +149,7 @@ class Controller:
         self.deployed[app.name] = app.config
         self.settled[app.name] = asyncio.Event()
         self.see_free()
-        self.do(self.machine.deploy(record, targets, time.time()))
+        self.do(self.machine.deploy(record, targets, clock.now()))
 
     async def replace_all(self, apps: list[Built], capacity: float | None) -> list[tuple[str, str, Any]]:
         """Serve exactly these applications, those of earlier files that are not among them end."""
@@ -206,7 +206,7 @@ class Controller:
     async def delete(self, names: list[str], wait: bool = True) -> None:
         """Delete applications."""
         await self._waking()
-        now = time.time()
+        now = clock.now()
         for name in names:
             self.do(self.machine.delete(name, now))
             self.deployed.pop(name, None)
@@ -218,8 +218,10 @@ class Controller:
         """Set the number of replicas. Raises RayServeException if there is no such deployment."""
         record = self.machine.record((app, deployment))
         if record is None:
-            raise RayServeException(f"there is no deployment {deployment!r} in application {app!r} to scale")
-        self.do(self.machine.scale((app, deployment), want, time.time()))
+            raise RayServeException(
+                f"there is no deployment {deployment!r} in application {app!r} to be scaled"
+            )
+        self.do(self.machine.scale((app, deployment), want, clock.now()))
         self.publish()
 
     async def shutdown(self) -> None:
@@ -295,6 +297,7 @@ class Controller:
         blob, self.codes = newest.memory
         said = pickle.loads(blob)
         self.machine = said["machine"]
+        clock.resume(said["clock"])
         # What is remembered may be older than the last replica that was made: no name is used twice.
         self.machine.seed = os.urandom(3).hex()
         self.options, self.grpc_options, self.logging = said["options"], said["grpc"], said["logging"]
@@ -311,7 +314,7 @@ class Controller:
         self._awake.set()
         self._memories.clear()
         self.hands.find_again()
-        self.do(self.machine.restored(time.time()))
+        self.do(self.machine.restored(clock.now()))
         self.publish()
         self._tick()
 
@@ -345,6 +348,7 @@ class Controller:
             "location": self.location,
             "deployed": self.deployed,
             "listens": self.keeper is not None,
+            "clock": clock.mark(),
         }
         living = {one.version for record in self.machine.each() for one in record.living()}
         living |= {record.target.version for record in self.machine.each()}
@@ -392,7 +396,7 @@ class Controller:
         if self._ticking is not None:
             self._ticking.cancel()
         self.loops += 1
-        now = self.looped = time.time()
+        now = self.looped = clock.now()
         self.see_free()
         self.do(self.machine.tick(now))
         asks = routing_stats.step(self, now)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 import skate
 from skate.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayTaskError
-from skate.serve.controller import spread
+from skate.serve.controller import clock, spread
 from skate.serve.controller.actions import Action, Check, Configure, Start, Stop
 from skate.serve.controller.records import SERVING, STARTING, DeploymentRecord, Key, ReplicaRecord
 from skate.serve.controller.shared_actors import SharedActors
@@ -57,7 +56,7 @@ class Hands:
     def _tell(self, what: str, *args: Any) -> None:
         controller = self.controller
         controller.see_free()
-        controller.do(getattr(controller.machine, what)(*args, time.time()))
+        controller.do(getattr(controller.machine, what)(*args, clock.now()))
         controller.publish()
 
     # -- starting

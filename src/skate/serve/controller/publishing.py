@@ -47,6 +47,7 @@ def _line(record: DeploymentRecord, actors: dict[str, Any]) -> Line:
                 one.stats.get("routing"),
                 one.rank,
                 info.get("guarded", False),
+                info.get("metadata"),
             )
         )
     scaling = config.autoscaling_config

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from skate.serve.config.autoscaling import AutoscalingContext
-from skate.serve.controller import autoscaler
+from skate.serve.controller import autoscaler, clock
 from skate.serve.controller.records import ApplicationRecord, DeploymentRecord
 from skate.serve.identity import DeploymentID
 from skate.serve.routing.board import View
@@ -156,7 +155,7 @@ def wake_up(controller: Any, record: DeploymentRecord) -> None:
     capacity = controller.machine.capacity
     if config is None or record.deleting or capacity == 0:
         return
-    now = time.time()
+    now = clock.now()
     target = autoscaler.desired(1, 0, autoscaler.bounded(config, capacity))
     controller.do(controller.machine.scale(record.key, target, now, "a request waits"))
     controller.publish()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 import skate
+from skate.serve.controller import clock
 from skate.serve.controller.records import ApplicationRecord, DeploymentRecord, ReplicaRecord
 from skate.serve.controller.states import ApplicationStatus, DeploymentStatus, ProxyStatus
 from skate.serve.identity import CONTROLLER_NAME, DeploymentID, ReplicaID
@@ -31,7 +31,7 @@ def status(controller: Any) -> ServeStatus:
             for record in app.deployments.values()
         }
         apps[app.name] = ApplicationStatusOverview(
-            machine.status_of(app), app_message(machine, app), app.since, deployments
+            machine.status_of(app), app_message(machine, app), clock.shown(app.since), deployments
         )
     node = skate.get_runtime_context().get_node_id()
     proxies = {node: ProxyStatus.HEALTHY} if controller.keeper is not None else {}
@@ -41,7 +41,7 @@ def status(controller: Any) -> ServeStatus:
 def message_of(record: DeploymentRecord) -> str:
     """The status message of a deployment."""
     waits = [one for one in record.replicas.values() if one.state.value == "STARTING"]
-    if not record.message and waits and time.time() - min(one.since for one in waits) > 10:
+    if not record.message and waits and clock.now() - min(one.since for one in waits) > 10:
         needs = ", ".join(f"{name}: {amount:g}" for name, amount in record.target.resources().items())
         return (
             f"{len(waits)} replicas have been starting for more than 10 s, each needs {needs or 'nothing'}; "
@@ -110,13 +110,13 @@ def _target_groups(controller: Any, http: dict[str, Any]) -> list[dict[str, Any]
 def _health(controller: Any) -> dict[str, Any]:
     import resource  # few ask
 
-    now = time.time()
+    now = clock.now()
     uptime = now - controller.started
     return ControllerHealthMetrics(
-        timestamp=now,
-        controller_start_time=controller.started,
+        timestamp=clock.shown(now),
+        controller_start_time=clock.shown(controller.started),
         uptime_s=uptime,
-        last_control_loop_time=controller.looped,
+        last_control_loop_time=clock.shown(controller.looped),
         num_control_loops=controller.loops,
         loops_per_second=controller.loops / uptime if uptime > 0 else 0.0,
         num_asyncio_tasks=len(asyncio.all_tasks()),
@@ -133,7 +133,7 @@ def _application(machine: Any, app: ApplicationRecord, controller: Any) -> dict[
         "docs_path": docs,
         "status": machine.status_of(app).value,
         "message": app_message(machine, app),
-        "last_deployed_time_s": app.since,
+        "last_deployed_time_s": clock.shown(app.since),
         "deployed_app_config": controller.deployed.get(app.name),
         "source": app.source,
         "external_scaler_enabled": app.external_scaler,
@@ -197,7 +197,7 @@ def _replica(record: DeploymentRecord, one: ReplicaRecord) -> dict[str, Any]:
         "replica_id": one.id,
         "state": one.state.value,
         "pid": one.info.get("pid"),
-        "start_time_s": one.since,
+        "start_time_s": clock.shown(one.since),
     }
 
 

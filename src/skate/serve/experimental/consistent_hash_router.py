@@ -7,6 +7,10 @@ from typing import Any
 from skate.serve.llm.affinity import by_session
 from skate.serve.request_router import PendingRequest, RequestRouter, RunningReplica
 
+#: Taken by request_router_kwargs when they say nothing else.
+DEFAULT_NUM_VIRTUAL_NODES = 100
+DEFAULT_NUM_FALLBACK_REPLICAS = 2
+
 
 class ConsistentHashRouter(RequestRouter):
     """Sends all requests of a session to one replica for as long as that is there; when one goes, only its sessions move.
@@ -16,7 +20,10 @@ class ConsistentHashRouter(RequestRouter):
     """
 
     def initialize_state(
-        self, num_virtual_nodes: int = 100, num_fallback_replicas: int = 2, **_: Any
+        self,
+        num_virtual_nodes: int = DEFAULT_NUM_VIRTUAL_NODES,
+        num_fallback_replicas: int = DEFAULT_NUM_FALLBACK_REPLICAS,
+        **_: Any,
     ) -> None:
         """Take the arguments of request_router_kwargs.
 
@@ -31,7 +38,8 @@ class ConsistentHashRouter(RequestRouter):
         ):
             least = 1 if name == "num_virtual_nodes" else 0
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ValueError(f"{name} is a whole number from {least} on, not {value!r}")
+                kind = "a positive int" if least else "a non-negative int"
+                raise ValueError(f"{name} must be {kind}, got {value!r}.")
         self._fallbacks = num_fallback_replicas
 
     async def choose_replicas(

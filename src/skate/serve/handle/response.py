@@ -244,22 +244,50 @@ class DeploymentBroadcastResponse:
         self._answers = answers
 
     def __await__(self) -> Generator[Any, None, list[Any]]:
-        return self._wait().__await__()
+        return self.results_async().__await__()
 
-    async def _wait(self) -> list[Any]:
-        return list(await asyncio.gather(*(each._wait() for each in self._answers)))
+    def results(self, *, timeout_s: float | None = None, return_exceptions: bool = False) -> list[Any]:
+        """All answers, in no particular order; with `return_exceptions` an error stands in the place of its answer.
 
-    def results(self, *, timeout_s: float | None = None) -> list[Any]:
-        """All answers, in no particular order."""
-        return [each.result(timeout_s=timeout_s) for each in self._answers]
+        Raises TimeoutError if they are not there within `timeout_s` seconds in all.
+        """
+        for each in self._answers:
+            each._not_in_a_loop(False)
+        _checked_timeout(timeout_s)
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        found: list[Any] = []
+        for each in self._answers:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            try:
+                found.append(each.result(timeout_s=left))
+            except Exception as error:  # whatever user code ends in
+                if not return_exceptions:
+                    raise
+                found.append(error)
+        return found
 
     result = results
 
-    async def results_async(self) -> list[Any]:
-        """Return all responses, in async code."""
-        return await self._wait()
+    async def results_async(
+        self, *, timeout_s: float | None = None, return_exceptions: bool = False
+    ) -> list[Any]:
+        """The same in async code."""
+        _checked_timeout(timeout_s)
+        answers = (each._wait() for each in self._answers)
+        gathered = asyncio.gather(*answers, return_exceptions=return_exceptions)
+        try:
+            return list(await asyncio.wait_for(gathered, timeout_s))
+        except asyncio.TimeoutError:
+            raise TimeoutError(
+                f"Timed out waiting for broadcast results. Not all {len(self._answers)} replicas answered within {timeout_s} s"
+            ) from None
 
     def cancel(self) -> None:
         """Cancel all requests."""
         for each in self._answers:
             each.cancel()
+
+
+def _checked_timeout(timeout_s: float | None) -> None:
+    if timeout_s is not None and timeout_s < 0:
+        raise ValueError(f"timeout_s must be None or non-negative. It is {timeout_s}")

@@ -27,7 +27,7 @@ class ReplicaSelection:
         self.node_ip = "127.0.0.1"
         self.port: int | None = None
         self.availability_zone: str | None = None
-        self.replica_metadata: dict[str, Any] = dict(place.stats or {})
+        self.replica_metadata: dict[str, Any] = dict(place.metadata or {})
         self._router = router
         self._target = target
         self._meta = meta

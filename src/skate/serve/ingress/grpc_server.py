@@ -29,6 +29,7 @@ from skate.serve.replica.grpc_method import PREFIX, RemoteMessages
 from skate.serve.routing import watch
 
 OWN_SERVICE = "ray.serve.RayServeAPIService"
+_NO_KEY = "ListApplications wants an API key here, since an application has some: send it as metadata `authorization: Bearer KEY`"
 #: Texts go in a trailer, which has its own limit.
 _DETAILS_MAX = 4096
 
@@ -139,6 +140,8 @@ class GrpcServer:
             return text("success")
 
         async def applications(request: bytes, call_context: Any) -> bytes:
+            if not await self._may_know(dict(call_context.invocation_metadata() or ())):
+                await call_context.abort(grpc.StatusCode.UNAUTHENTICATED, _NO_KEY)
             return b"".join(text(name) for name in self._applications())
 
         methods = {"Healthz": healthz, "ListApplications": applications}
@@ -155,7 +158,15 @@ class GrpcServer:
         reflection.enable_server_reflection((*services, OWN_SERVICE, reflection.SERVICE_NAME), self.server)
 
     async def start(self) -> None:
-        """Start listening."""
+        """Listen, knowing what is served."""
+        loop = asyncio.get_running_loop()
+        told = asyncio.Event()
+
+        def know(_: Any) -> None:
+            loop.call_soon_threadsafe(told.set)
+
+        watch.current().on_change(know)
+        await told.wait()
         await self.server.start()
 
     def stop_accepting(self, grace_s: float) -> None:
@@ -190,7 +201,7 @@ class GrpcServer:
         values = None
         failed = True
         try:
-            app = self._chosen(said.get("application", ""))
+            app = await self._chosen(said.get("application", ""), said)
             around = around._replace(app_name=app)
             context.request.set(around)
             grpc_context = RayServegRPCContext(call_context)
@@ -221,15 +232,31 @@ class GrpcServer:
     def _applications(self) -> list[str]:
         return sorted({app for app, _ in watch.current().table.lines})
 
-    def _chosen(self, named: str) -> str:
+    async def _may_know(self, said: dict[str, Any]) -> bool:
+        """Whether a request may be told what is served: where there are API keys it has to bring one."""
+        lines = list(watch.current().table.lines.values())
+        holders = [next((each for each in line.places if each.guarded), None) for line in lines]
+        if not any(holders) and not any(line.guarded for line in lines):
+            return True
+        kind, _, key = str(said.get("authorization", "")).partition(" ")
+        if kind.lower() != "bearer":
+            return False
+        asked = [each.actor.has_key.remote(key.strip().encode()) for each in holders if each is not None]
+        return any(await asyncio.gather(*asked))
+
+    async def _chosen(self, named: str, said: dict[str, Any]) -> str:
         """The application of a request. Raises gRPCStatusError if it names none and there are several, or none of the name."""
         apps = self._applications()
         if named in apps:
             return named
         if not named and len(apps) == 1:
             return apps[0]
-        what = f"there is no application {named!r}" if named else "the metadata key `application` is missing"
-        text = f"{what}; there are: {', '.join(apps) or 'none'} (/{OWN_SERVICE}/ListApplications lists them)"
+        if named:
+            what = f"Application '{named}' not found. There is no such application"
+        else:
+            what = "Application metadata not set. The metadata key `application` is missing"
+        there = f"; there are: {', '.join(apps) or 'none'}" if await self._may_know(said) else ""
+        text = f"{what}{there}. Ping /{OWN_SERVICE}/ListApplications for available applications."
         raise gRPCStatusError(RayServeException(text), grpc.StatusCode.NOT_FOUND, text)
 
     async def _values(

@@ -96,7 +96,9 @@ def in_groups(options: dict[str, Any], size: int) -> dict[str, Any]:
     options = dict(options)
     replicas, scaling = options.get("num_replicas"), options.get("autoscaling_config")
     if replicas == "auto" or (replicas is None and scaling is not None):
-        given = scaling if isinstance(scaling, dict) else {} if scaling is None else scaling.model_dump()
+        given = scaling or {}
+        if not isinstance(given, dict):
+            given = {name: getattr(scaling, name) for name in given.model_dump()}
         found = {**_bounds(), **given}
         for name in ("min_replicas", "max_replicas", "initial_replicas"):
             if found.get(name) is not None:

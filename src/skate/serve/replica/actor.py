@@ -93,6 +93,7 @@ class Replica:
         place.servable_object = servable.object
         if order.config.user_config is not None:
             await self._reconfigure(order.config.user_config)
+        metadata = await servable.metadata()
         await servable.maybe("check_health")
         mailbox = b""
         if order.http is not None:
@@ -115,7 +116,8 @@ class Replica:
             "mailbox": mailbox,
             "log": self.log_path,
             "docs_path": getattr(self.server, "docs_path", None),
-            "guarded": getattr(getattr(self.server, "app", None), "keys", None) is not None,
+            "guarded": hasattr(getattr(servable.object, "api_keys", None), "has"),
+            "metadata": metadata,
             "routes": hasattr(servable.object, "record_routing_stats"),
         }
 
@@ -295,6 +297,11 @@ class Replica:
         """The next message of a gRPC request that comes in here and is answered elsewhere."""
         found: tuple[bool, Any] = await self.grpc.next(stream)
         return found
+
+    async def has_key(self, key: bytes) -> bool:
+        """Whether a key is one of the API keys of the user's object."""
+        keys: Any = getattr(self.servable.object, "api_keys", None)
+        return bool(hasattr(keys, "has") and keys.has(key))
 
     async def live(self) -> None:
         """Never return: callers notice when the process ends."""

@@ -179,6 +179,20 @@ class Servable:
             await value
         return True
 
+    async def metadata(self) -> dict[str, Any]:
+        """What the user's object tells of itself for good (`record_replica_metadata`). Raises TypeError if that is no dict."""
+        call = None if self.is_function else getattr(self.object, "record_replica_metadata", None)
+        if call is None:
+            return {}
+        said = call()
+        if inspect.isawaitable(said):
+            said = await said
+        if not isinstance(said, dict | None):
+            raise TypeError(
+                f"record_replica_metadata must return a dict, got {type(said).__name__}. {self.name} returned {said!r:.80}"
+            )
+        return said or {}
+
     async def end(self) -> None:
         """Let the user's object know that it goes: the models it holds first, then its own `__del__`, which may be async."""
         multiplex = sys.modules.get("skate.serve.multiplex")

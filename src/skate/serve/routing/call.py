@@ -33,6 +33,7 @@ class Call:
         "values",
         "span",
         "over",
+        "pending",
     )
 
     def __init__(self, meta: Meta, args: tuple[Any, ...], kwargs: dict[str, Any], stream: bool) -> None:
@@ -53,6 +54,8 @@ class Call:
         self.span: Any = None
         #: Where the user's code made it, for error messages.
         self.site: Any = None
+        #: For a router of the user's; set by that alone.
+        self.pending: Any
         self._then: list[Callable[[], None]] | None = None
         self._lock = threading.Lock()
 

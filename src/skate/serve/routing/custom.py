@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 from typing import Any
 
 from skate.serve.identity import DeploymentID, ReplicaID
@@ -9,48 +11,94 @@ from skate.serve.request_router import PendingRequest, RequestMetadata, RunningR
 from skate.serve.routing.call import Call
 from skate.serve.routing.table import Key
 
+#: A router that has more to try at once is asked again so many times; then the request waits like others.
+_TRIES = 8
+
 
 class CustomChoice:
     """One router object, asked for each request."""
 
-    def __init__(self, config: Any, key: Key) -> None:
+    def __init__(self, config: Any, key: Key, own_node: str) -> None:
         app, name = key
         self.deployment_id = DeploymentID(name, app)
-        self.router = config.get_request_router_class()(self.deployment_id)
-        self.router.initialize_state(**config.request_router_kwargs)
-        self._targets: dict[str, Any] = {}
-
-    def update(self, targets: list[Any]) -> None:
-        """Update the current replicas."""
-        self._targets = {target.place.replica: target for target in targets}
-        known = [self._running(each, 0) for each in targets]
-        self.router._curr_replicas = {each.replica_id: each for each in known}
-        self.router.update_replicas(known)
-
-    def _running(self, target: Any, limit: int) -> RunningReplica:
-        place = target.place
-        replica = ReplicaID(place.replica, self.deployment_id)
-        return RunningReplica(
-            replica, target.load(), limit, frozenset(target.models), dict(place.stats or {}), place.node
+        self.router = config.get_request_router_class()(
+            deployment_id=self.deployment_id,
+            handle_source="UNKNOWN",
+            self_node_id=own_node,
+            prefer_local_node_routing=True,
+            initial_backoff_s=config.initial_backoff_s,
+            backoff_multiplier=config.backoff_multiplier,
+            max_backoff_s=config.max_backoff_s,
         )
+        self.router.initialize_state(**config.request_router_kwargs)
+        self._known: dict[str, RunningReplica] = {}
+
+    def update(self, targets: list[Any], limit: int) -> None:
+        """Pass on the replicas there are now."""
+        known = self._known
+        self._known = {}
+        for target in targets:
+            name = target.place.replica
+            one = known.get(name)
+            if one is None or one._target is not target:
+                one = RunningReplica(ReplicaID(name, self.deployment_id), target, limit)
+            one._limit = limit
+            self._known[name] = one
+        self.router.update_replicas(list(self._known.values()))
+
+    def died(self, target: Any) -> None:
+        """Pass on that a replica's process has ended."""
+        one = self._known.pop(target.place.replica, None)
+        if one is not None:
+            self.router.on_replica_actor_died(one.replica_id)
 
     def choose(self, call: Call, limit: int) -> Any:
-        """Choose a replica with room, from the best group that has one; None if there is none. Raises the router's
-        exceptions.
-        """
-        meta = call.meta
-        request, method, route, app, model, session = meta[:6]
-        about = RequestMetadata(request, method, route, app, model, session, is_streaming=call.stream)
-        pending = PendingRequest(call.args, call.kwargs, about)
-        candidates = [self._running(each, limit) for each in self._targets.values()]
-        self.router._curr_replicas = {each.replica_id: each for each in candidates}
-        for group in at_once(self.router.choose_replicas(candidates, pending)):
-            for one in sorted(group, key=lambda each: each.queue_len):
-                target = self._targets.get(one.replica_id.unique_id)
-                if target is not None and target.load() < limit:
-                    self.router.on_request_routed(pending, one.replica_id, None)
-                    return target
+        """A replica with room, of the best group that has one; None if there is none. Raises what the router raises."""
+        if not self._known:
+            return None
+        pending = getattr(call, "pending", None)
+        if pending is None:
+            request, method, route, app, model, session = call.meta[:6]
+            unique = os.urandom(16).hex()
+            about = RequestMetadata(request, unique, method, route, app, model, session, call.stream)
+            pending = PendingRequest(list(call.args), call.kwargs, about, resolved=True)
+            call.pending = pending
+        for _ in range(_TRIES):
+            before = dataclasses.replace(pending.routing_context)
+            candidates = list(self._known.values())
+            target = self._first(at_once(self.router.choose_replicas(candidates, pending)), limit)
+            if target is not None:
+                return target
+            if pending.routing_context.should_backoff or pending.routing_context == before:
+                return None
         return None
+
+    def _first(self, groups: Any, limit: int) -> Any:
+        for group in groups:
+            for one in sorted(group, key=lambda each: each.queue_len):
+                if one.replica_id.unique_id in self._known and one._target.load() < limit:
+                    return one._target
+        return None
+
+    def sending(self, target: Any) -> None:
+        """Pass on that a request is about to go to a replica."""
+        self.router.on_send_request(self._id(target))
+
+    def sent(self, call: Call, target: Any, result: Any) -> None:
+        """Pass on that a request went to a replica."""
+        pending = getattr(call, "pending", None)
+        if pending is not None:
+            self.router.on_request_routed(pending, self._id(target), result)
+
+    def completed(self, call: Call, target: Any) -> None:
+        """Pass on that a request has ended."""
+        pending = getattr(call, "pending", None)
+        if pending is not None:
+            call.pending = None
+            self.router.on_request_completed(self._id(target), pending.metadata.internal_request_id)
+
+    def _id(self, target: Any) -> ReplicaID:
+        return ReplicaID(target.place.replica, self.deployment_id)
 
 
 def at_once(coroutine: Any) -> Any:

@@ -104,8 +104,9 @@ class Router:
                 CustomChoice,  # only deployments that bring a router of their own
             )
 
-            self._custom = CustomChoice(config, self.key)
-        self._custom.update(self._ready)
+            self._custom = CustomChoice(config, self.key, self._own_node)
+        assert self.line is not None
+        self._custom.update(self._ready, self.line.max_ongoing)
         return self._custom
 
     def _unavailable(self) -> BaseException:
@@ -229,7 +230,10 @@ class Router:
         meta = call.meta
         if meta[4]:
             target.models.add(meta[4])
+        custom = self._custom
         try:
+            if custom is not None:
+                custom.sending(target)
             if call.stream:
                 ref = target.stream.remote(meta, *call.args, **call.kwargs)
                 whole = ref.completed()
@@ -250,11 +254,15 @@ class Router:
                 return
             call.over = True
             call.forget()
+            if custom is not None:
+                custom.completed(call, target)
             if call.span is not None:
                 call.end_span()
             if self.waiting:
                 self.send_waiting()
 
+        if custom is not None:
+            custom.sent(call, target, ref)
         whole._on_ready(done)
         call.settle(ref, None)
         if call.cancelled:
@@ -288,7 +296,7 @@ class Router:
             with self._lock:
                 self._ready = [each for each in self._ready if each is not target]
                 if self._custom is not None:
-                    self._custom.update(self._ready)
+                    self._custom.died(target)
         return fields.get("begun") is False
 
     def renew(self, call: Call, ref: Any) -> bool:

@@ -24,6 +24,8 @@ class Place:
     rank: int = 0
     #: Its application has API keys.
     guarded: bool = False
+    #: Its object's `record_replica_metadata`, asked once.
+    metadata: Any = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,13 @@ from typing import Any
 
 from skate.serve.config.actors import ACTOR_OPTIONS, actor_options
 from skate.serve.config.checked import Checked, not_negative
-from skate.serve.config.deployment import DeploymentConfig, LoggingConfig
+from skate.serve.config.deployment import (
+    BackpressureConfig,
+    DeploymentConfig,
+    GangSchedulingConfig,
+    LoggingConfig,
+    RequestRouterConfig,
+)
 from skate.serve.config.http import ControllerOptions, ProxyLocation
 from skate.serve.config.wrong_field import WrongField
 from skate.serve.deployment import CONFIG_OPTIONS, configured, together
@@ -102,7 +108,10 @@ class DeploymentSchema(Checked):
                 f"Manually setting num_replicas is not allowed when autoscaling_config is provided. Deployment "
                 f"{self.name!r} has both; set one of them, or num_replicas: auto"
             )
+        self._records()
         for name, value in self.given().items():
+            if name == "gang_scheduling_config":
+                continue  # goes with the number of replicas, below
             try:
                 configured(DeploymentConfig(), {name: value})
                 if name == "ray_actor_options":
@@ -115,7 +124,22 @@ class DeploymentSchema(Checked):
         actor = {name: value for name, value in given.items() if name in ACTOR_OPTIONS and value is not None}
         if "placement_group_bundles" in actor:
             actor_options({}, actor)
+        elif "placement_group_bundle_label_selector" in actor:
+            raise ValueError(
+                "Setting bundle_label_selector is not allowed when placement_group_bundles is not provided. Say what the group "
+                "is made of"
+            )
         together(configured(DeploymentConfig(), given), actor)
+
+    def _records(self) -> None:
+        """Make records of what was written as dicts."""
+        for name, record in _RECORDS.items():
+            value = getattr(self, name)
+            if isinstance(value, dict):
+                try:
+                    setattr(self, name, record.model_validate(value))
+                except WrongField as error:
+                    raise error.inside(name) from None
 
     def is_autoscaling_configured(self) -> bool:
         """True if the number of replicas follows the load."""
@@ -125,7 +149,21 @@ class DeploymentSchema(Checked):
         """The options that were set."""
         names = (*CONFIG_OPTIONS, *ACTOR_OPTIONS)
         said = {name: getattr(self, name) for name in names if name in self.__dataclass_fields__}
-        return {name: value for name, value in said.items() if value is not DEFAULT.VALUE}
+        found = {name: value for name, value in said.items() if value is not DEFAULT.VALUE}
+        options = found.get("ray_actor_options")
+        if isinstance(options, RayActorOptionsSchema):
+            found["ray_actor_options"] = options.model_dump(exclude_unset=True)
+        return found
+
+
+#: Fields of a deployment that are records themselves.
+_RECORDS: dict[str, type[Checked]] = {
+    "ray_actor_options": RayActorOptionsSchema,
+    "logging_config": LoggingConfig,
+    "backpressure_config": BackpressureConfig,
+    "request_router_config": RequestRouterConfig,
+    "gang_scheduling_config": GangSchedulingConfig,
+}
 
 
 @dataclass(kw_only=True)
@@ -226,14 +264,17 @@ class ServeDeploySchema(Checked):
         _differ("route prefixes", "route_prefix", [each.route_prefix for each in self.applications])
         not_negative("ServeDeploySchema", target_capacity=self.target_capacity)
         if self.target_capacity is not None and self.target_capacity > 100:
-            raise ValueError(f"target_capacity must be a percentage up to 100, got {self.target_capacity}")
+            raise ValueError(
+                f"target_capacity is a percentage, not {self.target_capacity}. Input should be less than or "
+                "equal to 100"
+            )
 
 
 #: Ray's words for what is there twice.
 _TWICE = {
-    "application names": "Found multiple configs for application {}. Please remove all duplicates. ",
-    "route prefixes": "Found duplicate applications for route prefix {}. Please ensure each application's route_prefix is "
-    "unique. ",
+    "application names": 'Found multiple configs for application "{}". Please remove all duplicates. ',
+    "route prefixes": 'Found duplicate applications for route prefix "{}". Please ensure each application\'s route_prefix '
+    "is unique. ",
 }
 
 
@@ -241,7 +282,7 @@ def _differ(what: str, named: str, names: list[str | None], of: str = "applicati
     for at, name in enumerate(names):
         if name is not None and name in names[:at]:
             raise WrongField(
-                f"{_TWICE.get(what, '').format(repr(name))}{what} differ from each other; given more than once: {name!r}, by "
+                f"{_TWICE.get(what, '').format(name)}{what} differ from each other; given more than once: {name!r}, by "
                 f"number {names.index(name) + 1} and {at + 1} of the {of}",
                 (of, at, named),
             )

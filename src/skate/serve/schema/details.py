@@ -269,5 +269,6 @@ class ScaleDeploymentRequest(Checked):
         """Check the number of replicas."""
         if self.target_num_replicas < 0:
             raise ValueError(
-                f"target_num_replicas must be a number of replicas, got {self.target_num_replicas}"
+                f"target_num_replicas is a number of replicas, not {self.target_num_replicas}. Input should be greater than or "
+                "equal to 0"
             )
