@@ -319,7 +319,7 @@ class Calls:
 
     def owner_died(self, actor_ids: set[bytes]) -> None:
         """The process that made some actors is gone: they end with it."""
-        text = "the process that made it, its owner, has died; lifetime='detached' lets an actor outlive its owner"
+        text = "The actor is dead because its owner has died, the process that made it; lifetime='detached' lets it live on"
         for actor_id in sorted(actor_ids):
             actor = self.node.actors.actors.get(actor_id)
             if actor is not None:
