@@ -81,7 +81,7 @@ class Calls:
         node.execution.take_arguments(task)
         refused = None if actor.hosted else refusal(node, task)
         if taken:  # by another process, since this one asked
-            text = f"an actor named {actor.name!r} already lives in namespace {actor.namespace!r}; choose another name"
+            text = f"The name {actor.name} (namespace={actor.namespace}) is already taken by an actor that lives; choose another"
             refused = ("ActorDiedError", {"message": text})
         if refused is not None:
             self.refuse(task, refused)
