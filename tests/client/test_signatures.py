@@ -128,7 +128,8 @@ def test_the_parameters_print_as_in_the_def_line(function):
             plain,
             (1, 2, 3),
             {},
-            "plain() takes 2 positional arguments (a, b) but 3 were given (too many positional arguments); called as plain.remote(...), "
+            "plain() takes 2 positional arguments (a, b) but 3 were given (too many positional arguments); "
+            "called as plain.remote(...), "
             "it takes (a, b)",
         ),
         (nothing, (1,), {}, "nothing() takes 0 positional arguments but 1 was given"),
