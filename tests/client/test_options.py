@@ -297,7 +297,7 @@ def test_options_that_only_the_decorator_takes():
 
 
 def test_get_if_exists_needs_a_name_from_either_place():
-    with pytest.raises(ValueError, match="needs a name"):
+    with pytest.raises(ValueError, match="The actor name must be specified to use"):
         actor(get_if_exists=True)
     over = opt.actor_options({"get_if_exists": True}, decorator=False, base={"name": "n"})
     assert over == {"name": "n", "get_if_exists": True}

@@ -128,7 +128,8 @@ def test_the_parameters_print_as_in_the_def_line(function):
             plain,
             (1, 2, 3),
             {},
-            "plain() takes 2 positional arguments (a, b) but 3 were given; called as plain.remote(...), "
+            "plain() takes 2 positional arguments (a, b) but 3 were given (too many positional arguments); "
+            "called as plain.remote(...), "
             "it takes (a, b)",
         ),
         (nothing, (1,), {}, "nothing() takes 0 positional arguments but 1 was given"),
@@ -136,8 +137,8 @@ def test_the_parameters_print_as_in_the_def_line(function):
         (plain, (), {}, "plain() is missing arguments: 'a', 'b'"),
         (plain, (1,), {}, "plain() is missing an argument: 'b'"),
         (keyword_only, (1,), {}, "is missing an argument: 'key'"),
-        (keyword_only, (1,), {"kay": 1}, "takes no argument 'kay' (did you mean 'key'?)"),
-        (plain, (1,), {"zzz": 1}, "takes no argument 'zzz'; called"),
+        (keyword_only, (1,), {"kay": 1}, "got an unexpected keyword argument 'kay' (did you mean 'key'?)"),
+        (plain, (1,), {"zzz": 1}, "got an unexpected keyword argument 'zzz'; called"),
         (plain, (1,), {"a": 1}, "got 'a' twice, by position and by keyword"),
         (positional_only, (), {"a": 1}, "takes 'a' by position only, but it was given by keyword"),
         (positional_only_and_any_keyword, (), {"a": 1}, "is missing an argument: 'a'"),

@@ -365,3 +365,39 @@ def test_core_42_resources_are_refused_when_joining(three: Cluster) -> None:
         ray.init(address=three.address, num_cpus=3, **QUIET)
     if not ray.is_initialized():
         ray.init(address=three.address, **QUIET)
+
+
+def test_an_actor_made_on_one_node_for_another_is_called_at_once(three: Cluster) -> None:
+    Here = here_class()
+
+    @ray.remote(num_cpus=0, max_retries=0)
+    def make(where: str) -> str:
+        return ray.get(Here.options(num_cpus=0, resources={where: 0.1}).remote().node.remote())
+
+    for here, there in (("left", "right"), ("right", "left"), ("left", "head"), ("head", "right")):
+        assert ray.get(make.options(resources={here: 0.1}).remote(there))
+
+
+def test_an_actor_whose_owner_died_says_so(three: Cluster) -> None:
+    Here = here_class()
+
+    @ray.remote(num_cpus=0, resources={"right": 0.1})
+    class Owner:
+        def make(self) -> Any:
+            self.made = Here.options(num_cpus=0, resources={"right": 0.1}).remote()
+            ray.get(self.made.node.remote())
+            return self.made
+
+    owner = Owner.remote()
+    made = ray.get(owner.make.remote())
+    ray.kill(owner)
+
+    def error() -> Exception | None:
+        try:
+            ray.get(made.node.remote())
+        except ray.exceptions.ActorDiedError as error:
+            return error
+        return None
+
+    found = wait_for(error, what="the actor to follow its owner", timeout_s=30)
+    assert "The actor is dead because its owner has died" in str(found)

@@ -227,3 +227,63 @@ def test_namespace_of_the_driver_is_made_up_when_none_was_given(cluster):
 
 def test_version_is_the_one_whose_api_this_is():
     assert ray.__version__ == "2.60.0"
+
+
+# SIGTERM
+
+
+@pytest.mark.parametrize(
+    "before", ["", "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))"], ids=["default", "own"]
+)
+def test_sigterm_ends_a_driver_as_sys_exit_does(script, before):
+    """As Ray's own handler has it, which takes the place of one that was set before `init`."""
+    done = script(f"""
+        import atexit, os, signal, sys
+        import ray
+
+        {before}
+        ray.init(num_cpus=1, START)
+        atexit.register(lambda: print("atexit", flush=True))
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            import time
+            time.sleep(60)
+        finally:
+            print("finally", flush=True)
+        """)
+    assert done.stdout.split() == ["finally", "atexit"]
+    assert done.returncode not in (0, 7)
+
+
+def test_a_handler_of_sigterm_that_is_set_after_init_stays(script):
+    done = script("""
+        import os, signal, sys
+        import ray
+
+        ray.init(num_cpus=1, START)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+        os.kill(os.getpid(), signal.SIGTERM)
+        """)
+    assert done.returncode == 7
+
+
+def test_sigterm_interrupts_a_get(script):
+    done = script("""
+        import os, signal, threading, time
+        import ray
+
+        ray.init(num_cpus=1, START)
+
+        @ray.remote
+        def sleep():
+            time.sleep(60)
+
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        try:
+            ray.get(sleep.remote())
+        except SystemExit:
+            print("interrupted")
+            raise
+        """)
+    assert done.stdout.split() == ["interrupted"]
+    assert done.returncode > 0

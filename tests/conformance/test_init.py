@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import warnings
 from collections.abc import Callable, Mapping
@@ -261,3 +262,12 @@ def test_get_of_the_runtime_context_warns(cluster: None) -> None:
         facts = ray.get_runtime_context().get()
     assert {"job_id", "node_id", "namespace"} <= facts.keys()
     assert any(issubclass(each.category, DeprecationWarning) for each in seen)
+
+
+@pytest.mark.chosen_difference("workers of Ray have a niceness of 15", id="D-niceness")
+def test_workers_are_as_nice_as_their_driver(cluster: None) -> None:
+    @ray.remote
+    def niceness() -> int:
+        return os.nice(0)
+
+    assert ray.get(niceness.remote()) == os.nice(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import time
 from typing import Any
 
 import pytest
@@ -78,3 +79,26 @@ def test_util_timeline_has_events_by_rays_names() -> None:
     (mine,) = [event for event in ray.timeline() if event["cat"] == "task::named_in_the_timeline"]
     assert mine["args"]["name"] == mine["name"]
     assert len(bytes.fromhex(mine["args"]["task_id"])) == 24
+
+
+def test_util_timeline_counts_from_1970() -> None:
+    @ray.remote
+    def timed_in_the_timeline() -> None: ...
+
+    before = time.time() * 1e6
+    ray.get(timed_in_the_timeline.remote())
+    (event,) = wait_for(lambda: ran("task::timed_in_the_timeline"), what="the task to appear", timeout_s=30)
+    assert before - 1e6 < event["ts"] < time.time() * 1e6
+
+
+@pytest.mark.chosen_difference(
+    "Ray times the arguments, the results and the submission of each task as well", id="D-timeline"
+)
+def test_util_timeline_has_the_execution_of_a_task_alone() -> None:
+    @ray.remote
+    def timed_once() -> None: ...
+
+    ray.get(timed_once.remote())
+    wait_for(lambda: ran("timed_once"), what="the task to appear", timeout_s=30)
+    kinds = {event["cat"] for event in ray.timeline() if not event["cat"].startswith("task::")}
+    assert not kinds & {"task:deserialize_arguments", "task:store_outputs", "submit_task"}

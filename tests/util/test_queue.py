@@ -100,11 +100,11 @@ def test_negative_timeouts_are_refused(pair: Queue) -> None:
 
 
 def test_batches_are_all_or_nothing(pair: Queue) -> None:
-    with pytest.raises(Full, match="3 items do not fit"):
+    with pytest.raises(Full, match="Cannot add 3 items to queue of size"):
         pair.put_nowait_batch([1, 2, 3])
     assert pair.empty()
     pair.put_nowait_batch(iter([1, 2]))
-    with pytest.raises(Empty, match="3 items were asked for"):
+    with pytest.raises(Empty, match="Cannot get 3 items from queue of size"):
         pair.get_nowait_batch(3)
     assert pair.get_nowait_batch(0) == []
     assert pair.get_nowait_batch(2) == [1, 2]

@@ -100,7 +100,8 @@ def _no_method(descriptor: ActorDescriptor, name: str) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return (
-        f"the actor class {descriptor.class_name} has no method {name!r}{hint} An actor's attributes are read through "
+        f"the actor class {descriptor.class_name} has no method {name!r}, so its handle has no attribute {name!r}{hint} "
+        "An actor's attributes are read through "
         f"methods of its own; it has: {', '.join(known) or 'none'}"
     )
 
@@ -197,7 +198,7 @@ class ActorMethod:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
-            f"{self._full_name()} is a method of an actor and cannot be called directly; call "
+            f"Actor methods cannot be called directly, and {self._full_name()} is one; call "
             f"handle.{self._state.name}.remote()"
         )
 

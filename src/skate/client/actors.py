@@ -81,13 +81,13 @@ class ActorClass:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
-            f"{self._name} is an actor class and cannot be instantiated directly; call {self._name}.remote() to start an actor"
+            f"Actors cannot be instantiated directly, and {self._name} is an actor class; call {self._name}.remote() to start one"
         )
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         raise ActorClassInheritanceException(
-            f"an actor class cannot be inherited from; inherit from the plain class instead and decorate the result, or "
-            f"make the actor class with ray.remote({self._name})"
+            "Inheriting from actor classes is not currently supported; inherit from the plain class instead and decorate the "
+            f"result, or make the actor class with ray.remote({self._name})"
         )
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
@@ -124,7 +124,7 @@ class ActorClass:
             from skate.exceptions import ActorAlreadyExistsError  # only errors need the tree
 
             raise ActorAlreadyExistsError(
-                f"an actor named {name!r} already lives in namespace {namespace!r}; choose another name, or pass "
+                f"The name {name} (namespace={namespace}) is already taken by an actor that lives; choose another name, or pass "
                 "get_if_exists=True to use that one"
             )
         descriptor = self._described()
@@ -245,9 +245,13 @@ def method(*args: Any, **kwargs: Any) -> Any:
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
     """The handle of a living named actor. Raises ValueError if there is none."""
     if not isinstance(name, str) or not name:
-        raise ValueError(f"the name of an actor is a text that is not empty, not {name!r}")
-    if namespace is not None and not (isinstance(namespace, str) and namespace):
-        raise ValueError(f"a namespace is a text that is not empty, not {namespace!r}")
+        raise ValueError(
+            f"Please supply a non-empty value to get_actor: the name of an actor is a text, not {name!r}"
+        )
+    if namespace is not None and not isinstance(namespace, str):
+        raise TypeError(f"namespace must be None or a string, not {namespace!r}")
+    if namespace == "":
+        raise ValueError('"" is not a valid namespace. Pass None for the namespace of this program')
     process = session.current()
     found = process.request("get_actor", namespace or process.namespace, name)
     return handle_from(process, *found)
@@ -269,7 +273,7 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     """
     if not isinstance(actor, ActorHandle):
         raise ValueError(
-            f"ray.kill ends actors; this is a {type(actor).__name__}; to end a task, use ray.cancel(ref)"
+            f"ray.kill() only supported for actors, and this is a {type(actor).__name__}; to end a task, use ray.cancel(ref)"
         )
     process = session.current()
     with process.lock:

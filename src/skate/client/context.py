@@ -116,7 +116,9 @@ class RuntimeContext:
     def current_actor(self) -> Any:
         """A handle to the current actor. Raises RuntimeError outside of actors."""
         if self._execution is None or not self._execution.actor_id:
-            raise RuntimeError("there is no current actor: this code runs in a driver or a task")
+            raise RuntimeError(
+                "This method is only available in an actor: there is no current one in a driver or a task"
+            )
         return self._execution.own_handle()
 
     def get_assigned_resources(self) -> dict[str, float]:

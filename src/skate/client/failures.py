@@ -135,7 +135,7 @@ def print_unhandled(error: tuple[str, dict[str, Any]], site: Any) -> None:
 
 
 def _no_such_actor(fields: dict[str, Any]) -> str:
-    text = f"there is no living actor named {fields['name']!r} in namespace {fields['namespace']!r}"
+    text = f"Failed to look up actor with name {fields['name']!r}: none that lives has it in namespace {fields['namespace']!r}"
     if fields["elsewhere"]:
         return f"{text}, but there is one in {fields['elsewhere']}; pass namespace= to get_actor"
     if fields["here"]:

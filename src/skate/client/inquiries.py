@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from skate.client import session, spans
@@ -69,13 +70,14 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
     Open it in chrome://tracing or Perfetto. Times are in microseconds.
     """
     events = []
+    epoch = time.time() - time.monotonic()
     for name, task_id, kind, worker, pid, end, micros, status, function in _ask("timeline"):
         if kind == CREATION:
             function = name = f"{function}.__init__"
         shared = {
             "pid": "127.0.0.1",
             "tid": f"worker:{pid or worker}",
-            "ts": end * 1e6 - micros,
+            "ts": (epoch + end) * 1e6 - micros,
             "dur": micros,
             "ph": "X",
         }

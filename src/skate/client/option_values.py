@@ -195,7 +195,9 @@ def text(name: str, value: Any) -> str | None:
 def actor_name(name: str, value: Any) -> str | None:
     """None or text that is not empty."""
     if text(name, value) == "":
-        raise ValueError("name='' cannot be looked up; give the actor another name, or None for no name")
+        raise ValueError(
+            "Actor name cannot be an empty string: name='' cannot be looked up; give another one, or None for no name"
+        )
     return value  # type: ignore[no-any-return]
 
 

@@ -132,7 +132,7 @@ def actor_options(
         )
     merged = {**base, **options} if base else options
     if merged.get("get_if_exists") and not merged.get("name"):
-        raise ValueError("get_if_exists=True needs a name to look for; give name=... as well")
+        raise ValueError("The actor name must be specified to use `get_if_exists`: give name=... as well")
     _check_placement(merged)
     return merged
 
@@ -162,8 +162,8 @@ def method_options(
 def remote_usage() -> str:
     """What ``@remote`` takes, for the error of whoever gave it something else."""
     return (
-        "@ray.remote goes on a function or a class, bare or with options: @ray.remote or "
-        f"@ray.remote(num_returns=2). The options are: {', '.join(sorted(_public(_REMOTE_OPTIONS)))}"
+        "The @ray.remote decorator must be applied either with no arguments and no parentheses, or with options, to a function "
+        f"or a class: @ray.remote or @ray.remote(num_returns=2). The options are: {', '.join(sorted(_public(_REMOTE_OPTIONS)))}"
     )
 
 

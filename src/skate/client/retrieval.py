@@ -167,7 +167,7 @@ def _timed_out(process: Any, refs: list[ObjectRef[Any]], timeout: float | None) 
 
     missing = [ref for ref in refs if ref._kind == PENDING]
     first = missing[0]
-    text = f"ray.get waited {timeout} s: {len(missing)} of {len(refs)} values are not there"
+    text = f"Get timed out: some object(s) not ready. {len(missing)} of {len(refs)} values are not there after {timeout} s"
     reason = why(process, first._id) if timeout else ""
     if reason:
         text += f"; the first still missing: {reason}"

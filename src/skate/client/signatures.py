@@ -138,7 +138,7 @@ def _too_many(given: int, positional: list[Parameter], least: int) -> str:
     number = str(most) if least == most else f"{least} to {most}"
     names = f" ({', '.join(name for name, _, _ in positional)})" if positional else ""
     takes = f"takes {number} positional argument{'' if number == '1' else 's'}{names}"
-    return f"{takes} but {given} {'was' if given == 1 else 'were'} given"
+    return f"{takes} but {given} {'was' if given == 1 else 'were'} given (too many positional arguments)"
 
 
 def _unknown_keyword(name: str, candidates: Sequence[str]) -> str:
@@ -147,7 +147,7 @@ def _unknown_keyword(name: str, candidates: Sequence[str]) -> str:
 
     near = difflib.get_close_matches(name, candidates, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
-    return f"takes no argument {name!r}{hint}"
+    return f"got an unexpected keyword argument {name!r}{hint}"
 
 
 def _as_text(parameters: Parameters) -> str:

@@ -80,7 +80,7 @@ class Calls:
         node.execution.take_arguments(task)
         refused = None if actor.hosted else refusal(node, task)
         if taken:  # by another process, since this one asked
-            text = f"an actor named {actor.name!r} already lives in namespace {actor.namespace!r}; choose another name"
+            text = f"The name {actor.name} (namespace={actor.namespace}) is already taken by an actor that lives; choose another"
             refused = ("ActorDiedError", {"message": text})
         if refused is not None:
             self.refuse(task, refused)
@@ -320,7 +320,7 @@ class Calls:
 
     def owner_died(self, actor_ids: set[bytes]) -> None:
         """The process that made some actors is gone: they end with it."""
-        text = "the process that made it, its owner, has died; lifetime='detached' lets an actor outlive its owner"
+        text = "The actor is dead because its owner has died, the process that made it; lifetime='detached' lets it live on"
         for actor_id in sorted(actor_ids):
             actor = self.node.actors.actors.get(actor_id)
             if actor is not None:

@@ -124,7 +124,10 @@ class Routes:
             node.calls.die(actor, fields["death"], doubtful)
             return
         actor.node = node.peers.by_tag.get(node_id[:8]) if state == ALIVE else None
-        actor.state = ALIVE if actor.node is not None and actor.node.alive else RESTARTING
+        if actor.node is not None and actor.node.alive:
+            actor.state = ALIVE
+        elif state != PENDING:  # one that was never up yet is not restarting: calls wait for it
+            actor.state = RESTARTING
         if doubtful:
             node.calls.resume_elsewhere(actor, doubtful, fields.get("reason", "was lost"))
         if actor.state == ALIVE:

@@ -58,7 +58,7 @@ class ClassNode(DAGNode):
 
     def label(self) -> str:
         """The class."""
-        return self._cls.__name__
+        return str(self._cls.__name__)
 
 
 class UnboundMethod:

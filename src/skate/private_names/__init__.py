@@ -4,6 +4,8 @@
     worker.py     what `ray._private.worker` holds: the worker of this process
     state.py      what `ray._private.state` tells of the cluster
     testing.py    what tests of programs take from `ray._common.test_utils`
+    cluster_testing.py  the same of `ray._private.test_utils`: processes, actors, nodes
+    functions.py  what `ray._common.utils` and `ray._private.utils` have
     loading.py    how data pipelines of other packages load theirs
 
 No name is here for its own sake: each is one that a kept package asks for. Whatever else a program asks of Ray's inside is an

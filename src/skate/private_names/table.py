@@ -33,6 +33,25 @@ _TESTS = (
     "Semaphore", "SignalActor", "async_wait_for_condition", "run_string_as_driver", "run_string_as_driver_nonblocking",
     "wait_for_condition",
 )  # fmt: skip
+_CLUSTER_TESTS = (
+    "chdir", "check_call_ray", "check_call_subprocess", "client_test_enabled", "convert_actor_state",
+    "external_redis_test_enabled", "generate_system_config_map", "get_actor_node_id", "get_current_unused_port",
+    "get_gpu_visible_devices_env_var", "get_non_head_nodes", "get_other_nodes", "is_placement_group_removed",
+    "kill_actor_and_wait_for_failure", "no_resource_leaks_excluding_node_resources", "placement_group_assert_no_leak",
+    "put_object", "recursive_fnmatch", "run_string_as_driver_stdout_stderr", "same_elements", "wait_for_assertion",
+    "wait_for_children_of_pid", "wait_for_children_of_pid_to_exit", "wait_for_num_actors", "wait_for_pid_to_exit",
+    "wait_until_succeeded_without_exception",
+)  # fmt: skip
+_COMMON = (
+    "binary_to_hex", "decode", "env_bool", "env_float", "env_integer", "get_function_args", "get_or_create_event_loop",
+    "get_random_alphanumeric_string", "get_system_memory", "hex_to_binary", "import_attr", "import_module_and_attr",
+    "load_class", "run_background_task", "try_to_create_directory",
+)  # fmt: skip
+_UTILS = (
+    "ensure_str", "get_directory_size_bytes", "get_num_cpus", "get_ray_doc_version", "get_used_memory", "get_user",
+    "is_main_thread", "parse_pg_formatted_resources_to_original", "try_import_each_module", "update_envs",
+    "validate_namespace",
+)  # fmt: skip
 _CONSTANTS: dict[str, Any] = {
     "DEFAULT_DASHBOARD_PORT": 8265,
     "DEFAULT_OBJECT_STORE_MEMORY_PROPORTION": 0.3,
@@ -76,7 +95,15 @@ TABLE: dict[str, dict[str, Any]] = {
     # unidist, modin, verl
     "_private.ray_constants": {name: {"value": value} for name, value in _CONSTANTS.items()},
     # tests of programs
-    "_private.test_utils": {name: f"{_HERE}.testing:{name}" for name in _TESTS},
+    "_private.test_utils": {
+        **{name: f"{_HERE}.testing:{name}" for name in _TESTS},
+        **{name: f"{_HERE}.cluster_testing:{name}" for name in _CLUSTER_TESTS},
+    },
+    "_common.utils": {name: f"{_HERE}.functions:{name}" for name in _COMMON},
+    "_private.utils": {name: f"{_HERE}.functions:{name}" for name in (*_COMMON, *_UTILS)},
+    "_common.constants": {
+        name: {"value": _CONSTANTS[name]} for name in ("HEAD_NODE_RESOURCE_NAME", "NODE_ID_PREFIX")
+    },
     "_common.test_utils": {name: f"{_HERE}.testing:{name}" for name in _TESTS},
     # Ray_observability, xgboost_ray, mars
     "_raylet": {

@@ -120,10 +120,15 @@ class Semaphore:
         return self._semaphore.locked()
 
 
-def run_string_as_driver(driver_script: str, env: dict[str, str] | None = None, encode: str = "utf-8") -> str:
+def run_string_as_driver(
+    driver_script: str,
+    env: dict[str, str] | None = None,
+    encode: str = "utf-8",
+    timeout: float | None = 300,
+) -> str:
     """Run the text of a program to its end; returns what it printed. Raises CalledProcessError if it fails."""
-    process = run_string_as_driver_nonblocking(driver_script, env)
-    output = process.communicate(None)[0].decode(encode)
+    with run_string_as_driver_nonblocking(driver_script, env) as process:
+        output = process.communicate(timeout=timeout)[0].decode(encode)
     if process.returncode:
         print(output)
         raise subprocess.CalledProcessError(process.returncode, process.args, output, "")
@@ -131,13 +136,13 @@ def run_string_as_driver(driver_script: str, env: dict[str, str] | None = None, 
 
 
 def run_string_as_driver_nonblocking(
-    driver_script: str, env: dict[str, str] | None = None
+    driver_script: str, env: dict[str, str] | None = None, stderr: int = subprocess.STDOUT
 ) -> subprocess.Popen[bytes]:
     """Start the text of a program; it says `import ray` as this one does."""
     return subprocess.Popen(
         [sys.executable, "-c", _STARTER, driver_script],
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stderr=stderr,
         env=env,
     )
 

@@ -141,7 +141,9 @@ class ActorPool:
             ValueError: the actor is already in the pool.
         """
         if actor in self._idle_actors or any(actor == busy for _, busy in self._in_flight.values()):
-            raise ValueError(f"{actor} is already in this ActorPool; an actor can be pushed only once")
+            raise ValueError(
+                f"Actor already belongs to current ActorPool: {actor}; an actor can be pushed only once"
+            )
         self._return_actor(actor)
 
     def _submit_afresh(self, fn: _Submission, values: Iterable[Any]) -> None:
@@ -164,7 +166,7 @@ class ActorPool:
             return
         if self._pending_submits:
             raise RuntimeError(self._stranded())
-        raise StopIteration("every submitted call has been returned; submit() more")
+        raise StopIteration("No more results to get: every submitted call has been returned")
 
     def _stranded(self) -> str:
         return (

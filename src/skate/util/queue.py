@@ -240,14 +240,14 @@ class _QueueActor:
     async def put_nowait_batch(self, items: list[Any]) -> None:
         held, limit = self._items.qsize(), self._items.maxsize
         if 0 < limit < held + len(items):
-            raise Full(f"{len(items)} items do not fit: the queue holds {held} of {limit}")
+            raise Full(f"Cannot add {len(items)} items to queue of size {held} and maxsize {limit}.")
         for item in items:
             self._items.put_nowait(item)
 
     async def get_nowait_batch(self, num_items: int) -> list[Any]:
         held = self._items.qsize()
         if num_items > held:
-            raise Empty(f"{num_items} items were asked for, and the queue holds {held}")
+            raise Empty(f"Cannot get {num_items} items from queue of size {held}.")
         return [self._items.get_nowait() for _ in range(num_items)]
 
     async def exit(self) -> None:

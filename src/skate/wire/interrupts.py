@@ -34,10 +34,12 @@ class Interrupts:
         self._whole_imports = whole_imports
         self._main = threading.main_thread().ident or 0
         self._noticed = _thread.allocate_lock()
+        self._number = signal.SIGINT
 
-    def now(self, frame: FrameType | None) -> bool:
-        """True if KeyboardInterrupt may be raised in this frame; otherwise it comes by itself as soon as it may."""
+    def now(self, frame: FrameType | None, number: signal.Signals = signal.SIGINT) -> bool:
+        """True if the handler may raise in this frame; otherwise the signal comes again as soon as it may, or the pump raises."""
         pump = self._pump
+        self._number = number
         self._settle()
         if pump.main_waits:
             pump.interrupt_main()
@@ -82,7 +84,7 @@ class Interrupts:
                     pump.interrupt_due = False
                     self._noticed.acquire(blocking=False)
                     try:
-                        signal.pthread_kill(self._main, signal.SIGINT)
+                        signal.pthread_kill(self._main, self._number)
                     except ProcessLookupError:
                         return
                     self._noticed.acquire(timeout=NOTICE_SECONDS)

@@ -62,6 +62,8 @@ class Pump:
         self.quick_seconds: float | None = QUICK_SECONDS
         self.turns = 0
         self.closed = False
+        #: What the main thread raises when it is interrupted: a signal handler chooses.
+        self.interruption: Callable[[], BaseException] = KeyboardInterrupt
         self.interrupted = False
         self.main_waits = False
         self.interrupt_due = False  # KeyboardInterrupt awaits the end of a step of the main thread
@@ -118,7 +120,7 @@ class Pump:
             while not self.closed:
                 if is_main and self.interrupted:
                     self.interrupted = False
-                    raise KeyboardInterrupt
+                    raise self.interruption()
                 left = None
                 if deadline is not None:
                     left = deadline - time.monotonic()
@@ -141,7 +143,7 @@ class Pump:
                     break
             if is_main and self.interrupted:
                 self.interrupted = False
-                raise KeyboardInterrupt
+                raise self.interruption()
             return ready()
         finally:
             if self._waiters and self._driver is None:
@@ -274,7 +276,7 @@ class Pump:
         """Raise KeyboardInterrupt here if it was put off until the main thread is between two steps; the lock is held."""
         if self.interrupt_due and get_ident() == self._main_ident:
             self.interrupt_due = False
-            raise KeyboardInterrupt
+            raise self.interruption()
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:

@@ -119,12 +119,14 @@ def split(value: Any, count: int, name: str) -> list[Any]:
     try:
         parts = list(value)
     except TypeError:
-        raise ValueError(
+        raise TypeError(
             f"{name} has num_returns={count} but returned one {type(value).__name__}, which has no parts; "
             f"return {count} values"
         ) from None
     if len(parts) != count:
-        raise ValueError(f"{name} has num_returns={count} but returned {len(parts)} values; return {count}")
+        raise ValueError(
+            f"Task returned {len(parts)} objects, but num_returns={count}. {name} has to return as many"
+        )
     return parts
 
 
