@@ -1,7 +1,6 @@
 """Aggregations for `Dataset.aggregate` and `Dataset.groupby(...).aggregate`; subclass `AggregateFnV2` for others.
 
-Those of this module are computed a column at a time (`skate.data.exchange.measures`); a subclass that replaces one of the three
-methods is called a group at a time instead.
+Classes here are computed a column at a time (`skate.data.exchange.measures`), subclasses with methods of their own by group.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skate.data.block import rows_of
 from skate.data.exchange.groups import Groups
@@ -68,6 +68,10 @@ class AggregateFn:
 
     def measure(self) -> Measure | None:
         """How it is computed a column at a time, or None."""
+        return None
+
+    def output_field(self, input_schema: pa.Schema) -> pa.Field | None:
+        """Name and type of the results for rows of a schema; None where only the values tell."""
         return None
 
     def zero(self) -> Any:
@@ -200,6 +204,18 @@ class _Measured(AggregateFnV2):
         )
         return self._measure if same else None
 
+    #: Kernels of Arrow's whose results have the type of these; None where only the values tell.
+    _typed_by: str | None = None
+
+    def output_field(self, input_schema: pa.Schema) -> pa.Field | None:
+        if self._typed_by is None or self.on not in input_schema.names:
+            return None
+        try:
+            kind = getattr(pc, self._typed_by)(pa.array([], input_schema.field(self.on).type)).type
+        except pa.ArrowNotImplementedError:
+            return None
+        return pa.field(self.name, kind)
+
     def aggregate_block(self, block: Any) -> Any:
         column = None if self.on is None else block.column(self.on)
         return _unpacked(self._measure.start(column, Groups(block, ())))
@@ -238,9 +254,14 @@ class Count(_Measured):
         mode = "only_valid" if ignore_nulls else "all"
         super().__init__("count", on, ignore_nulls, alias_name, Counted(mode))
 
+    def output_field(self, input_schema: pa.Schema) -> pa.Field | None:
+        return pa.field(self.name, pa.int64(), nullable=False)
+
 
 class Sum(_Measured):
     """The sum of a column."""
+
+    _typed_by = "sum"
 
     def __init__(
         self, on: str | None = None, ignore_nulls: bool = True, alias_name: str | None = None
@@ -250,6 +271,8 @@ class Sum(_Measured):
 
 class Min(_Measured):
     """The smallest value of a column."""
+
+    _typed_by = "min"
 
     def __init__(
         self,
@@ -264,6 +287,8 @@ class Min(_Measured):
 class Max(_Measured):
     """The largest value of a column."""
 
+    _typed_by = "max"
+
     def __init__(
         self,
         on: str | None = None,
@@ -276,6 +301,8 @@ class Max(_Measured):
 
 class AbsMax(_Measured):
     """The value of a column that is farthest from zero, without its sign."""
+
+    _typed_by = "abs"
 
     def __init__(
         self,
@@ -295,6 +322,9 @@ class Mean(_Measured):
     ) -> None:
         super().__init__("mean", on, ignore_nulls, alias_name, Moments(ignore_nulls))
 
+    def output_field(self, input_schema: pa.Schema) -> pa.Field | None:
+        return pa.field(self.name, pa.float64()) if self.on in input_schema.names else None
+
 
 class Std(_Measured):
     """The standard deviation of a column; the sum of squares is divided by the number of values less `ddof`.
@@ -310,6 +340,9 @@ class Std(_Measured):
         alias_name: str | None = None,
     ) -> None:
         super().__init__("std", on, ignore_nulls, alias_name, Moments(ignore_nulls, ddof))
+
+    def output_field(self, input_schema: pa.Schema) -> pa.Field | None:
+        return pa.field(self.name, pa.float64()) if self.on in input_schema.names else None
 
 
 class Quantile(_Measured):
@@ -368,6 +401,8 @@ class Unique(_Measured):
 class CountDistinct(_Measured):
     """How many different values a column has."""
 
+    ListEncodingMode = Unique.ListEncodingMode
+
     def __init__(self, on: str, ignore_nulls: bool = True, alias_name: str | None = None) -> None:
         super().__init__("count_distinct", on, ignore_nulls, alias_name, DistinctCount(ignore_nulls))
 
@@ -395,8 +430,8 @@ class ValueCounter(AggregateFnV2):
     def aggregate_block(self, block: Any) -> Any:
         return Frequencies.of(block.column(self.on))
 
-    def combine(self, current_accumulator: Any, new: Any) -> Any:
-        return current_accumulator.with_others(new)
+    def combine(self, current_accumulator: Any, new_accumulator: Any) -> Any:
+        return current_accumulator.with_others(new_accumulator)
 
     def finalize(self, accumulator: Any) -> Any:
         pairs = accumulator.pairs()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 
 class UnknownColumn(KeyError, ValueError):
@@ -23,6 +23,14 @@ class UnknownColumn(KeyError, ValueError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """The name, with a number behind it if it is taken."""
+    found, number = name, 1
+    while found in taken:
+        found, number = f"{name}_{number}", number + 1
+    return found
 
 
 def known(names: Sequence[str], name: str) -> str:

@@ -226,10 +226,10 @@ class ColumnExpr(Expr):
 
     _own = ("_name",)
 
-    def __init__(self, name: str) -> None:
-        if not isinstance(name, str):
-            raise TypeError(f"col() takes the name of a column, not {name!r}")
-        self._name = name
+    def __init__(self, _name: str) -> None:
+        if not isinstance(_name, str):
+            raise TypeError(f"col() takes the name of a column, not {_name!r}")
+        self._name = _name
 
     @property
     def name(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 from urllib.parse import unquote
@@ -42,9 +42,9 @@ class Partitioning:
     """
 
     style: PartitionStyle
-    base_dir: str | None = ""
+    base_dir: str | None = None
     field_names: list[str] | None = None
-    field_types: dict[str, type] | None = field(default_factory=dict)
+    field_types: dict[str, type] | None = None
     filesystem: pafs.FileSystem | None = None
 
     def __post_init__(self) -> None:

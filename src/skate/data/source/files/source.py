@@ -218,7 +218,9 @@ class FileBasedDatasource(Datasource):
         tasks = []
         for group in shared_out(pieces, weights, parallelism):
             size = sum(piece.size for piece in group)
-            metadata = BlockMetadata(None, size, list(dict.fromkeys(piece.path for piece in group)))
+            metadata = BlockMetadata(
+                size_bytes=size, input_files=list(dict.fromkeys(piece.path for piece in group))
+            )
             tasks.append(ReadTask(PiecesRead(reader, group), metadata, self._schema, per_task_row_limit))
         return tasks
 
