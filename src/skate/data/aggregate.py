@@ -53,7 +53,7 @@ class AggregateFn:
         finalize: Callable[[Any], Any] | None = None,
     ) -> None:
         if (accumulate_row is None) == (accumulate_block is None):
-            raise ValueError("give either accumulate_row or accumulate_block of an AggregateFn, and not both")
+            raise ValueError("Exactly one of accumulate_row or accumulate_block must be provided.")
         if not isinstance(name, str):
             raise TypeError(f"name of an AggregateFn must be a string, got {name!r}")
         self.name = name

@@ -75,10 +75,10 @@ def test_what_is_missing_is_named_when_the_dataset_is_made(tmp_path: Path) -> No
     assert texts(rd.read_text([tmp_path / "gone.txt", tmp_path / "a.txt"], ignore_missing_paths=True)) == [
         "a.txt"
     ]
-    with pytest.raises(ValueError, match="no input files found"):
+    with pytest.raises(ValueError, match="No input files found"):
         rd.read_text(tmp_path / "gone.txt", ignore_missing_paths=True)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="no input files found"):
+    with pytest.raises(ValueError, match="No input files found"):
         rd.read_text(tmp_path / "empty")
     with pytest.raises(ValueError, match="parquet"):
         rd.read_parquet(tmp_path)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from skate.exceptions import UserCodeException
 
-class UnknownColumn(KeyError, ValueError):
-    """A column that was asked for by name is not there."""
+
+class UnknownColumn(KeyError, ValueError, UserCodeException):
+    """A column that was asked for by name is not there; Ray's tasks raise UserCodeException where an expression names it."""
 
     @classmethod
     def of(cls, name: str, known: Iterable[str]) -> UnknownColumn:

@@ -283,9 +283,7 @@ class LiteralExpr(Expr):
 
     def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
         value = self.value
-        if isinstance(value, (np.ndarray, np.generic)):
-            value = value.tolist()
-        return pa.scalar(value)
+        return pa.scalar(value.tolist() if isinstance(value, np.ndarray) else value)
 
     def to_pyarrow(self) -> pc.Expression:
         return pc.scalar(self.value)
