@@ -5,6 +5,7 @@ Classes here are computed a column at a time (`skate.data.exchange.measures`), s
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import re
 from collections.abc import Callable
@@ -210,11 +211,10 @@ class _Measured(AggregateFnV2):
     def output_field(self, input_schema: pa.Schema) -> pa.Field | None:
         if self._typed_by is None or self.on not in input_schema.names:
             return None
-        try:
+        with contextlib.suppress(pa.ArrowNotImplementedError):
             kind = getattr(pc, self._typed_by)(pa.array([], input_schema.field(self.on).type)).type
-        except pa.ArrowNotImplementedError:
-            return None
-        return pa.field(self.name, kind)
+            return pa.field(self.name, kind)
+        return None
 
     def aggregate_block(self, block: Any) -> Any:
         column = None if self.on is None else block.column(self.on)
@@ -317,13 +317,12 @@ class AbsMax(_Measured):
 class Mean(_Measured):
     """The mean of a column."""
 
+    _typed_by = "mean"
+
     def __init__(
         self, on: str | None = None, ignore_nulls: bool = True, alias_name: str | None = None
     ) -> None:
         super().__init__("mean", on, ignore_nulls, alias_name, Moments(ignore_nulls))
-
-    def output_field(self, input_schema: pa.Schema) -> pa.Field | None:
-        return pa.field(self.name, pa.float64()) if self.on in input_schema.names else None
 
 
 class Std(_Measured):
@@ -331,6 +330,8 @@ class Std(_Measured):
 
     Put together from blocks as Chan, Golub and LeVeque do, so that large values with little spread keep their digits.
     """
+
+    _typed_by = "mean"
 
     def __init__(
         self,
@@ -340,9 +341,6 @@ class Std(_Measured):
         alias_name: str | None = None,
     ) -> None:
         super().__init__("std", on, ignore_nulls, alias_name, Moments(ignore_nulls, ddof))
-
-    def output_field(self, input_schema: pa.Schema) -> pa.Field | None:
-        return pa.field(self.name, pa.float64()) if self.on in input_schema.names else None
 
 
 class Quantile(_Measured):
