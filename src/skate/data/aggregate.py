@@ -1,7 +1,4 @@
-"""Aggregations for `Dataset.aggregate` and `Dataset.groupby(...).aggregate`; subclass `AggregateFnV2` for others.
-
-Classes here are computed a column at a time (`skate.data.exchange.measures`), subclasses with methods of their own by group.
-"""
+"""Aggregations for `Dataset.aggregate` and `Dataset.groupby(...).aggregate`; subclass `AggregateFnV2` for others."""
 
 from __future__ import annotations
 
