@@ -76,6 +76,7 @@ _MOVED = {
     "ray.train.v2.api.result": "skate.train.result",
     "ray.train.v2.api.train_fn_utils": "skate.train",
     "ray.train.v2.api.validation_config": "skate.train.modes",
+    "ray.data.preprocessors.utils": "skate.data.preprocessors.hasher",
     "ray.data._internal": "skate.data.internal",
     "ray.data._internal.datasource": "skate.data.internal",
     "ray.data._internal.datasource.webdataset_datasource": "skate.data.source.formats.webdataset",

@@ -1,17 +1,15 @@
-"""Aggregations for `Dataset.aggregate` and `Dataset.groupby(...).aggregate`; subclass `AggregateFnV2` for others.
-
-Those of this module are computed a column at a time (`skate.data.exchange.measures`); a subclass that replaces one of the three
-methods is called a group at a time instead.
-"""
+"""Aggregations for `Dataset.aggregate` and `Dataset.groupby(...).aggregate`; subclass `AggregateFnV2` for others."""
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import re
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skate.data.block import rows_of
 from skate.data.exchange.groups import Groups
@@ -53,7 +51,7 @@ class AggregateFn:
         finalize: Callable[[Any], Any] | None = None,
     ) -> None:
         if (accumulate_row is None) == (accumulate_block is None):
-            raise ValueError("give either accumulate_row or accumulate_block of an AggregateFn, and not both")
+            raise ValueError("Exactly one of accumulate_row or accumulate_block must be provided.")
         if not isinstance(name, str):
             raise TypeError(f"name of an AggregateFn must be a string, got {name!r}")
         self.name = name
@@ -68,6 +66,10 @@ class AggregateFn:
 
     def measure(self) -> Measure | None:
         """How it is computed a column at a time, or None."""
+        return None
+
+    def output_field(self, input_schema: pa.Schema) -> pa.Field | None:
+        """Name and type of the results for rows of a schema; None where only the values tell."""
         return None
 
     def zero(self) -> Any:
@@ -200,6 +202,17 @@ class _Measured(AggregateFnV2):
         )
         return self._measure if same else None
 
+    #: Kernels of Arrow's whose results have the type of these; None where only the values tell.
+    _typed_by: str | None = None
+
+    def output_field(self, input_schema: pa.Schema) -> pa.Field | None:
+        if self._typed_by is None or self.on not in input_schema.names:
+            return None
+        with contextlib.suppress(pa.ArrowNotImplementedError):
+            kind = getattr(pc, self._typed_by)(pa.array([], input_schema.field(self.on).type)).type
+            return pa.field(self.name, kind)
+        return None
+
     def aggregate_block(self, block: Any) -> Any:
         column = None if self.on is None else block.column(self.on)
         return _unpacked(self._measure.start(column, Groups(block, ())))
@@ -238,9 +251,14 @@ class Count(_Measured):
         mode = "only_valid" if ignore_nulls else "all"
         super().__init__("count", on, ignore_nulls, alias_name, Counted(mode))
 
+    def output_field(self, input_schema: pa.Schema) -> pa.Field | None:
+        return pa.field(self.name, pa.int64(), nullable=False)
+
 
 class Sum(_Measured):
     """The sum of a column."""
+
+    _typed_by = "sum"
 
     def __init__(
         self, on: str | None = None, ignore_nulls: bool = True, alias_name: str | None = None
@@ -250,6 +268,8 @@ class Sum(_Measured):
 
 class Min(_Measured):
     """The smallest value of a column."""
+
+    _typed_by = "min"
 
     def __init__(
         self,
@@ -264,6 +284,8 @@ class Min(_Measured):
 class Max(_Measured):
     """The largest value of a column."""
 
+    _typed_by = "max"
+
     def __init__(
         self,
         on: str | None = None,
@@ -276,6 +298,8 @@ class Max(_Measured):
 
 class AbsMax(_Measured):
     """The value of a column that is farthest from zero, without its sign."""
+
+    _typed_by = "abs"
 
     def __init__(
         self,
@@ -290,6 +314,8 @@ class AbsMax(_Measured):
 class Mean(_Measured):
     """The mean of a column."""
 
+    _typed_by = "mean"
+
     def __init__(
         self, on: str | None = None, ignore_nulls: bool = True, alias_name: str | None = None
     ) -> None:
@@ -301,6 +327,8 @@ class Std(_Measured):
 
     Put together from blocks as Chan, Golub and LeVeque do, so that large values with little spread keep their digits.
     """
+
+    _typed_by = "mean"
 
     def __init__(
         self,
@@ -368,6 +396,8 @@ class Unique(_Measured):
 class CountDistinct(_Measured):
     """How many different values a column has."""
 
+    ListEncodingMode = Unique.ListEncodingMode
+
     def __init__(self, on: str, ignore_nulls: bool = True, alias_name: str | None = None) -> None:
         super().__init__("count_distinct", on, ignore_nulls, alias_name, DistinctCount(ignore_nulls))
 
@@ -395,8 +425,8 @@ class ValueCounter(AggregateFnV2):
     def aggregate_block(self, block: Any) -> Any:
         return Frequencies.of(block.column(self.on))
 
-    def combine(self, current_accumulator: Any, new: Any) -> Any:
-        return current_accumulator.with_others(new)
+    def combine(self, current_accumulator: Any, new_accumulator: Any) -> Any:
+        return current_accumulator.with_others(new_accumulator)
 
     def finalize(self, accumulator: Any) -> Any:
         pairs = accumulator.pairs()

@@ -5,6 +5,8 @@ The base class of a collate function decides the format of its batches.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from skate.data.iterating import tensors
@@ -58,6 +60,22 @@ class DefaultCollateFn(ArrowBatchCollateFn):
             for name, made in tensors.of_table(_table(piece), self.dtypes).items():
                 parts[name].append(made)
         return parts
+
+
+def is_tensor_batch_type(batch: Any) -> bool:
+    """Say if a batch is a tensor of torch's, a sequence of those, or a dict of either."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    if isinstance(batch, Mapping):
+        return all(_of_tensors(each, torch.Tensor) for each in batch.values())
+    return _of_tensors(batch, torch.Tensor, depth=2)
+
+
+def _of_tensors(value: Any, kind: type, depth: int = 1) -> bool:
+    if isinstance(value, (list, tuple)):
+        return depth > 0 and all(_of_tensors(each, kind, depth - 1) for each in value)
+    return isinstance(value, kind)
 
 
 def _table(piece: Any) -> pa.Table:

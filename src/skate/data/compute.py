@@ -125,7 +125,9 @@ def requested(
     if isinstance(compute, str) and compute == "tasks":  # as it was said in early releases
         compute = TaskPoolStrategy()
     if compute is not None and not isinstance(compute, ComputeStrategy):
-        raise ValueError(f"compute must be a TaskPoolStrategy or an ActorPoolStrategy, got {compute!r}")
+        raise ValueError(
+            f"the compute spec must be either TaskPoolStrategy or ActorPoolStrategy, was: {compute!r}; give an instance of one"
+        )
     if concurrency is not None:
         if compute is None:
             compute = _by_concurrency(fn, is_class, concurrency)
@@ -142,6 +144,9 @@ def requested(
             f"with the actor pool strategy; give a TaskPoolStrategy or a class"
         )
     asked = {key: value for key, value in (remote_args or {}).items() if value is not None}
+    for key in ("num_cpus", "num_gpus", "memory"):
+        if isinstance(asked.get(key), (int, float)) and asked[key] < 0:
+            raise ValueError(f"The quantity of resource {key} cannot be negative, and is {asked[key]}")
     if is_class and compute is None:
         compute = ActorPoolStrategy()
     if not isinstance(compute, ActorPoolStrategy):

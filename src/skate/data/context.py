@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skate.data.checkpoint_config import config_of
+from skate.data.defaults import *  # noqa: F403  # programs import them from here
+from skate.data.defaults import RETRIED_IO_ERRORS
 from skate.data.execution.limits import Limits
 from skate.data.part_settings import (
     AutoscalingConfig,
@@ -42,14 +44,6 @@ __all__ = [
 
 #: The part of the object store that a run's blocks may fill if nothing is said.
 _STORE_SHARE = 0.5
-
-_RETRIED_IO_ERRORS = (
-    "AWS Error INTERNAL_FAILURE",
-    "AWS Error NETWORK_CONNECTION",
-    "AWS Error SLOW_DOWN",
-    "AWS Error UNKNOWN (HTTP status 503)",
-    "AWS Error SERVICE_UNAVAILABLE",
-)
 
 
 class MixStoppingCondition(enum.Enum):
@@ -110,7 +104,7 @@ class DataContext:
     enable_progress_bars: bool = True
     enable_operator_progress_bars: bool = True
     enable_progress_bar_name_truncation: bool = True
-    enable_rich_progress_bars: bool = True
+    enable_rich_progress_bars: bool = False
     use_ray_tqdm: bool = True
     enable_auto_log_stats: bool = False
     verbose_stats_logs: bool = False
@@ -124,8 +118,8 @@ class DataContext:
     max_errored_blocks: int = 0
     max_map_retries: int = 0
     retried_map_errors: Any = False
-    retried_io_errors: list[str] = field(default_factory=lambda: list(_RETRIED_IO_ERRORS))
-    write_file_retry_on_errors: Any = field(default_factory=lambda: tuple(_RETRIED_IO_ERRORS[:4]))
+    retried_io_errors: list[str] = field(default_factory=lambda: list(RETRIED_IO_ERRORS))
+    write_file_retry_on_errors: Any = field(default_factory=lambda: tuple(RETRIED_IO_ERRORS[:4]))
     actor_task_retry_on_errors: Any = False
     actor_init_retry_on_errors: bool = False
     actor_init_max_retries: int = 3

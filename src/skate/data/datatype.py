@@ -18,6 +18,24 @@ _TEMPORAL_UNITS = {"timestamp": "us", "time32": "s", "time64": "us", "duration":
 _TEMPORAL_PYTHON = (datetime.date, datetime.time, datetime.timedelta)
 
 
+#: Arrow types that have a method of their own here, with what each is.
+PYARROW_TYPE_DEFINITIONS = {
+    "int8": (pa.int8, "a whole number of 8 bits"),
+    "int16": (pa.int16, "a whole number of 16 bits"),
+    "int32": (pa.int32, "a whole number of 32 bits"),
+    "int64": (pa.int64, "a whole number of 64 bits"),
+    "uint8": (pa.uint8, "a whole number of 8 bits without a sign"),
+    "uint16": (pa.uint16, "a whole number of 16 bits without a sign"),
+    "uint32": (pa.uint32, "a whole number of 32 bits without a sign"),
+    "uint64": (pa.uint64, "a whole number of 64 bits without a sign"),
+    "float32": (pa.float32, "a number of single precision"),
+    "float64": (pa.float64, "a number of double precision"),
+    "string": (pa.string, "text"),
+    "bool": (pa.bool_, "true or false"),
+    "binary": (pa.binary, "bytes"),
+}
+
+
 class TypeCategory(str, enum.Enum):
     """Families of types, for `DataType.is_of`."""
 

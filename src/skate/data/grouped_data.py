@@ -163,6 +163,9 @@ class _WithColumn:
         return block.append_column(self.name, made)
 
 
+GroupedDataset = GroupedData
+
+
 def named_apart(aggregations: Sequence[Any]) -> list[Any]:
     """Make the names of aggregations unique: a second "sum(x)" becomes "sum(x)_2".
 

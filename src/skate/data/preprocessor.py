@@ -17,7 +17,23 @@ from skate.data.block.names import known
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
 
-_MAGIC = b"SKPP\x01"
+#: Classes that write and read their fields themselves, by the identifier they were registered with.
+REGISTERED: dict[str, type[Preprocessor]] = {}
+
+
+class SerializationFormat(enum.Enum):
+    """How a preprocessor is written: as bytes that begin with `MAGIC_CLOUDPICKLE`, or, by older releases of Ray, as text."""
+
+    CLOUDPICKLE = "cloudpickle"
+    PICKLE = "pickle"
+
+
+class UnknownPreprocessorError(ValueError):
+    """Bytes name a class of preprocessors that this program has not registered."""
+
+    def __init__(self, preprocessor_type: str) -> None:
+        self.preprocessor_type = preprocessor_type
+        super().__init__(f"Unknown preprocessor type: {preprocessor_type}")
 
 
 class PreprocessorNotFittedException(RuntimeError):
@@ -39,6 +55,12 @@ class Preprocessor:
         NOT_FITTED = "NOT_FITTED"
         PARTIALLY_FITTED = "PARTIALLY_FITTED"
         FITTED = "FITTED"
+
+    SerializationFormat = SerializationFormat
+    MAGIC_CLOUDPICKLE = b"CPKL:"
+    SERIALIZER_FORMAT_VERSION = 1
+    _version: ClassVar[int] = 1
+    _class_id: ClassVar[str] = ""
 
     _is_fittable = True
     #: The form that `transform_batch` returns where it is not that of the method.
@@ -208,19 +230,52 @@ class Preprocessor:
 
     # -- as bytes
 
+    @classmethod
+    def get_version(cls) -> int:
+        """The version of the class that is written along; 1 unless `SerializablePreprocessor` gave another."""
+        return cls._version
+
+    @classmethod
+    def set_version(cls, version: int) -> None:
+        """Give the class a version."""
+        cls._version = version
+
+    @classmethod
+    def get_preprocessor_class_id(cls) -> str:
+        """The identifier of the class that is written along; its module and name unless another was given."""
+        return str(cls.__dict__.get("_class_id") or f"{cls.__module__}.{cls.__qualname__}")
+
+    @classmethod
+    def set_preprocessor_class_id(cls, identifier: str) -> None:
+        """Give the class an identifier."""
+        cls._class_id = identifier
+
     def serialize(self) -> bytes:
-        """The preprocessor with its fitted state, as bytes for `deserialize`."""
-        return _MAGIC + bytes(cloudpickle.dumps(self, protocol=5))
+        """The preprocessor with what it learnt, as bytes for `deserialize`."""
+        written: Any = self
+        if REGISTERED.get(self.get_preprocessor_class_id()) is type(self):
+            written = {
+                "type": self.get_preprocessor_class_id(),
+                "version": self.get_version(),
+                "fields": self._get_serializable_fields(),  # type: ignore[attr-defined]
+                "serializer_format_version": self.SERIALIZER_FORMAT_VERSION,
+            }
+        return self.MAGIC_CLOUDPICKLE + bytes(cloudpickle.dumps(written, protocol=5))
 
     @staticmethod
     def deserialize(serialized: str | bytes) -> Preprocessor:
-        """Restore a preprocessor from `serialize`. Read only data you trust: it is a pickle. Raises ValueError for
-        other bytes.
+        """What `serialize` gave. Read only what you trust: it is a pickle.
+
+        Raises ValueError for other bytes, and UnknownPreprocessorError, a ValueError, for a class that is not registered.
         """
-        data = base64.b64decode(serialized) if isinstance(serialized, str) else bytes(serialized)
-        if not data.startswith(_MAGIC):
-            raise ValueError("not a preprocessor serialized by serialize()")
-        found = pickle.loads(data[len(_MAGIC) :])
+        data = _decoded(serialized) if isinstance(serialized, str) else bytes(serialized)
+        if not data.startswith(Preprocessor.MAGIC_CLOUDPICKLE):
+            raise ValueError(
+                f"Failed to deserialize preprocessor. Data preview: {serialized[:50]!r}: serialize() has not written this"
+            )
+        found = pickle.loads(data[len(Preprocessor.MAGIC_CLOUDPICKLE) :])
+        if isinstance(found, dict) and "type" in found:
+            return _registered(found)
         if not isinstance(found, Preprocessor):
             raise ValueError(f"expected a serialized preprocessor, got a {type(found).__name__}")
         return found
@@ -231,6 +286,23 @@ class Preprocessor:
 
 
 SerializablePreprocessorBase = Preprocessor
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text)
+    except ValueError:
+        return b""
+
+
+def _registered(written: dict[str, Any]) -> Preprocessor:
+    """A preprocessor of a class that reads its fields itself."""
+    kind = REGISTERED.get(written["type"])
+    if kind is None:
+        raise UnknownPreprocessorError(written["type"])
+    made = kind.__new__(kind)
+    made._set_serializable_fields(written["fields"], written["version"])  # type: ignore[attr-defined]
+    return made
 
 
 class _Transform:

@@ -11,6 +11,8 @@ __all__ = [name for name in skate.data.__all__ if name.startswith(("from_", "rea
 
 
 def __getattr__(name: str) -> Any:
+    if name == "INT32_MAX":  # the length of lists that Arrow counts in 32 bits
+        return (1 << 31) - 1
     if name in ("Partitioning", "DefaultFileMetadataProvider"):
         return getattr(importlib.import_module("skate.data.datasource"), name)
     if name not in __all__:

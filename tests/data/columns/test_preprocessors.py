@@ -351,7 +351,7 @@ def test_as_bytes() -> None:
         assert again.stats_ == fitted.stats_
         assert repr(again) == repr(fitted)
     for wrong in (b"junk", b""):
-        with pytest.raises(ValueError, match="not a preprocessor"):
+        with pytest.raises(ValueError, match="Failed to deserialize preprocessor"):
             Preprocessor.deserialize(wrong)
 
 

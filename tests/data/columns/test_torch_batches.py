@@ -116,7 +116,7 @@ def test_collate_functions_are_given_what_they_ask_for() -> None:
     assert first("a", collate_fn=lambda batch: torch.LongTensor(batch["a"])).tolist() == [0, 1, 2, 3]
     with pytest.raises(NotImplementedError, match="must define __call__"):
         CollateFn[Any]()({})
-    with pytest.raises(ValueError, match="dtypes are for tensors"):
+    with pytest.raises(ValueError, match="cannot be used with dtypes"):
         first("a", collate_fn=dict, dtypes=torch.int8)
 
 

@@ -75,16 +75,16 @@ def test_what_is_missing_is_named_when_the_dataset_is_made(tmp_path: Path) -> No
     assert texts(rd.read_text([tmp_path / "gone.txt", tmp_path / "a.txt"], ignore_missing_paths=True)) == [
         "a.txt"
     ]
-    with pytest.raises(ValueError, match="no input files found"):
+    with pytest.raises(ValueError, match="No input files found"):
         rd.read_text(tmp_path / "gone.txt", ignore_missing_paths=True)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="no input files found"):
+    with pytest.raises(ValueError, match="No input files found"):
         rd.read_text(tmp_path / "empty")
     with pytest.raises(ValueError, match="parquet"):
         rd.read_parquet(tmp_path)
-    with pytest.raises(ValueError, match="no paths"):
+    with pytest.raises(ValueError, match="at least one path"):
         rd.read_text([])
-    with pytest.raises(TypeError, match="int"):
+    with pytest.raises(ValueError, match="int"):
         rd.read_text(5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="NoneType"):
         rd.read_text([None])  # type: ignore[list-item]
@@ -106,7 +106,7 @@ def test_file_extensions_choose_among_files_in_any_case(tmp_path: Path) -> None:
 def test_default_extensions_leave_what_is_named_alone(tmp_path: Path) -> None:
     (tmp_path / "rows.data").write_text('{"a": 1}\n')
     assert rd.read_json(tmp_path / "rows.data").take_all() == [{"a": 1}]
-    with pytest.raises(ValueError, match="no input files"):
+    with pytest.raises(ValueError, match="No input files"):
         rd.read_json(tmp_path / "rows.data", file_extensions=["json"])
 
 
@@ -238,9 +238,9 @@ def test_partitionings_that_make_no_sense_are_refused() -> None:
     parser = PathPartitionParser.of("dir", base_dir="/data", field_names=["a", "b"])  # type: ignore[arg-type]
     assert parser("/data/1/2/f.txt") == {"a": "1", "b": "2"}
     assert parser("/elsewhere/1/2/f.txt") == {}
-    with pytest.raises(ValueError, match="1 directories"):
+    with pytest.raises(ValueError, match="found 1"):
         parser("/data/1/f.txt")
-    with pytest.raises(ValueError, match="is no int"):
+    with pytest.raises(ValueError, match="not of type int"):
         PathPartitionParser.of("hive", field_types={"y": int})("/y=x/f")  # type: ignore[arg-type]
 
 

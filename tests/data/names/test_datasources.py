@@ -69,3 +69,18 @@ def test_one_that_is_not_told_anything() -> None:
     assert ds.take(1) == [{"b": 4, "told": "None"}]
     assert Datasource().apply_projection({"a": "a"}) is not None
     assert not Datasource().supports_predicate_pushdown()
+
+
+def test_defaults_are_those_of_the_settings() -> None:
+    from skate.data import defaults
+
+    settings = skate.data.DataContext()
+    found = {
+        name: getattr(settings, name[8:].lower())
+        for name in dir(defaults)
+        if name.startswith("DEFAULT_") and hasattr(settings, name[8:].lower())
+    }
+    found.pop("DEFAULT_MAX_HASH_SHUFFLE_AGGREGATORS")  # None stands for it, as in Ray
+    assert len(found) > 40
+    for name, value in found.items():
+        assert getattr(defaults, name) == (tuple(value) if isinstance(value, list) else value), name

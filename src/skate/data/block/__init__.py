@@ -9,11 +9,20 @@ table       blocks from rows and batches, rows and batches from blocks, joining 
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from skate.data.block.accessor import Block as Block
 from skate.data.block.accessor import BlockAccessor as BlockAccessor
+from skate.data.block.accessor import BlockType as BlockType
+from skate.data.block.column_accessor import BlockColumnAccessor as BlockColumnAccessor
+from skate.data.block.metadata import BlockExecStats as BlockExecStats
+from skate.data.block.metadata import BlockMetadata as BlockMetadata
+from skate.data.block.metadata import BlockMetadataWithSchema as BlockMetadataWithSchema
+from skate.data.block.metadata import BlockStats as BlockStats
+from skate.data.block.metadata import TaskExecWorkerStats as TaskExecWorkerStats
+from skate.data.block.metadata import to_stats as to_stats
 from skate.data.block.table import Batch as Batch
 from skate.data.block.table import compact as compact
 from skate.data.block.table import concat as concat
@@ -22,7 +31,23 @@ from skate.data.block.table import from_rows as from_rows
 from skate.data.block.table import rows_of as rows_of
 from skate.data.block.table import size_of as size_of
 from skate.data.block.table import to_batch as to_batch
-from skate.data.source.datasource import BlockMetadata as BlockMetadata
 
 #: What an operation of a dataset calls: a function, a generator function, or a class whose instances are called.
 UserDefinedFunction = Callable[[Any], Any] | Callable[[Any], Iterator[Any]] | type
+
+#: Classes whose instances are called.
+CallableClass = type
+
+
+class BatchFormat(str, enum.Enum):
+    """How a batch is made up."""
+
+    ARROW = "pyarrow"
+    PANDAS = "pandas"
+    NUMPY = "numpy"
+    CUDF = "cudf"
+
+
+DEFAULT_BATCH_FORMAT = "numpy"
+#: Names that programs may give as `batch_format`, beside "default".
+VALID_BATCH_FORMATS = ["pandas", "pyarrow", "numpy", "cudf", None]

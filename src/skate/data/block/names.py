@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+
+from skate.exceptions import UserCodeException
 
 
-class UnknownColumn(KeyError, ValueError):
-    """A column that was asked for by name is not there."""
+class UnknownColumn(KeyError, ValueError, UserCodeException):
+    """A column that was asked for by name is not there; Ray's tasks raise UserCodeException where an expression names it."""
 
     @classmethod
     def of(cls, name: str, known: Iterable[str]) -> UnknownColumn:
@@ -23,6 +25,14 @@ class UnknownColumn(KeyError, ValueError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """The name, with a number behind it if it is taken."""
+    found, number = name, 1
+    while found in taken:
+        found, number = f"{name}_{number}", number + 1
+    return found
 
 
 def known(names: Sequence[str], name: str) -> str:

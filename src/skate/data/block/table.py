@@ -55,8 +55,8 @@ def from_batch(batch: Batch) -> pa.Table:
     if hasattr(batch, "iloc") and hasattr(batch, "columns"):
         return from_pandas(batch)
     raise ValueError(
-        f"a batch must be a dict of column name to array, a pandas DataFrame or a pyarrow Table, got {type(batch).__name__}: "
-        f"{batch!r:.200}; wrap the values in a dict, as {{'data': values}}"
+        f"a value of type {type(batch)}. This isn't allowed: a batch is a dict of column name to array, a pandas DataFrame or a "
+        f"pyarrow Table, not {type(batch).__name__}: {batch!r:.200}; wrap the values in a dict, as {{'data': values}}"
     )
 
 

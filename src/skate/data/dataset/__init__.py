@@ -7,6 +7,7 @@ from skate.data.dataset.columns import Columns
 from skate.data.dataset.consuming import Consuming
 from skate.data.dataset.converting import Converting
 from skate.data.dataset.describing import Describing
+from skate.data.dataset.schema import Schema
 from skate.data.dataset.shuffling import Shuffling
 from skate.data.dataset.splitting import Splitting
 from skate.data.dataset.summary import Summarizing
@@ -32,4 +33,4 @@ class MaterializedDataset(Dataset):
 DatasetBase._lazy = Dataset
 DatasetBase._materialized = MaterializedDataset
 
-__all__ = ["Dataset", "MaterializedDataset"]
+__all__ = ["Dataset", "MaterializedDataset", "Schema"]

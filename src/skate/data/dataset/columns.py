@@ -173,7 +173,8 @@ class Columns(DatasetBase):
                 continue
             if not isinstance(given, Mapping):
                 raise TypeError(
-                    f"with_columns takes dicts of name to expression, or unnest(...), got {given!r:.80}"
+                    f"`with_columns` arguments must be mappings from column name to expression, or unnest(...), "
+                    f"got {type(given).__name__}: {given!r:.80}"
                 )
             for name, expression in given.items():
                 made[_checked(name, expression)] = expression

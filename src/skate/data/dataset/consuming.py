@@ -141,7 +141,8 @@ class Consuming(FrameworkBatches, DatasetBase):
     def num_blocks(self) -> int:
         """The number of blocks; NotImplementedError, as only a materialized dataset has its blocks."""
         raise NotImplementedError(
-            "the number of blocks is unknown until the dataset runs; call ds.materialize().num_blocks()"
+            "Number of blocks is only available for `MaterializedDataset`, as it shows when a dataset runs; call num_blocks() "
+            "on ds.materialize()"
         )
 
     def size_bytes(self) -> int:
@@ -197,8 +198,8 @@ class Consuming(FrameworkBatches, DatasetBase):
             tables = self._first(limit + 1)
             if sum(table.num_rows for table in tables) > limit:
                 raise ValueError(
-                    f"the dataset has more than the {limit} rows that to_pandas was allowed; call "
-                    f"to_pandas(limit=None) to load all rows into this process, or ds.limit({limit}).to_pandas()"
+                    f"the dataset has more than the given limit of {limit} rows; call to_pandas(limit=None) to have "
+                    f"them all in this process, or ds.limit({limit}).to_pandas()"
                 )
         return blocks.to_batch(blocks.concat(tables), "pandas")
 
@@ -227,7 +228,7 @@ def _as_batch(table: Any, batch_format: str, column: str | None) -> Any:
     if column is None:
         return batch
     if column not in batch:
-        raise ValueError(f"there is no column {column!r}; the columns are {', '.join(batch)}")
+        raise ValueError(f"Cannot find column {column}, available columns: {set(batch)}")
     return batch[column]
 
 

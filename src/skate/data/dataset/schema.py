@@ -39,6 +39,5 @@ class Schema:
     def __repr__(self) -> str:
         cells = [("Column", "Type")] + [(field.name, str(field.type)) for field in self.base_schema]
         left = max(len(name) for name, _ in cells)
-        right = max(len(kind) for _, kind in cells)
-        cells.insert(1, ("-" * left, "-" * right))
+        cells.insert(1, ("------", "----"))
         return "\n".join(f"{name:<{left}}  {kind}".rstrip() for name, kind in cells)

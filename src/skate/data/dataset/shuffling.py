@@ -102,7 +102,8 @@ class Shuffling(DatasetBase):
         """
         if num_blocks is not None:
             raise DeprecationWarning(
-                f"random_shuffle does not take num_blocks (got {num_blocks}); use repartition({num_blocks}, shuffle=True)"
+                f"`num_blocks` parameter is deprecated: random_shuffle has none (here {num_blocks}); say "
+                f"repartition({num_blocks}, shuffle=True)"
             )
         return self._exchanged(ShuffleKernel(Seeds(seed)), remote_args=ray_remote_args)
 
@@ -140,6 +141,10 @@ class Shuffling(DatasetBase):
             return self._exchanged(SortKernel(Order(keys, downs)))
         if len(keys) > 1:
             raise ValueError(f"boundaries go with a single key, not with {', '.join(keys)}")
+        if not all(isinstance(each, (int, float)) for each in boundaries):
+            raise ValueError(
+                f"The type of items in boundaries must be int or float, and these are {boundaries}"
+            )
         return self._exchanged(SortKernel(Order(keys, downs), boundaries), len(boundaries) + 1)
 
     def groupby(self, key: str | list[str] | None, num_partitions: int | None = None) -> GroupedData:

@@ -125,8 +125,18 @@ class Transforms(DatasetBase):
             raise ValueError(f"Exactly one of 'fn' or 'expr' must be provided, and here {got} is")
         if expr is None:
             return self._mapped("filter", given)
+        given_to_fn = (fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)
+        if any(each is not None for each in given_to_fn):
+            raise ValueError(
+                "when 'expr' is used, 'fn_args/fn_kwargs' or 'fn_constructor_args/fn_constructor_kwargs' cannot be used: "
+                "there is no function to give them to"
+            )
         if isinstance(expr, str):
             expr = importlib.import_module("skate.data.expressions.parsing").parse(expr)
+        elif not hasattr(expr, "evaluate"):
+            raise TypeError(
+                f"Unsupported expression type for conversion: {type(expr)}; expr is an expression or text, not {expr!r:.80}"
+            )
         options = _remote_args(given)
         return self._with(
             logical.Filter(
@@ -244,10 +254,12 @@ class Transforms(DatasetBase):
         """
         plans = (self._plan, *_plans("mix", other))
         numbers = tuple(weights) if weights is not None else (1.0,) * len(plans)
-        if len(numbers) != len(plans) or any(number <= 0 for number in numbers):
+        if len(numbers) != len(plans):
             raise ValueError(
-                f"weights must be {len(plans)} numbers above 0, one for each dataset, got {list(numbers)}"
+                f"Number of datasets ({len(plans)}) must match number of weights ({len(numbers)}): give one for each"
             )
+        if any(number <= 0 for number in numbers):
+            raise ValueError(f"Weights must be positive. Got weights: {list(numbers)}")
         shortest = getattr(stopping_condition, "value", stopping_condition) == "stop_on_shortest"
         return self._with(logical.Mix(plans, numbers, shortest))
 

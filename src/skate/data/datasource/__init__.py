@@ -24,4 +24,5 @@ from skate.data.source.files.source import FileBasedDatasource as FileBasedDatas
 from skate.data.source.files.source import FileShuffleConfig as FileShuffleConfig
 from skate.data.source.formats.recordings import MCAPDatasource as MCAPDatasource
 from skate.data.source.formats.recordings import TimeRange as TimeRange
+from skate.data.source.random_rows import RandomIntRowDatasource as RandomIntRowDatasource
 from skate.data.source.systems.sql import Connection as Connection

@@ -6,3 +6,4 @@ from skate.data.source.datasource import BlockMetadata as BlockMetadata
 from skate.data.source.datasource import Datasource as Datasource
 from skate.data.source.datasource import Reader as Reader
 from skate.data.source.datasource import ReadTask as ReadTask
+from skate.data.source.random_rows import RandomIntRowDatasource as RandomIntRowDatasource

@@ -16,7 +16,9 @@ class Seeds:
         else:
             self.seed, self.reseeds = asked, False
         if self.seed is not None and (isinstance(self.seed, bool) or not isinstance(self.seed, int)):
-            raise ValueError(f"seed is a whole number, a RandomSeedConfig or None, not {asked!r}")
+            raise ValueError(
+                f"Invalid seed type: {type(asked)}; seed is a whole number, a RandomSeedConfig or None, not {asked!r}"
+            )
         self.runs = 0
 
     def draw(self) -> tuple[int, ...]:

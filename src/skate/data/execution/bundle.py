@@ -109,8 +109,8 @@ class RefBundle:
 
     @classmethod
     def of(cls, bundle: Bundle) -> RefBundle:
-        """Build a bundle of one block."""
-        known = BlockMetadata(bundle.rows, bundle.bytes, list(bundle.files))
+        """One block."""
+        known = BlockMetadata(bundle.rows, bundle.bytes, input_files=list(bundle.files))
         return cls([(bundle.ref(), known)], bundle.schema)
 
     @property

@@ -192,9 +192,8 @@ class ZipRunning(Running):
         self._ends[source] = True
         self._pair()
         if not self.open_inputs and len(set(self._seen)) > 1:
-            raise ValueError(
-                f"zip() needs datasets with the same number of rows, but these have {self._seen}"
-            )
+            counts = ", ".join(map(str, self._seen))
+            raise ValueError(f"Cannot zip datasets of different number of rows: {counts}")
         if not self.open_inputs and not self._next and all(self._queues):
             self._make([[queue[0]] for queue in self._queues])
 

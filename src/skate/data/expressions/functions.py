@@ -30,6 +30,21 @@ class UDFExpr(Expr):
         given = (*args, *kwargs.values())
         self.children = tuple(each if isinstance(each, Expr) else LiteralExpr(each) for each in given)
 
+    @property
+    def fn(self) -> Any:
+        """The function, or the class whose instances are called."""
+        return self.udf.kind
+
+    @property
+    def args(self) -> list[Expr]:
+        """The arguments given by position."""
+        return list(self.children[: len(self.children) - len(self.keywords)])
+
+    @property
+    def kwargs(self) -> dict[str, Expr]:
+        """The arguments given by name."""
+        return dict(zip(self.keywords, self.children[len(self.children) - len(self.keywords) :], strict=True))
+
     def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
         values = [_given(child, table, place) for child in self.children]
         named = len(self.keywords)

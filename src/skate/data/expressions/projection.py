@@ -12,6 +12,7 @@ from skate.data.expressions.downloads import DownloadExpr
 from skate.data.expressions.operations import Operation
 from skate.data.expressions.tree import BinaryExpr, ColumnExpr, DottedExpr, Expr
 from skate.data.steps.place import Place
+from skate.data.steps.udf import of_users
 
 
 class StarExpr(Expr):
@@ -19,6 +20,9 @@ class StarExpr(Expr):
 
     def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
         raise TypeError("star() yields several columns; it cannot be the value of one")
+
+    def to_pyarrow(self) -> pc.Expression:
+        raise TypeError("Star expressions cannot be converted to PyArrow expressions: star() is all columns")
 
     def __repr__(self) -> str:
         return "star()"
@@ -63,11 +67,13 @@ def column_of(expr: Expr, table: pa.Table, place: Place | None = None) -> Any:
 
 
 def evaluated(expr: Expr, table: pa.Table, place: Place | None = None) -> Any:
-    """Evaluate like `Expr.evaluate`; errors of Arrow name the expression in which they arose."""
+    """As `Expr.evaluate`; errors count as those of user code, and those of Arrow's say in which expression they arose."""
     try:
         return expr.evaluate(table, place)
     except pa.ArrowException as error:
-        raise type(error)(f"{expr!r} cannot be computed: {error}") from None
+        raise of_users(type(error)(f"{expr!r} cannot be computed: {error}")) from None
+    except Exception as error:  # of a function, or of values that do not fit
+        raise of_users(error)  # noqa: B904  # it is the same one
 
 
 def mask_of(expr: Expr, table: pa.Table, place: Place | None = None) -> Any:

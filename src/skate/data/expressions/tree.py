@@ -226,10 +226,10 @@ class ColumnExpr(Expr):
 
     _own = ("_name",)
 
-    def __init__(self, name: str) -> None:
-        if not isinstance(name, str):
-            raise TypeError(f"col() takes the name of a column, not {name!r}")
-        self._name = name
+    def __init__(self, _name: str) -> None:
+        if not isinstance(_name, str):
+            raise TypeError(f"col() takes the name of a column, not {_name!r}")
+        self._name = _name
 
     @property
     def name(self) -> str:
@@ -283,9 +283,7 @@ class LiteralExpr(Expr):
 
     def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
         value = self.value
-        if isinstance(value, (np.ndarray, np.generic)):
-            value = value.tolist()
-        return pa.scalar(value)
+        return pa.scalar(value.tolist() if isinstance(value, np.ndarray) else value)
 
     def to_pyarrow(self) -> pc.Expression:
         return pc.scalar(self.value)

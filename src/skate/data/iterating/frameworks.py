@@ -48,7 +48,11 @@ class FrameworkBatches:
         """
         if collate_fn is not None and dtypes is not None:
             raise ValueError(
-                "dtypes are for tensors made of columns, but collate_fn makes its own; convert them in collate_fn"
+                "collate_fn cannot be used with dtypes: it makes its own tensors; convert them in collate_fn"
+            )
+        if collate_fn is not None and not callable(collate_fn):
+            raise ValueError(
+                f"Unsupported collate function: {type(collate_fn)}; it is a function or a CollateFn"
             )
         place = tensors.device_for(device)
         given = "pyarrow" if collate_fn is None else format_of(collate_fn)

@@ -28,9 +28,10 @@ class Ahead:
         self._changed = threading.Condition()
         self._ready: deque[Any] = deque()
         self._over = False
-        threading.Thread(target=self._work, name="skate-data-prefetch", daemon=True).start()
 
     def __iter__(self) -> Iterator[Any]:
+        # Started by the first step: an iterator that nobody uses is never closed either.
+        threading.Thread(target=self._work, name="skate-data-prefetch", daemon=True).start()
         try:
             while True:
                 with self._changed:

@@ -78,12 +78,18 @@ class Settings:
         return cls(**given)
 
     @classmethod
-    def from_file(cls: type[Self], path: str) -> Self:
-        """Settings from a YAML file."""
+    def from_file(cls: type[Self], path: str, **kwargs: Any) -> Self:
+        """Settings from a YAML or JSON file; `kwargs` stand above what is in it."""
+        with open(path) as file:
+            return cls.parse_yaml(file, **kwargs)
+
+    @classmethod
+    def parse_yaml(cls: type[Self], file: Any, **kwargs: Any) -> Self:
+        """Settings from YAML, as text or as an open file; `kwargs` stand above what is in it."""
         from skate.installed import library  # only those who read settings from files need it
 
-        with open(path) as file:
-            return cls.model_validate(library("yaml", "a YAML file", "pyyaml").safe_load(file))
+        found = library("yaml", "a YAML file", "pyyaml").safe_load(file)
+        return cls.model_validate({**found, **kwargs} if kwargs and isinstance(found, Mapping) else found)
 
     def model_dump(self, *, exclude_none: bool = False) -> dict[str, Any]:
         """The fields and their values."""

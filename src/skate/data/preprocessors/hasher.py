@@ -12,11 +12,12 @@ from skate.data.block import tensors
 from skate.data.block.names import known
 from skate.data.preprocessor import Preprocessor
 from skate.data.preprocessors.base import numbers, put
+from skate.data.preprocessors.tokenizer import simple_split_tokenizer as simple_split_tokenizer
 
 
-def place_of(value: object, places: int) -> int:
-    """A place below `places`, the same in every process: SHA-256 of the value as text."""
-    return int(hashlib.sha256(str(value).encode()).hexdigest(), 16) % places
+def simple_hash(value: object, num_features: int) -> int:
+    """A place below `num_features`, the same in every process: SHA-256 of the value as text."""
+    return int(hashlib.sha256(str(value).encode()).hexdigest(), 16) % num_features
 
 
 class FeatureHasher(Preprocessor):
@@ -41,5 +42,5 @@ class FeatureHasher(Preprocessor):
         made = np.zeros((table.num_rows, self.num_features))
         for name in self.columns:
             column = table.column(known(table.column_names, name))
-            made[:, place_of(name, self.num_features)] += numbers(name, column).to_numpy()
+            made[:, simple_hash(name, self.num_features)] += numbers(name, column).to_numpy()
         return put(table, self.output_column, tensors.from_ndarray(made))

@@ -13,7 +13,7 @@ from skate.data.block import tensors
 from skate.data.block.names import known
 from skate.data.preprocessor import Preprocessor
 from skate.data.preprocessors.base import counts_of
-from skate.data.preprocessors.hasher import place_of
+from skate.data.preprocessors.hasher import simple_hash
 from skate.data.preprocessors.tokenizer import TextPreprocessor
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class HashingVectorizer(TextPreprocessor):
             for token in found or ():
                 place = places.get(token)
                 if place is None:
-                    place = places[token] = place_of(token, self.num_features)
+                    place = places[token] = simple_hash(token, self.num_features)
                 made[row, place] += 1
         return tensors.from_ndarray(made)
 

@@ -38,7 +38,14 @@ def _of_tables(label: str, tables: Sequence[pa.Table], blocks: int | None = None
 
 
 def _of_refs(label: str, refs: Any, convert: Callable[[Any], pa.Table]) -> Dataset:
+    from skate import ObjectRef  # circular otherwise: the package's names are looked up here
+
     given = list(refs) if isinstance(refs, (list, tuple)) else [refs]
+    for each in given:
+        if not isinstance(each, ObjectRef):
+            raise ValueError(
+                f"Expected list of Ray object refs, got list containing {type(each)}: {each!r:.80}; ray.put() gives a ref"
+            )
     return Dataset(Read(datasource=RefsDatasource(label, given, convert), parallelism=len(given)))
 
 
@@ -176,9 +183,7 @@ def from_huggingface(
     if hasattr(dataset, "__iter__"):
         source = IterableDatasource("HuggingFace", dataset, as_row)
         return Dataset(Read(datasource=source, parallelism=1, compute=Compute(tasks=concurrency)))
-    raise TypeError(
-        f"from_huggingface takes a datasets.Dataset or IterableDataset, got {type(dataset).__name__}"
-    )
+    raise TypeError(f"`dataset` must be a `datasets.Dataset` or IterableDataset, but got {type(dataset)}")
 
 
 def from_tf(dataset: Any) -> Dataset:

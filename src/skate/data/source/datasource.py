@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
+
+from skate.data.block.metadata import BlockMetadata as BlockMetadata
 
 
 class ReadTask:
@@ -49,29 +51,6 @@ class ReadTask:
                 return
             left -= rows
             yield made
-
-
-class BlockMetadata:
-    """Properties of a block known without reading it: rows, bytes, the files it comes from."""
-
-    def __init__(
-        self,
-        num_rows: int | None = None,
-        size_bytes: int | None = None,
-        input_files: Sequence[str] | None = None,
-        exec_stats: Any = None,
-        task_exec_stats: Any = None,
-        schema: Any = None,
-    ) -> None:
-        self.num_rows = num_rows
-        self.size_bytes = size_bytes
-        self.input_files = list(input_files or [])
-        self.exec_stats = exec_stats
-        self.task_exec_stats = task_exec_stats
-        self.schema = schema
-
-    def __repr__(self) -> str:
-        return f"BlockMetadata(num_rows={self.num_rows}, size_bytes={self.size_bytes}, input_files={self.input_files})"
 
 
 class Datasource:

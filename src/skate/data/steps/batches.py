@@ -88,7 +88,7 @@ class BatchStep:
             return blocks.from_batch(made)
         except ValueError as error:
             raise ValueError(
-                f"{self.udf.name} returned something other than a batch for batch {index}: {error}"
+                f"Error validating {made!r:.200}: {self.udf.name} returned for batch {index} what is no batch: {error}"
             ) from None
 
     def _explain(self, error: BaseException, index: int, table: pa.Table) -> None:

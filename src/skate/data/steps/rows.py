@@ -55,8 +55,9 @@ class RowStep:
             value = self._call(call, row, index, block)
             if not isinstance(value, Mapping):
                 raise ValueError(
-                    f"{self.udf.name} returned {value!r:.80} (of type {type(value).__name__}) for row {index}, but a row is a "
-                    f"dict of column name to value; return {{'item': value}}"
+                    f"Error validating {value!r:.80}: {self.udf.name} returned this {type(value).__name__} for row {index}, but "
+                    f"Standalone Python objects are not allowed: a row is a dict of column name to value; return "
+                    f"{{'item': value}}"
                 )
             made.append(value)
         yield blocks.from_rows(made)
@@ -73,8 +74,9 @@ class RowStep:
             for value in values:
                 if not isinstance(value, Mapping):
                     raise ValueError(
-                        f"{self.udf.name} returned a list with a {type(value).__name__} for row {index}, {value!r:.80}, but a "
-                        f"row is a dict of column name to value; return [{{'item': value}}, ...]"
+                        f"Error validating {value!r:.80}: {self.udf.name} returned a list with this {type(value).__name__} for "
+                        f"row {index}, but Standalone Python objects are not allowed: a row is a dict of column name to value; "
+                        f"return [{{'item': value}}, ...]"
                     )
                 made.append(value)
         if made:

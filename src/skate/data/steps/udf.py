@@ -109,10 +109,16 @@ def _is_async(fn: Any) -> bool:
     return inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
 
 
-def explain(error: BaseException, what: str, schema: pa.Schema | None) -> None:
-    """Add a note to an error about the function's input; tracebacks print it from Python 3.11 on."""
+def of_users(error: BaseException) -> BaseException:
+    """The error, marked as one of the user's own code."""
     with contextlib.suppress(AttributeError):
         error.of_users_code = True  # type: ignore[attr-defined]
+    return error
+
+
+def explain(error: BaseException, what: str, schema: pa.Schema | None) -> None:
+    """Add to an error what the function was given when it raised; tracebacks print it where Python can (3.11 on)."""
+    of_users(error)
     if not hasattr(error, "add_note"):
         return
     text = what

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from skate.data.block import concat
+from skate.data.block.names import free_name
 
 
 class ZipStep:
@@ -23,10 +24,5 @@ class ZipStep:
         for count in self.counts:
             table = concat([next(blocks) for _ in range(count)])
             for name in table.column_names:
-                free = name
-                number = 1
-                while free in made:
-                    free = f"{name}_{number}"
-                    number += 1
-                made[free] = table.column(name)
+                made[free_name(name, made)] = table.column(name)
         yield pa.table(made)

@@ -28,7 +28,7 @@ class ListNamespace(Namespace):
         if isinstance(key, slice):
             return self.slice(key.start, key.stop, key.step)
         if not isinstance(key, int):
-            raise TypeError(f"list elements are accessed by an integer or a slice, got {key!r}")
+            raise TypeError(f"List indices must be integers or slices, not {type(key).__name__}: {key!r}")
         return self.get(key)
 
     def get(self, index: int) -> Expr:
@@ -43,12 +43,10 @@ class ListNamespace(Namespace):
 
     def sort(self, order: str = "ascending", null_placement: str = "at_end") -> Expr:
         """The elements of each list in order, "ascending" or "descending", nulls "at_start" or "at_end"."""
-        for name, value, known in (
-            ("order", order, ("ascending", "descending")),
-            ("null_placement", null_placement, ("at_start", "at_end")),
-        ):
-            if value not in known:
-                raise ValueError(f"{name} must be {known[0]!r} or {known[1]!r}, got {value!r}")
+        if order not in ("ascending", "descending"):
+            raise ValueError(f"order must be either 'ascending' or 'descending', got {order!r}")
+        if null_placement not in ("at_start", "at_end"):
+            raise ValueError(f"null_placement must be 'at_start' or 'at_end', got {null_placement!r}")
         return self._call("sort", sorted_lists, order=order, null_placement=null_placement)
 
     def flatten(self) -> Expr:
@@ -125,7 +123,8 @@ def flattened(column: Any) -> Any:
     rows = [
         None if row is None else [each for part in row for each in part or ()] for row in column.to_pylist()
     ]
-    return pa.chunked_array([pa.array(rows, pa.list_(inner.value_type))])
+    make = pa.large_list if pa.types.is_large_list(column.type) else pa.list_
+    return pa.chunked_array([pa.array(rows, make(inner.value_type))])
 
 
 def _packed(column: Any) -> Any:

@@ -90,11 +90,17 @@ class Mathematics:
 
     def cast(self, target_type: Any, *, safe: bool = True) -> Expr:
         """The value as another type; with `safe` what does not fit raises, without it is cut."""
+        if isinstance(target_type, DataType) and target_type.is_python_type():
+            raise TypeError(
+                f"Python-type-backed DataType ({target_type!r}) requires values to find its Arrow type, and cast() has none; "
+                f"write DataType.int64() or the like"
+            )
         kind = target_type if isinstance(target_type, DataType) else None
         if kind is None and not isinstance(target_type, str):
             kind = DataType.from_dtype(target_type)
         if kind is None:
             raise TypeError(
-                f"cast() takes a DataType (DataType.int64()), a pyarrow type or a Python class, got {target_type!r}"
+                f"target_type must be a ray.data.datatype.DataType, got: {type(target_type).__name__}; "
+                f"write DataType.int64() or the like"
             )
         return self._call("cast", "cast", kind.to_arrow_dtype(), safe=safe)

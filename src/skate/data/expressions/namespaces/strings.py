@@ -179,7 +179,7 @@ class StringNamespace(Namespace):
         """Pad the text to `width` characters on the "left", the "right" or "both" sides."""
         functions = {"left": "utf8_lpad", "right": "utf8_rpad", "both": "utf8_center"}
         if side not in functions:
-            raise ValueError(f"side must be 'left', 'right' or 'both', got {side!r}")
+            raise ValueError(f"side must be 'left', 'right', or 'both', not {side!r}")
         return self._call("pad", functions[side], width, fillchar)
 
     def strip(self, characters: str | None = None) -> Expr:

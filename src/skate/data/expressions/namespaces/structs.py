@@ -20,7 +20,7 @@ class StructNamespace(Namespace):
             return self.field(key)
         if isinstance(key, int):
             return self.field_by_index(key)
-        raise TypeError(f"struct fields are accessed by name or position, got {key!r}")
+        raise TypeError(f"Struct indices must be strings or integers, not {type(key).__name__}: {key!r}")
 
     def field(self, field_name: str) -> Expr:
         """Return the field with the given name."""

@@ -54,20 +54,18 @@ def resolve(paths: Any, filesystem: Any = None) -> tuple[list[str], pafs.FileSys
 
 
 def as_list(paths: Any) -> list[str]:
-    """One path or several as strings. Raises TypeError for anything else and ValueError for none."""
+    """One path or several as strings. Raises ValueError for other types and for none, TypeError for other types in a list."""
     if isinstance(paths, (str, Path)):
         paths = [paths]
     elif isinstance(paths, bytes) or not isinstance(paths, Iterable):
-        raise TypeError(
-            f"paths must be a str, a Path or a list of them, got {type(paths).__name__}: {paths!r:.80}"
-        )
+        raise ValueError(f"paths must be str, pathlib.Path, or list, got {type(paths)}: {paths!r:.80}")
     given = []
     for path in paths:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"a path must be a str or a Path, got {type(path).__name__}: {path!r:.80}")
         given.append(os.fspath(path))
     if not given:
-        raise ValueError("no paths were given; name at least one file or directory")
+        raise ValueError("Must provide at least one path. Name a file or a directory")
     return given
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 from urllib.parse import unquote
@@ -42,9 +42,9 @@ class Partitioning:
     """
 
     style: PartitionStyle
-    base_dir: str | None = ""
+    base_dir: str | None = None
     field_names: list[str] | None = None
-    field_types: dict[str, type] | None = field(default_factory=dict)
+    field_types: dict[str, type] | None = None
     filesystem: pafs.FileSystem | None = None
 
     def __post_init__(self) -> None:
@@ -56,7 +56,8 @@ class Partitioning:
             ) from None
         if self.style is PartitionStyle.DIRECTORY and not self.field_names:
             raise ValueError(
-                "directories have no names in their paths; pass field_names to Partitioning('dir', ...)"
+                "Directory partitioning requires a corresponding list of partition key field names: give field_names to "
+                "Partitioning('dir', ...)"
             )
         self.base_dir = self.base_dir or ""
         self.field_types = self.field_types or {}
@@ -136,7 +137,8 @@ class PathPartitionParser:
         wanted = self._scheme.field_names
         if wanted and values and list(values) != list(wanted):
             raise ValueError(
-                f"{path} has the fields {list(values)} in its path, but field_names are {wanted}"
+                f"Expected {len(wanted)} partition value(s) but found {len(values)}: {path} has the fields {list(values)}, but "
+                f"field_names are {wanted}"
             )
         return values
 
@@ -147,10 +149,11 @@ class PathPartitionParser:
         if len(directories) != len(names):
             below = f" below {self._base}" if self._base else ""
             raise ValueError(
-                f"{path} has {len(directories)} directories{below}, but field_names are {names}; one name per "
-                "directory is needed; set base_dir to skip leading directories"
+                f"Expected {len(names)} partition value(s) but found {len(directories)}: {path} has the directories "
+                f"{directories}{below}, but field_names are {names}; give base_dir if the first ones are no values"
             )
-        return {name: unquote(value) for name, value in zip(names, directories, strict=True)}
+        pairs = zip(names, directories, strict=True)
+        return {name: unquote(value) for name, value in pairs if name is not None}
 
     def _typed(self, name: str, value: str, path: str) -> Value:
         if value == NULL_PARTITION:

@@ -54,6 +54,8 @@ class FileShuffleConfig:
     reseed_after_execution: bool = True
 
     def __post_init__(self) -> None:
+        if self.seed is not None and not isinstance(self.seed, int):
+            raise ValueError(f"Seed must be an integer or None, not {self.seed!r}")
         if self.seed is None and not self.reseed_after_execution:
             object.__setattr__(self, "seed", random.randrange(1 << 32))
 
@@ -218,7 +220,9 @@ class FileBasedDatasource(Datasource):
         tasks = []
         for group in shared_out(pieces, weights, parallelism):
             size = sum(piece.size for piece in group)
-            metadata = BlockMetadata(None, size, list(dict.fromkeys(piece.path for piece in group)))
+            metadata = BlockMetadata(
+                size_bytes=size, input_files=list(dict.fromkeys(piece.path for piece in group))
+            )
             tasks.append(ReadTask(PiecesRead(reader, group), metadata, self._schema, per_task_row_limit))
         return tasks
 
@@ -426,11 +430,14 @@ def _nothing_in(
     paths: Sequence[str], extensions: Sequence[str] | None, ignore_missing: bool, partition_filter: Any
 ) -> str:
     shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
-    text = f"no input files found to read in {shown}"
+    text = "No input files found to read"
     if extensions is not None:
-        text += f" with the file extensions {list(extensions)}; pass file_extensions=None to read files of any name"
+        text += (
+            f" with the following file extensions: {list(extensions)}. Pass file_extensions=None for any name"
+        )
+    text += f": no files found under {shown}"
     if partition_filter is not None:
-        text += "; partition_filter may have excluded all of them"
+        text += "; 'partition_filter' may have left out all of them"
     if ignore_missing:
         text += "; paths that do not exist were skipped because of ignore_missing_paths"
     return text + "; names that begin with '.' or '_' are skipped in directories"

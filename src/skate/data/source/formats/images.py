@@ -36,8 +36,12 @@ class ImageDatasource(FileBasedDatasource):
         self, paths: Any, *, size: tuple[int, int] | None = None, mode: str | None = None, **files: Any
     ) -> None:
         library("PIL.Image", "read_images", "pillow")
-        if size is not None and (len(size) != 2 or min(size) <= 0):
-            raise ValueError(f"size must be (height, width), both above 0, got {size}")
+        if size is not None and len(size) != 2:
+            raise ValueError(
+                f"Expected `size` to contain two integers for height and width, but got {len(size)} integers: {size}"
+            )
+        if size is not None and min(size) <= 0:
+            raise ValueError(f"Expected `size` to contain positive integers, but got {size}")
         self._size = size
         self._mode = mode
         self._bytes_each: float | None = None

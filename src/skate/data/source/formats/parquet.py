@@ -238,7 +238,9 @@ class ParquetDatasource(FileBasedDatasource):
             if self._filter is None and all(piece.path in rows for piece in joint):
                 count = sum(_rows_of(piece, known[piece.path]) for piece in joint)
             size = sum(piece.size for piece in joint)
-            metadata = BlockMetadata(count, size, list(dict.fromkeys(piece.path for piece in joint)))
+            metadata = BlockMetadata(
+                count, size, input_files=list(dict.fromkeys(piece.path for piece in joint))
+            )
             tasks.append(ReadTask(PiecesRead(reader, joint), metadata, None, per_task_row_limit))
         return tasks
 

@@ -63,7 +63,9 @@ class FragmentsDatasource(Datasource):
         found = [
             ReadTask(
                 _Scan(group, *given),
-                BlockMetadata(None, _SIZE_GUESSED * len(group), [fragment.path for fragment in group]),
+                BlockMetadata(
+                    size_bytes=_SIZE_GUESSED * len(group), input_files=[fragment.path for fragment in group]
+                ),
                 None,
                 per_task_row_limit,
             )

@@ -54,7 +54,7 @@ class IcebergDatasource(Datasource):
         tasks = [
             ReadTask(
                 _Files(group, given),
-                BlockMetadata(None, None, [task.file.file_path for task in group]),
+                BlockMetadata(input_files=[task.file.file_path for task in group]),
                 None,
                 per_task_row_limit,
             )
