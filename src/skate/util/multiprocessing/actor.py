@@ -34,7 +34,7 @@ class Failure(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What came of one chunk: an outcome (value or Failure) per call, and the time it took."""
+    """The result of one chunk: an outcome (value or Failure) per call, and the duration."""
 
     outcomes: list[Any]
     duration_s: float
@@ -53,7 +53,7 @@ class PoolActor:
         """Answer, which proves that the initializer ran."""
 
     def exit(self) -> None:
-        """End this process, as a process that has nothing left to do ends."""
+        """End this process normally."""
         skate.actor.exit_actor()
 
     def run(self, function: Callable[..., Any], calls: list[Call]) -> Report:

@@ -57,7 +57,8 @@ def find(
     for key, _, _ in checked:
         if key not in schema.filterable_columns():
             raise RayStateApiException(
-                f"{kind} cannot be filtered by {key!r}; there are: {', '.join(sorted(schema.filterable_columns()))}"
+                f"{kind} cannot be filtered by {key!r}; the filterable columns are: "
+                f"{', '.join(sorted(schema.filterable_columns()))}"
             )
     try:
         found = inventory.find(kind, timeout)
@@ -66,10 +67,10 @@ def find(
     if found.missing:
         text = (
             f"the list of {kind} is not complete: {len(found.missing)} processes have not answered within {timeout:g} s: "
-            f"{', '.join(found.missing[:5])}; they may be stopped, or in a call that lets no other thread run"
+            f"{', '.join(found.missing[:5])}; they may be stopped, or in a call that blocks all threads"
         )
         if raise_on_missing_output:
-            raise RayStateApiException(f"{text}. Pass raise_on_missing_output=False for what there is")
+            raise RayStateApiException(f"{text}. Pass raise_on_missing_output=False for partial results")
         warnings.warn(text, stacklevel=3)
     shown = schema.list_columns(detail=detail or any(key in schema.detail_columns() for key, _, _ in checked))
     rows = [row for row in found.rows if all(_holds(row, each) for each in checked)]
@@ -94,7 +95,7 @@ def rows_of(kind: str, row_id: str, timeout: float) -> Any:
 def get_actor(
     id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
 ) -> ActorState | None:
-    """The actor of an id, in detail; None if there is none."""
+    """Return the actor with the given id, in detail; None if there is none."""
     rows: list[ActorState] = rows_of("actors", id, timeout)
     return rows[0] if rows else None
 
@@ -102,7 +103,7 @@ def get_actor(
 def get_job(
     id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
 ) -> JobState | None:
-    """The job of an id, in detail; None if there is none."""
+    """Return the job with the given id, in detail; None if there is none."""
     rows: list[JobState] = rows_of("jobs", id, timeout)
     return rows[0] if rows else None
 
@@ -110,7 +111,7 @@ def get_job(
 def get_placement_group(
     id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
 ) -> PlacementGroupState | None:
-    """The placement group of an id, in detail; None if there is none."""
+    """Return the placement group with the given id, in detail; None if there is none."""
     rows: list[PlacementGroupState] = rows_of("placement_groups", id, timeout)
     return rows[0] if rows else None
 
@@ -118,7 +119,7 @@ def get_placement_group(
 def get_node(
     id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
 ) -> NodeState | None:
-    """The node of an id, in detail; None if there is none."""
+    """Return the node with the given id, in detail; None if there is none."""
     rows: list[NodeState] = rows_of("nodes", id, timeout)
     return rows[0] if rows else None
 
@@ -126,7 +127,7 @@ def get_node(
 def get_worker(
     id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
 ) -> WorkerState | None:
-    """The worker of an id, in detail; None if there is none."""
+    """Return the worker with the given id, in detail; None if there is none."""
     rows: list[WorkerState] = rows_of("workers", id, timeout)
     return rows[0] if rows else None
 
@@ -145,7 +146,7 @@ def get_task(
 def get_objects(
     id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
 ) -> list[ObjectState]:
-    """All that keeps an object: one row each, none if there is no such object."""
+    """Return the references to an object: one row each, none if there is no such object."""
     rows: list[ObjectState] = rows_of("objects", id, timeout)
     return rows
 
@@ -159,7 +160,7 @@ def list_actors(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[ActorState]:
-    """The actors."""
+    """List the actors."""
     return find("actors", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -172,7 +173,7 @@ def list_placement_groups(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[PlacementGroupState]:
-    """The placement groups."""
+    """List the placement groups."""
     return find("placement_groups", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -185,7 +186,7 @@ def list_nodes(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[NodeState]:
-    """The nodes."""
+    """List the nodes."""
     return find("nodes", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -224,7 +225,7 @@ def list_tasks(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[TaskState]:
-    """The attempts of tasks."""
+    """List the attempts of tasks."""
     return find("tasks", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -250,7 +251,7 @@ def list_runtime_envs(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[RuntimeEnvState]:
-    """The runtime environments."""
+    """List the runtime environments."""
     return find("runtime_envs", filters, limit, timeout, detail, raise_on_missing_output)
 
 

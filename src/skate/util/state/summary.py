@@ -55,7 +55,7 @@ class ActorSummaries:
 
 @dataclass
 class ObjectSummaryPerKey:
-    """What one line of code has made: objects, MiB in them, and what keeps them."""
+    """The objects created by one line of code: their number, MiB, and references."""
 
     total_objects: int = 0
     total_size_mb: float = 0.0
@@ -147,7 +147,7 @@ def summarize_actors(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> dict[str, Any]:
-    """Actors by class and state."""
+    """Count actors by class and state."""
     return summarize("actors", timeout, raise_on_missing_output)
 
 
@@ -157,5 +157,5 @@ def summarize_objects(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> dict[str, Any]:
-    """What keeps objects, by the line of code that made them, with sizes in MiB."""
+    """Summarize object references by the line of code that created the objects, with sizes in MiB."""
     return summarize("objects", timeout, raise_on_missing_output)
