@@ -271,7 +271,7 @@ class Cluster:
         self.connected = True
 
     def join(self, settings: dict[str, Any]) -> Driver:
-        """What `init` with this cluster's address does."""
+        """Connect like `init` with this cluster's address."""
         host = self._host
         assert host is not None
         return Driver(host, Settings.joining(self.address, settings))

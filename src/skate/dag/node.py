@@ -1,4 +1,4 @@
-"""What all nodes of a graph share: their arguments, the walk through the graph, and its execution."""
+"""Base of all nodes of a graph: arguments, traversal, and execution."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ONE_INPUT = "Each DAG should only have one unique InputNode: share the one of `w
 
 
 def channel_types() -> Any:
-    """The module of channel types, which a graph that says nothing of channels does not load."""
+    """Import the module of channel types, which graphs without channel settings do not load."""
     return importlib.import_module("skate.experimental.channel.types")
 
 
@@ -84,7 +84,7 @@ class DAGNode:
         return self._type_hint
 
     def with_type_hint(self, typ: Any) -> DAGNode:
-        """Say how its value travels, as a ChannelOutputType; returns the node."""
+        """Set how the node's value is transported, as a ChannelOutputType; returns the node."""
         self._type_hint = typ
         return self
 
@@ -95,10 +95,10 @@ class DAGNode:
         _static_shape: bool = False,
         _direct_return: bool = False,
     ) -> DAGNode:
-        """Say how tensors of its result travel between actors of a compiled graph; returns the node.
+        """Set how tensors of the result are transported between actors of a compiled graph; returns the node.
 
-        `transport`: "auto" and "shm" stand for shared memory, "nccl" and "accelerator" for a way from device to device, a
-        Communicator for a way of one's own. Raises ValueError for any other.
+        `transport`: "auto" and "shm" for shared memory, "nccl" and "accelerator" for device to device, or a
+        custom Communicator. Raises ValueError for other values.
         """
         self._type_hint = channel_types().TorchTensorType(
             transport=transport, device=device, _static_shape=_static_shape, _direct_return=_direct_return
@@ -216,7 +216,7 @@ class DAGNode:
         self.cache_from_last_execute = {}
 
     def call(self, results: Results) -> Any:
-        """Make this node's own call, with the results of the others at hand."""
+        """Make this node's own call, given the results of the others."""
         raise NotImplementedError
 
     def resolved(self, results: Results) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -265,7 +265,7 @@ class DAGNode:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def label(self) -> str:
-        """What it does, in a word or two."""
+        """Describe the node in a word or two."""
         return type(self).__name__
 
     def __repr__(self) -> str:
@@ -281,7 +281,7 @@ class DAGInputData:
 
     @staticmethod
     def of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What InputNode stands for: the argument itself if there is one alone."""
+        """The value of InputNode: the argument itself if there is exactly one."""
         return args[0] if len(args) == 1 and not kwargs else DAGInputData(*args, **kwargs)
 
     def __getitem__(self, key: int | str) -> Any:

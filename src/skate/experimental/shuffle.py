@@ -19,11 +19,11 @@ class ObjectStoreWriter:
         self.results: list[Any] = []
 
     def add(self, item: Any) -> None:
-        """One more item."""
+        """Add an item."""
         self.results.append(skate.put(item))
 
     def finish(self) -> list[Any]:
-        """What is returned for the part: refs."""
+        """Return the refs of the part."""
         return self.results
 
 
@@ -31,7 +31,7 @@ class ObjectStoreWriterNonStreaming(ObjectStoreWriter):
     """Keeps the items of a part together, as one value."""
 
     def add(self, item: Any) -> None:
-        """One more item."""
+        """Add an item."""
         self.results.append(item)
 
 

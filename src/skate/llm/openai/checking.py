@@ -67,7 +67,7 @@ def template_options(request: ChatCompletionRequest, trusted: bool) -> dict[str,
             raise BadRequest(
                 f"{where} contains a chat template, which is a program, but this server does not run programs "
                 f"from requests; leave it out, or serve the model with "
-                f"engine_kwargs={'trust_request_chat_template': True}",
+                "engine_kwargs={'trust_request_chat_template': True}",
                 where,
             )
         options["chat_template"] = template
