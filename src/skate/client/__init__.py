@@ -1,4 +1,6 @@
-"""What one process holds: refs, remote functions, actor handles; and `ray.client(...)`, which shares the package's name."""
+"""State of one process: refs, remote functions, actor handles; and `ray.client(...)`, which shares the package's
+name.
+"""
 
 from __future__ import annotations
 

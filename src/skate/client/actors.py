@@ -23,7 +23,7 @@ class ActorClassInheritanceException(TypeError):
 
 
 class _Metadata:
-    """What tools read of an actor class under ``__ray_metadata__``."""
+    """The attributes that tools read of an actor class under ``__ray_metadata__``."""
 
     __slots__ = ("modified_class", "class_name")
 
@@ -42,7 +42,7 @@ class _Constructor:
         self.signature = signature
 
     def parameters(self) -> list[str]:
-        """Names of its parameters."""
+        """The names of its parameters."""
         return parameter_names(self.signature)
 
 
@@ -94,7 +94,7 @@ class ActorClass:
         return self._start(args, kwargs, self._options)
 
     def options(self, **actor_options: Any) -> _ActorCall:
-        """The same class with other options, for the actors started through what is returned."""
+        """Return the class with other options, for actors started through the result."""
         return _ActorCall(self, options.actor_options(actor_options, decorator=False, base=self._options))
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
@@ -228,7 +228,8 @@ def method(*args: Any, **kwargs: Any) -> Any:
         return args[0]
     if args:
         raise AssertionError(
-            f"@ray.method goes on a method, bare or with options such as @ray.method(num_returns=2); it was given {args[0]!r:.60}"
+            f"@ray.method goes on a method, bare or with options such as @ray.method(num_returns=2); it was "
+            f"given {args[0]!r:.60}"
         )
     said = options.method_options(kwargs, decorator=True)
 
@@ -240,7 +241,7 @@ def method(*args: Any, **kwargs: Any) -> Any:
 
 
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
-    """The handle of a living named actor. Raises ValueError if there is none."""
+    """Return the handle of a living named actor. Raises ValueError if there is none."""
     if not isinstance(name, str) or not name:
         raise ValueError(f"the name of an actor is a text that is not empty, not {name!r}")
     if namespace is not None and not (isinstance(namespace, str) and namespace):

@@ -1,4 +1,4 @@
-"""Functions and classes of other languages: programs name them, and are told that Skate runs Python."""
+"""Functions and classes of other languages: calls raise errors, because Skate supports only Python."""
 
 from __future__ import annotations
 

@@ -27,24 +27,24 @@ def join(host: NodeHost, namespace: str, runtime_env: dict[str, Any] | None) -> 
 
 
 class EndedLink:
-    """What stands in for the link once the session has ended: a thread in the middle of a call learns of it here."""
+    """Replaces the link after the end of the session: raises in threads that are in the middle of a call."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
 
     def send(self, message: tuple[Any, ...]) -> None:
-        """There is nobody to say it to."""
+        """Raise the error of the ended session."""
         raise self._process.ended()
 
     def flush(self) -> None:
-        """Nothing is queued."""
+        """No-op: nothing is queued."""
 
     def block(self) -> bool:
-        """Nobody need be told."""
+        """No-op: the session has ended; returns False."""
         return False
 
     def unblock(self) -> None:
-        """Nothing to tell."""
+        """No-op: the session has ended."""
 
 
 class EmbeddedLink:
@@ -54,7 +54,7 @@ class EmbeddedLink:
         self._host = host
 
     def send(self, message: tuple[Any, ...]) -> None:
-        """Give the core a message."""
+        """Pass a message to the core."""
         host = self._host
         host.core.step(DRIVER, message, time.monotonic())
         if not host._applying:
@@ -70,8 +70,8 @@ class EmbeddedLink:
             self._host.flush()
 
     def block(self) -> bool:
-        """A driver holds no CPU, so nobody need be told."""
+        """No-op: a driver holds no CPU, so the node need not know; returns False."""
         return False
 
     def unblock(self) -> None:
-        """Nothing to tell."""
+        """No-op: an embedded driver never blocks the node."""

@@ -63,7 +63,7 @@ def stamp_of(definition: Any) -> bytes:
 
 
 class Export:
-    """What a process has made known to its node, as long as something in the process may name it: whoever does keeps this."""
+    """A registration of a process at its node, alive while the process may refer to it."""
 
     __slots__ = ("key", "function", "_unused", "__weakref__")
 
@@ -112,7 +112,7 @@ def _export(process: Process, key: bytes, function: Export | None) -> Export:
 
 
 def _forget(process: Process) -> None:
-    """Tell the node what nothing here names any more, as far as nothing names it anew."""
+    """Unregister templates and functions at the node that nothing here refers to any more."""
     gone = []
     for _ in range(len(process.unused)):
         key = process.unused.popleft()

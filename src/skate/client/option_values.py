@@ -42,7 +42,7 @@ _LABEL_KEY = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*/)?{_LABEL}")
 
 
 class UnknownOption(ValueError):
-    """A name that is no option."""
+    """A name that is not an option."""
 
 
 def _wrong_type(name: str, value: object, wanted: str) -> TypeError:
@@ -52,8 +52,9 @@ def _wrong_type(name: str, value: object, wanted: str) -> TypeError:
 
 
 def is_a(value: object, class_name: str) -> bool:
-    """Whether `value` is of a class of this name. By name, so that the module that has the class is imported
-    only by programs that use it."""
+    """True if `value` is an instance of a class of this name. By name, so that the class's module is imported only
+    by programs that use it.
+    """
     return any(base.__name__ == class_name for base in type(value).__mro__)
 
 
@@ -84,7 +85,7 @@ def quantity(name: str, value: Any) -> float | None:
 
 
 def memory(name: str, value: Any) -> int | None:
-    """Bytes: None, or 0 or more."""
+    """Check an amount of bytes: None, or >= 0."""
     amount = quantity(name, value)
     return None if amount is None else int(amount)
 
@@ -97,7 +98,7 @@ def _integer(name: str, value: Any, wanted: str) -> int:
 
 
 def count(name: str, value: Any) -> int | None:
-    """None, or 0 or more."""
+    """Check a number: None, or >= 0."""
     if value is None:
         return None
     number = _integer(name, value, "an integer of 0 or more")
@@ -122,7 +123,7 @@ def count_or_forever(name: str, value: Any) -> int | None:
 
 
 def positive(name: str, value: Any) -> int | None:
-    """None, or 1 or more."""
+    """Check a number: None, or >= 1."""
     if value is None:
         return None
     number = _integer(name, value, "an integer of 1 or more")
@@ -186,7 +187,7 @@ def streams(value: int | str | None) -> None:
 
 
 def text(name: str, value: Any) -> str | None:
-    """None or text."""
+    """Check a text or None."""
     if value is None or isinstance(value, str):
         return value
     raise _wrong_type(name, value, "text or None")
@@ -214,14 +215,14 @@ def lifetime(name: str, value: Any) -> str | None:
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or False."""
+    """Check a bool."""
     if isinstance(value, bool):
         return value
     raise _wrong_type(name, value, "True or False")
 
 
 def flag_or_none(name: str, value: Any) -> bool | None:
-    """True, False or None."""
+    """Check a bool or None."""
     if value is None or isinstance(value, bool):
         if value and name == "placement_group_capture_child_tasks":
             _warn_placement(name)
@@ -399,7 +400,7 @@ def not_for_tasks(name: str, value: Any) -> None:
 
 
 def deprecated_store_memory(name: str, value: Any) -> int | None:
-    """Accepted for old programs; reserves nothing."""
+    """Accept a deprecated option, which has no effect."""
     warn_deprecated(f"{name} is deprecated and reserves nothing; leave it out (full memory spills to disk)")
     return count(name, value)
 

@@ -167,7 +167,7 @@ class Patience:
 
 
 def _is_under_way(reason: str) -> bool:
-    """Whether something takes its time, and waits for nothing."""
+    """True if the reason is work in progress rather than a wait."""
     return reason.startswith("runs on") or reason.endswith("its worker is being started")
 
 
@@ -183,7 +183,7 @@ def site_of(thing: Any) -> str | None:
 
 
 def why(process: Process, any_id: bytes) -> str:
-    """Why a thing is not there, in the node's words; nothing if it does not say. The lock is held."""
+    """The node's reason why an object is not ready; empty if it gives none. The lock is held."""
     answers = process.answers
     number = process.next_number()
     process.send((m.REQUEST, number, "why", (any_id,)))
@@ -194,7 +194,7 @@ def why(process: Process, any_id: bytes) -> str:
 
 
 def handlers(process: Process) -> dict[int, Callable[[tuple[Any, ...]], None]]:
-    """Who takes the node's words about waits that last."""
+    """The handlers of the node's messages about long waits."""
 
     def condemned(message: tuple[Any, ...]) -> None:
         patience = process.waits.get(message[1])
@@ -205,7 +205,7 @@ def handlers(process: Process) -> dict[int, Callable[[tuple[Any, ...]], None]]:
 
 
 def confirm(process: Process, message: tuple[Any, ...]) -> None:
-    """CONFIRM: say again what is waited for, behind all that the garbage collector lets go; the lock is held."""
+    """CONFIRM: send the waits again, after all releases by the garbage collector; the lock is held."""
     if message[1]:
         gc.collect()
         process.tidy()
@@ -216,7 +216,7 @@ def confirm(process: Process, message: tuple[Any, ...]) -> None:
 
 
 def note_times() -> Iterator[float]:
-    """After how many seconds of waiting a note is written, as SKATE_WAIT_NOTE_SECONDS says."""
+    """Yield the seconds of waiting after which notes are written, from SKATE_WAIT_NOTE_SECONDS."""
     try:
         first = float(os.environ.get("SKATE_WAIT_NOTE_SECONDS") or NOTE_SECONDS)
     except ValueError:

@@ -30,17 +30,17 @@ class PlacementGroup:
 
     @staticmethod
     def empty() -> PlacementGroup:
-        """The group that stands for none."""
+        """Return the group that represents none."""
         return PlacementGroup(PlacementGroupID.nil())
 
     @property
     def is_empty(self) -> bool:
-        """True for the group that stands for none."""
+        """True for the group that represents none."""
         return self.id.is_nil()
 
     @property
     def bundle_specs(self) -> list[Bundle]:
-        """What each bundle sets apart, by resource. Raises ValueError if the group is not known."""
+        """The resources of each bundle. Raises ValueError if the group is unknown."""
         if not self.bundle_cache:
             self.bundle_cache = _bundles_of(self.id.binary())
         return self.bundle_cache
@@ -163,14 +163,14 @@ def _checked(
 
 
 def remove_placement_group(placement_group: PlacementGroup) -> None:
-    """Give a group's resources back; what runs in it is ended. Removing it again is no error."""
+    """Remove a group: release its resources, and end whatever runs in it. Removing it again is no error."""
     if not isinstance(placement_group, PlacementGroup):
         raise TypeError(f"remove_placement_group takes a placement group, not {placement_group!r:.80}")
     session.current().request("remove_group", placement_group.id.binary())
 
 
 def get_placement_group(placement_group_name: str) -> PlacementGroup:
-    """The group of that name. Raises ValueError if there is none."""
+    """Return the group of that name. Raises ValueError if there is none."""
     if not isinstance(placement_group_name, str) or not placement_group_name:
         raise ValueError(
             "Please supply a non-empty value to get_placement_group: the name of a placement group is a text that is not "
@@ -193,7 +193,7 @@ def get_placement_group(placement_group_name: str) -> PlacementGroup:
 
 
 def placement_group_table(placement_group: PlacementGroup | None = None) -> dict[str, Any]:
-    """How a group stands, as a dict; of all groups, by id, if none is given. Empty for an unknown group."""
+    """Return the state of a group as a dict; of all groups, by id, if none is given. Empty for an unknown group."""
     entries = {
         entry["placement_group_id"]: _described(entry) for entry in session.current().request("group_table")
     }

@@ -1,7 +1,8 @@
-"""What one process holds: its refs, the values it knows, what it asked the node and what the node answers.
+"""The state of one process: its refs, known values, and requests to the node with their replies.
 
-One `Process` per driver or worker. It speaks to its node through a *link*: in an embedded driver a direct call, in a worker the
-channel. Everything that changes state happens under the engine lock; values are packed and unpacked outside of it.
+One `Process` per driver or worker. It communicates with its node through a *link*: in an embedded driver a direct
+call, in a worker the channel. Everything that changes state happens under the engine lock; values are packed and
+unpacked outside of it.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Process(Numbering):
     # -- out
 
     def send(self, message: tuple[Any, ...]) -> None:
-        """Say something to the node, after what has been let go; the lock is held."""
+        """Send a message to the node, after pending releases; the lock is held."""
         if self.graves:
             self.tidy()
         self.link.send(message)
@@ -104,7 +105,7 @@ class Process(Numbering):
                 self.pump.drain()
 
     def request(self, verb: str, *arguments: Any, timeout: float | None = None) -> Any:
-        """Ask the node something and wait for the answer; raises what the node refuses with."""
+        """Send a request to the node and wait for the reply; raises the node's error."""
         with self.lock:
             self._check_open()
             number = self.next_number()
@@ -224,7 +225,7 @@ class Process(Numbering):
         return hold
 
     def know_actor(self, actor_id: bytes) -> Any:
-        """What this process has in common for the handles of an actor, without keeping the actor alive."""
+        """The shared state of an actor's handles in this process; does not keep the actor alive."""
         weak = self.actors.get(actor_id)
         hold = weak() if weak is not None else None
         if hold is None or not hold.grants:
@@ -233,7 +234,9 @@ class Process(Numbering):
         return hold
 
     def keep_forever(self, ref: ObjectRef[Any]) -> None:
-        """A ref was pickled outside of any task: nobody can count it any more, so its value stays for the session."""
+        """Keep a ref that was pickled outside of any task: it cannot be counted any more, so its value stays for
+        the session.
+        """
         with self.lock:
             self.escape(ref)
             self.immortal.append(ref)
@@ -247,20 +250,20 @@ class Process(Numbering):
             self.pump.kick()
 
     def report_unhandled(self, error: tuple[str, dict[str, Any]], site: Any) -> None:
-        """A failed ref has ended and nobody looked at its error; callable from a finalizer."""
+        """Report a failed ref that was dropped without a look at its error; callable from a finalizer."""
         wanted = self.is_driver and not self.closed and error[0] == "RayTaskError"
         if wanted and not error[1].get("cancelled") and not sys.is_finalizing():
             self.unhandled.append((error, site))
             self.pump.kick()
 
     def abandon(self, stream: Any) -> None:
-        """Nobody reads a stream any more; callable from a finalizer."""
+        """Drop a stream that has no reader any more; callable from a finalizer."""
         if not self.closed and not sys.is_finalizing():
             self.abandoned.append(stream)
             self.bury(stream.task_id, 0)  # which has `tidy` called
 
     def tidy(self) -> None:
-        """Tell the node what this process no longer holds; the lock is held."""
+        """Send pending releases to the node; the lock is held."""
         while self.abandoned:
             self.abandoned.popleft().abandon()
         while self.unhandled:
@@ -455,7 +458,7 @@ class Process(Numbering):
         return ref
 
     def ended(self) -> BaseException:
-        """What a wait raises that the end of the session has overtaken."""
+        """The exception of a wait that the end of the session interrupts."""
         if self.exiting:
             # Ends a daemon thread without a word; anything else would print a traceback over the program's last lines.
             return SystemExit()
@@ -478,7 +481,7 @@ class Process(Numbering):
         return pending
 
     def end(self) -> None:
-        """The session is over: nothing is sent from now on, every waiting thread wakes up."""
+        """End the session: send nothing more, and wake every waiting thread."""
         self.closed = True
         for ref in self.give_up():
             self.wake(ref)

@@ -13,7 +13,7 @@ LOCAL = (None, "", "local")
 
 @dataclass
 class ClientContext:
-    """What `ray.client(...).connect()` returns in Ray; here it is a `RayContext`, which has the same names."""
+    """The result of `ray.client(...).connect()` in Ray; here a `RayContext`, which has the same names."""
 
     dashboard_url: str | None
     python_version: str

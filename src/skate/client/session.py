@@ -25,7 +25,7 @@ clusters: dict[str, Any] = {}
 
 
 def current() -> Process:
-    """The process of the running session; starts one if there is none."""
+    """Return the process of the running session; start one if there is none."""
     process = _process
     if process is None:
         if _in_worker:
@@ -56,9 +56,9 @@ def host() -> Any:
 
 
 def preload(module: str) -> None:
-    """Have workers that are not started yet share a module, imported in the background.
+    """Preload a module for workers that are not started yet, imported in the background.
 
-    Does nothing without a session, and where the node is in another process.
+    No-op without a session, and if the node is in another process.
     """
     ask = getattr(_host, "preload", None)
     if ask is not None:
@@ -129,7 +129,7 @@ def _join(address: str | None, settings: dict[str, Any]) -> Any:
 
 
 def _end_lost() -> None:
-    """The node of the session that runs has gone: another session may begin."""
+    """Forget a session whose node has ended, so that another one may begin."""
     host = _host
     attach(None)
     if host is not None:
@@ -172,7 +172,7 @@ def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = F
 
 
 class RayContext(Mapping[str, Any]):
-    """What `init` returns: facts about the session, and a context manager that shuts it down.
+    """The result of `init`: facts about the session, and a context manager that shuts it down.
 
     `address_info` has the facts by name. Reading them from the context itself (`context["address"]`) is deprecated and warns.
     """

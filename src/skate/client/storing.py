@@ -38,7 +38,9 @@ def write(process: Process, oid: bytes, packed: Packed) -> tuple[int, int]:
 
 
 def adopt(process: Process, ref: ObjectRef[Any], place: tuple[int, int]) -> None:
-    """A ref of ours has its value in the arena; the node is told next, and may want it moved then. The lock is held."""
+    """Record that a ref's value is in the arena; the node is notified next, and may move it from then on. The lock
+    is held.
+    """
     ref._value = place
     ref._kind = ARENA
     ref._grants = 1

@@ -16,7 +16,7 @@ NodeId = tuple[str, int]
 
 
 class Handler(Protocol):
-    """What a node does with what its fabric brings; the engine lock is held in every call."""
+    """A node's handler of its fabric's events; the engine lock is held in every call."""
 
     def joined(self, member: NodeId, info: dict[str, Any]) -> None:
         """A node is there; `info` is what it said of itself."""
@@ -25,7 +25,7 @@ class Handler(Protocol):
         """A node is gone for good; `reason` goes on from "node x ..."."""
 
     def message(self, member: NodeId, message: tuple[Any, ...]) -> None:
-        """A message has come."""
+        """Process a received message."""
 
     def read(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
         """Answer, now or later, with bytes of a value that is here, for a `fetch` of another member; None if it is not."""
@@ -41,7 +41,7 @@ class Fabric(Protocol):
     """A way to other nodes."""
 
     def members(self) -> Mapping[NodeId, dict[str, Any]]:
-        """The other nodes alive."""
+        """The other living nodes."""
 
     def send(self, to: NodeId, message: tuple[Any, ...]) -> None:
         """Queue a message; to a member that is gone, nothing is sent."""
@@ -60,7 +60,7 @@ class Fabric(Protocol):
         """Bring the bytes of a value, in pieces: `write(at, piece)`, then `done(True)`, or `done(False)` if they are lost."""
 
     def send_away(self, member: NodeId) -> None:
-        """Have a node end."""
+        """Tell a node to end."""
 
     def close(self) -> None:
-        """Leave."""
+        """Leave the cluster."""

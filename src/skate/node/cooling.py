@@ -29,7 +29,7 @@ class Cooling:
         self._seen = -1
 
     def turn(self, now: float) -> float | None:
-        """Give back what is cold, if it is time to; returns seconds until the next look, None if there is no need."""
+        """Release cold memory, if it is time to; return the seconds until the next check, None if none is needed."""
         allocator = self._allocator
         warm = allocator.resident - allocator.used
         if warm <= self._kept:

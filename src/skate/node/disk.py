@@ -53,7 +53,7 @@ class _Line(Generic[T]):
         self._closing = False
 
     def put(self, job: T) -> None:
-        """Have something done."""
+        """Queue a job."""
         if self._closing:
             return
         self._jobs.append(job)
@@ -82,7 +82,7 @@ class _Line(Generic[T]):
             self._work(jobs)
 
     def close(self) -> None:
-        """End the thread, after what it is at; the engine lock is not held."""
+        """End the thread after its current job; the engine lock is not held."""
         self._closing = True
         self._due.release()
         if self._thread is not None:
@@ -174,7 +174,7 @@ class Disk:
         self.write_seconds = self.read_seconds = 0.0
 
     def act(self, job: DiskEffect) -> None:
-        """Do something soon."""
+        """Queue a disk job."""
         if isinstance(job, DropCopy) or (self._outside is not None and isinstance(job, Spill | Restore)):
             station = self._elsewhere
         else:
@@ -185,7 +185,7 @@ class Disk:
             station.writer.put(job)
 
     def close(self) -> None:
-        """End the threads, and leave nothing behind."""
+        """End the threads, and remove all files."""
         for station in (*self._stations, self._elsewhere):
             station.close()
         for file in self._files:

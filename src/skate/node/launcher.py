@@ -56,7 +56,7 @@ class Launcher:
             return
 
     def events(self) -> list[dict[str, Any]] | None:
-        """What the zygote has reported; None when it is gone."""
+        """Return the events reported by the zygote; None if it has ended."""
         found: list[dict[str, Any]] = []
         while True:
             try:
@@ -78,7 +78,7 @@ class Launcher:
             return
 
     def end(self) -> None:
-        """Kill all workers and the zygote, and wait until they are gone."""
+        """Kill all workers and the zygote, and wait for their end."""
         try:
             self._ask({"verb": "end"}, [])
         except OSError:
@@ -102,7 +102,7 @@ class Launcher:
 
 
 def zygote_config(sys_path: list[str], preload: tuple[str, ...], extra: dict[str, Any]) -> dict[str, Any]:
-    """What a zygote takes over from the driver."""
+    """The settings that a zygote adopts from the driver."""
     try:
         directory = os.getcwd()
     except OSError:  # it was deleted
@@ -128,7 +128,7 @@ HINTS = {
 
 
 def how_it_ended(status: int | None) -> str:
-    """An exit status as words: by which signal, or with which code."""
+    """Describe an exit status: the signal, or the code."""
     if status is None:
         return "was lost"
     if os.WIFSIGNALED(status):

@@ -38,7 +38,8 @@ def overflow_files(place: SpillPlace) -> list[OverflowFile]:
             for file in files:
                 file.close()
             raise ValueError(
-                f"values cannot be spilled to {folder!r}: {error.strerror}; name a folder on a local disk that can be written to"
+                f"values cannot be spilled to {folder!r}: {error.strerror}; name a folder on a local disk that "
+                "can be written to"
             ) from error
     return sorted(files, key=lambda file: file.left(), reverse=True)
 
@@ -73,7 +74,7 @@ class OverflowFile:
         return int(disk.f_bavail * disk.f_frsize - kept)
 
     def reserve(self, offset: int, size: int) -> str:
-        """Set blocks apart, so that no store into them can fail; returns the problem in words, or "".
+        """Allocate disk blocks, so that no later store into them can fail; return the problem as text, or "".
 
         A store into a hole of a full disk would end in SIGBUS instead of an error.
         """
@@ -91,7 +92,7 @@ class OverflowFile:
             return f"the disk of {self.folder} did not give {human_bytes(size)}: {error.strerror}"
 
     def store(self, offset: int, source: int, at: int, size: int) -> str:
-        """Copy bytes of the file `source` here; returns the problem in words, or "". For one thread only."""
+        """Copy bytes of the file `source` here; return the problem as text, or "". For one thread only."""
         try:
             os.lseek(self.fd, offset, os.SEEK_SET)
             while size:

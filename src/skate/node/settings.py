@@ -34,7 +34,7 @@ _KNOWN = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What `init` was asked for."""
+    """The settings given to `init`."""
 
     num_cpus: float
     num_gpus: float
@@ -57,7 +57,7 @@ class Settings:
 
     @classmethod
     def unpacked(cls, plain: dict[str, Any]) -> Settings:
-        """What `dataclasses.asdict` made of settings, after a journey."""
+        """Restore settings from a dict of `dataclasses.asdict`."""
         spill = plain["spill"]
         place = SpillPlace(**{**spill, "folders": tuple(spill["folders"])})
         return cls(**{**plain, "preload": tuple(plain["preload"]), "spill": place})
@@ -108,7 +108,7 @@ class Settings:
 
     @classmethod
     def joining(cls, address: str, given: dict[str, Any]) -> Settings:
-        """What a driver that joins a node asks for. Raises ValueError for what is the node's."""
+        """The settings of a driver that joins a node. Raises ValueError for settings that belong to the node."""
         for name in OF_THE_NODE:
             if given.get(name) is not None:
                 raise ValueError(

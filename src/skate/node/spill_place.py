@@ -22,7 +22,8 @@ class SpillPlace:
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> SpillPlace:
-        """From `object_spilling_directory`, `_system_config`, the environment or `_temp_dir`, the first that says it.
+        """Determine the place from `object_spilling_directory`, `_system_config`, the environment or `_temp_dir`,
+        in this order.
 
         `_system_config` may have `object_spilling_directory`, `object_spilling_config`, `local_fs_capacity_threshold` and
         `automatic_object_spilling_enabled`; in the environment these begin with SKATE_ or RAY_. Raises TypeError and
@@ -89,7 +90,7 @@ class SpillPlace:
 
 
 def _said(system: dict[str, Any], name: str, default: Any) -> tuple[Any, str]:
-    """What `_system_config` says, or else the environment; with the name under which it was said."""
+    """The value from `_system_config`, or else the environment, with the name it was set under."""
     if name in system:
         return system[name], name
     for variable in (f"SKATE_{name.upper()}", f"RAY_{name}"):

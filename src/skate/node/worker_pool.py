@@ -89,7 +89,7 @@ class WorkerPool:
         return PYTHON if not job or self.host.drivers is None else self.host.drivers.python_of(job)
 
     def end_job(self, job: str) -> None:
-        """Nothing of a job is left: neither need the processes that start its workers be."""
+        """End the zygotes of an ended job."""
         for key, launcher in self.launchers.items():
             if key.partition("\0")[0] == job:
                 launcher.retire()
@@ -143,7 +143,7 @@ class WorkerPool:
                 os.close(end)
 
     def _cannot_start(self, cid: int, error: OSError) -> None:
-        """No process for a worker: what it was to run fails, as a second try would fail in the same way."""
+        """Handle the failure to start a worker: its task fails, because a retry would fail in the same way."""
         known = self.host.core.scheduler.workers.get(cid)
         if known is None:
             return
@@ -256,7 +256,7 @@ class WorkerPool:
         self._closed(worker)
 
     def _closed(self, worker: WorkerProcess) -> None:
-        """A worker's channel has ended: the zygote will say why."""
+        """Handle the end of a worker's channel: the zygote will report the reason."""
         if not worker.closed:
             worker.closed = True
             self.pump.remove(worker.channel.fd)
@@ -265,7 +265,7 @@ class WorkerPool:
                 worker.launcher.kill(worker.pid)
 
     def drain(self, worker: WorkerProcess) -> None:
-        """Take in what a worker said before it ended."""
+        """Process the messages that a worker sent before it ended."""
         while not worker.closed:
             try:
                 messages = worker.channel.read()
@@ -277,7 +277,7 @@ class WorkerPool:
             self._take(worker, messages)
 
     def _ended(self, worker: WorkerProcess) -> None:
-        """A process has ended; how it did so is told once its last lines are read, if anybody will want them."""
+        """Record the end of a process; it is reported once its last output is read, if there is a receiver."""
         known = self.host.core.scheduler.workers.get(worker.cid)
         expected = worker.killed or known is None or (known.leaving and worker.status == 0)
         if expected or not self.host.output.reading(worker.cid):
@@ -290,7 +290,7 @@ class WorkerPool:
             self.pump.kick()
 
     def see_ended(self, now: float) -> float:
-        """Tell of the ended processes whose lines are all read, or take too long; returns seconds until the next look."""
+        """Report ended processes whose output is read, or takes too long; return the seconds until the next check."""
         waiting, self.ending = self.ending, []
         for until, worker in waiting:
             if now < until and self.host.output.reading(worker.cid):
@@ -331,7 +331,7 @@ class WorkerPool:
             self.host.flush()
 
     def _blame_kernel(self, worker: WorkerProcess, known: Worker) -> None:
-        """Say so if it was the kernel that ended a process, for lack of memory."""
+        """Add to the report if the kernel ended a process because it was out of memory."""
         if os.WTERMSIG(worker.status or 0) == signal.SIGKILL and self.host.monitor.killed_by_kernel():
             pressure = self.host.core.pressure
             pressure.resident.setdefault(worker.cid, worker.peak)
@@ -350,7 +350,7 @@ class WorkerPool:
             worker.channel.close()
 
     def close(self) -> None:
-        """Kill all workers and the processes that start them, and wait until they are gone."""
+        """Kill all workers and their zygotes, and wait for their end."""
         for launcher in self.launchers.values():
             launcher.end()
         for worker in self.workers.values():

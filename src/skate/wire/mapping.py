@@ -207,7 +207,7 @@ class Mapping:
 
 
 class _Exporter:
-    """What the finalizer of a view's ctypes array does; mixed into one array class per size."""
+    """The finalizer of a view's ctypes array; mixed into one array class per size."""
 
     __slots__ = ()
     held: mmap.mmap

@@ -342,7 +342,7 @@ class RingWriter:
         return found
 
     def close(self) -> None:
-        """Let go of spare files."""
+        """Close spare files."""
         for spare in (*self._spares, *self._taken.values()):
             spare.close()
         self._spares = []
@@ -421,7 +421,7 @@ class RingReader:
         return mapping, holds
 
     def close(self) -> None:
-        """Let go of spare files."""
+        """Close spare files."""
         for mapping, _ in self._spares.values():
             mapping.close()
         self._spares = {}

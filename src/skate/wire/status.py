@@ -1,4 +1,4 @@
-"""What a worker leaves behind if it dies: a page or two of shared memory each, the worker's slot.
+"""Shared memory that a worker leaves behind if it dies: a page or two each, the worker's slot.
 
 It says which of the tasks sent ahead the worker has begun, so that the others may run elsewhere at no cost in retries;
 and it repeats the answers that were not written to the socket yet because several go out together, so that a task which
@@ -58,7 +58,7 @@ class Slot:
         return True
 
     def forget(self) -> None:
-        """What was kept has been written to the socket."""
+        """Clear the kept answers once they have been written to the socket."""
         if self._size:
             self._size = self._count = 0
             _KEPT.pack_into(self.memory, _KEPT_AT, 0)
@@ -153,5 +153,5 @@ class Board:
         return frozenset(found)
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Release the memory."""
         self._memory.close()

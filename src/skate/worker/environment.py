@@ -1,4 +1,4 @@
-"""Environment variables that follow from what a worker was given."""
+"""Environment variables derived from a worker's lease."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def apply_lease(lease: dict[str, Any]) -> None:
 
 
 def of_devices(lease: dict[str, Any]) -> dict[str, str]:
-    """The variables that say which devices a lease holds."""
+    """The variables for the devices of a lease."""
     found: dict[str, str] = {}
     gpus = lease.get("gpus")
     if gpus and not _is_left_alone(_VISIBLE):

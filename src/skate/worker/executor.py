@@ -31,7 +31,7 @@ FORCED = 143
 
 
 class Executor:
-    """The worker's queue of what it was sent, and the loop that works it off."""
+    """The worker's queue of received tasks, and the loop that executes them."""
 
     def __init__(self, process: Process, channel: Channel, context: WorkerContext, slot: Slot) -> None:
         self.process = process
@@ -161,7 +161,7 @@ class Executor:
             self.channel.push((m.DONE, task_id, m.CANCELLED, (), 0, False))
 
     def on_interrupt(self, number: int, frame: Any) -> None:
-        """SIGINT in the main thread: cancels the running task if that is what is wanted, and nothing else."""
+        """Handle SIGINT in the main thread: cancel the running task if requested, and nothing else."""
         running = self.running
         if self.departure.terminating and running is not None:
             if self.interrupts.now(frame):
@@ -196,7 +196,7 @@ class Executor:
     # -- the loop
 
     def run(self) -> None:
-        """Work until told to leave."""
+        """Execute tasks until told to leave."""
         queue = self.queue
         pump = self.pump
         while True:
@@ -240,7 +240,7 @@ class Executor:
             self.title.show(self.title.idle)
 
     def execute(self, sequence: int, message: tuple[Any, ...]) -> None:
-        """Run one plain task."""
+        """Execute one plain task."""
         _, task_id, key, args, deps, attempt = message
         template = self.templates[key]
         running = Running(task_id, template, attempt)
@@ -314,7 +314,7 @@ class Executor:
 
     @property
     def actor_name(self) -> str:
-        """What stands in front of an actor's lines."""
+        """The prefix of an actor's output lines."""
         fields = self.context.actor_fields
         name: str = fields.get("name") or self.context.actor_template.name
         return name
@@ -383,7 +383,7 @@ class Executor:
         return unpack_arguments(self.process, blob, deps)
 
     def results(self, running: Running, value: Any) -> Any:
-        """What a task returned, packed; a generator is run to its end first."""
+        """The packed results of a task; a generator is run to its end first."""
         template = running.template
         if template.streaming:
             self.stream(running, value)
@@ -422,7 +422,7 @@ class Executor:
     # -- answers
 
     def answer(self, running: Running, status: int, returns: Any, started: float, retriable: bool) -> None:
-        """Say how a task ended; small answers to quick tasks go out together."""
+        """Report the end of a task; small results of quick tasks are sent together."""
         if output.unfinished[0]:
             output.flush()
         now = time.perf_counter()
@@ -456,7 +456,7 @@ class Executor:
         return status != m.OK or all(not held for _, _, held in returns)
 
     def failed(self, running: Running, error: BaseException, started: float) -> None:
-        """Say that a task failed, or was cancelled."""
+        """Report that a task failed, or was cancelled."""
         if self.departure.meant(error):
             return
         if self.running is running:

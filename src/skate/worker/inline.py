@@ -53,7 +53,7 @@ class InlineWorker:
     # -- messages, under the lock
 
     def take(self, message: tuple[Any, ...]) -> None:
-        """Take one message of the node; what is to be run is queued."""
+        """Process one message of the node; tasks are queued."""
         word = message[0]
         if word in WORK:
             self._take_over(message[4])
@@ -78,7 +78,7 @@ class InlineWorker:
             self.host.tell(self, (m.SURVEYED, message[1], {"pid": os.getpid(), "driver": False}))
 
     def _take_over(self, deps: tuple[Any, ...]) -> None:
-        """What was granted to this worker is held by the one process that there is."""
+        """Transfer grants of this worker to the single process."""
         for _, oid, kind, _ in deps:
             if kind == m.ARENA:
                 self.host.step(DRIVER, (m.HOLD, oid))
@@ -98,7 +98,9 @@ class InlineWorker:
             self.host.tell(self, (m.RETURNED, tuple(message[1] for message in back)))
 
     def _stop(self, task_id: bytes, force: bool) -> None:
-        """Cancel what is not running in some thread just now; what is runs on to its end, with `force` for nobody."""
+        """Cancel a task that is not running in another thread; one that does run continues, with `force` its
+        result is dropped.
+        """
         for message in self.queue:
             if message[1] == task_id:
                 self.queue.remove(message)
@@ -181,7 +183,7 @@ class InlineWorker:
         return template.bound(self.actor)
 
     def results(self, running: Running, value: Any) -> Any:
-        """What a call returned, packed."""
+        """The packed results of a call."""
         return pack_returns(self.host.process, running, value)
 
     # -- streams
@@ -220,14 +222,14 @@ class InlineWorker:
     def answer(
         self, running: Running, status: int, returns: Any, started: float, retriable: bool = False
     ) -> None:
-        """Say how a task ended."""
+        """Report the end of a task."""
         micros = int((time.perf_counter() - started) * 1e6)
         with self.host.lock:
             self.host.tell(self, (m.DONE, running.task_id, status, returns, micros, retriable))
         running.kept.clear()
 
     def failed(self, running: Running, error: BaseException, started: float) -> None:
-        """Say that a task failed, or that the actor leaves."""
+        """Report that a task failed, or that the actor leaves."""
         if isinstance(error, ActorExit) or (isinstance(error, SystemExit) and self.actor is not None):
             with self.host.lock:
                 self.host.tell(self, (m.EXITING, "exit_actor"))
@@ -272,7 +274,7 @@ class InlineWorker:
         return found
 
     def close(self) -> None:
-        """It has left: nothing of it runs any more."""
+        """Drop all work of a worker that has left."""
         self.gone = True
         for message in self.queue:
             give_up(self.host.process, message[4])

@@ -37,7 +37,7 @@ class LocalPump:
         self._waiting: set[int] = set()
 
     def wait(self, ready: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Run work until `ready()` or until `timeout` seconds passed; the lock is held on entry and exit.
+        """Run work until `ready()` or until `timeout` seconds have passed; the lock is held on entry and exit.
 
         Raises RuntimeError if there is no timeout and nothing that could still make it ready.
         """
@@ -104,15 +104,15 @@ class LocalPump:
             loop.call_later(LOOK_S, self._attend, loop)
 
     def drain(self) -> None:
-        """Nothing arrives by itself."""
+        """No-op: nothing arrives asynchronously."""
 
     def kick(self) -> None:
-        """Nobody polls."""
+        """No-op: no thread polls."""
 
     def interruption_point(self) -> None:
         """Ctrl-C is raised where it strikes, as in any program."""
 
     def close(self) -> None:
-        """Wake up whoever waits, for good."""
+        """Wake all waiting threads, permanently."""
         self.closed = True
         self.wake_ready()

@@ -16,7 +16,7 @@ TURNS_MAX = 10_000
 
 
 class _Selector(selectors.DefaultSelector):
-    """Never waits: notes how long the loop wanted to, and stops it."""
+    """Never waits: records how long the loop would have waited, and stops it."""
 
     def __init__(self) -> None:
         super().__init__()

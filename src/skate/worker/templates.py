@@ -16,7 +16,7 @@ _stamps: dict[str, int] = {}
 
 
 class WorkerTemplate:
-    """A template, with what it calls."""
+    """A template with its function or class."""
 
     __slots__ = (
         "key", "fields", "name", "function_key", "returns", "streaming", "backpressure", "retry_exceptions",
@@ -39,7 +39,7 @@ class WorkerTemplate:
         self._attribute: Any = None
 
     def load(self, process: Process) -> Any:
-        """The function or class."""
+        """Return the function or class."""
         found = self._functions[self.function_key]
         if type(found) is bytes:
             found = self._functions[self.function_key] = _unpickled(found)
