@@ -28,7 +28,7 @@ TRIES_MAX = 3
 
 
 class Away:
-    """What ties the record of an object to other nodes."""
+    """The relations of an object's record to other nodes."""
 
     __slots__ = ("owner", "grants", "wanted", "place", "source", "copies", "tries", "lost", "final")
 
@@ -271,7 +271,7 @@ class Abroad:
         self.node.shell(Pull(source.cid, request.oid, request.offset, request.size))
 
     def refused(self, request: Request, error: ErrorValue) -> None:
-        """There is none."""
+        """Handle a refused pull: there is no memory for the value."""
         objects = self.node.objects
         _, held = request.detail
         self.waiting.remove(held)
@@ -334,7 +334,7 @@ class Abroad:
             self.lineage.interrupted(record)
 
     def node_left(self, peer: Peer) -> None:
-        """What was there is lost, what it owned nobody can make again."""
+        """Handle the loss of a peer: its copies are lost, and values it owned cannot be reconstructed."""
         objects = self.node.objects
         for record in list(objects.records.values()):
             away = record.away

@@ -83,7 +83,7 @@ class Allocator:
         return len(self._live)
 
     def taken(self, offset: int) -> bool:
-        """Whether a range that was handed out begins there."""
+        """True if an allocated range begins there."""
         return offset in self._live
 
     @property

@@ -181,7 +181,7 @@ class Bundles:
             self.node.scheduler.dispatch_all()
 
     def heard(self, cid: int, message: tuple[Any, ...]) -> None:
-        """GROUP: how a group stands."""
+        """Process GROUP: the state of a group."""
         _, group_id, fields = message
         node = self.node
         node.peers.touched()

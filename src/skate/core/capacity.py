@@ -104,7 +104,7 @@ class Capacity:
             self.devices[name].free(held)
 
     def release(self, lease: Lease) -> None:
-        """Give a lease back."""
+        """Release a lease."""
         available = self.available
         for name, units in lease.request.items():
             if name == "CPU" and lease.cpu_returned:

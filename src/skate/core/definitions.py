@@ -56,7 +56,7 @@ class Definitions:
         self.sweep()
 
     def forget_client(self, cid: int) -> None:
-        """A process is gone."""
+        """Forget a process that has ended."""
         for key in [key for key, holders in self._holders.items() if cid in holders]:
             self._let_go(cid, key)
         if len(self._loose) > LOOSE_MAX:

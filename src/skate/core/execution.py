@@ -298,7 +298,7 @@ class Execution:
         self.node.objects.drop_if_unused(record)
 
     def _unwritten(self, cid: int, oid: bytes) -> None:
-        """What a worker has written into the arena is not wanted after all."""
+        """Discard a value that a worker has written into the arena and that is not needed any more."""
         record = self.node.objects.get(oid)
         if record is not None and record.writer == cid:
             record.writer = None
@@ -380,7 +380,7 @@ class Execution:
             self.node.scheduler.blocked(worker, message[1])
 
     def unblocked(self, cid: int, message: tuple[Any, ...]) -> None:
-        """UNBLOCKED: it goes on."""
+        """Process UNBLOCKED: the task resumes."""
         worker = self.node.scheduler.workers.get(cid)
         if worker is not None:
             self.node.scheduler.unblocked(worker, message[1])
@@ -457,12 +457,14 @@ class Execution:
 
 
 def node_needed(task: Task, record: ObjectRecord) -> bool:
-    """Whether a value on another node must be had before the task can be sent: it is lost, or an actor here takes it."""
+    """True if a value on another node must be available before the task can be sent: it is lost, or an actor here
+    takes it.
+    """
     if record.away.place is None:
         return True
     return task.kind == METHOD and (task.actor is None or task.actor.node is None)
 
 
 def cancelled_error(task: Task) -> ErrorValue:
-    """What a cancelled task's refs raise."""
+    """The error of a cancelled task's refs."""
     return ("TaskCancelledError", {"task_id": task.task_id, "name": task.template.name})

@@ -1,4 +1,4 @@
-"""Whether a request can ever be met: a function of the request and of what the cluster has, asked at submission."""
+"""Feasibility of requests: a function of the request and of the cluster's resources, evaluated at submission."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _judge(node: NodeCore, task: Task) -> ErrorValue | None:
 
 
 def matches(labels: dict[str, str], wanted: Any) -> bool:
-    """Whether a node's labels meet conditions: (key, operator, values) with in, not_in, exists, absent, any."""
+    """True if a node's labels meet conditions: (key, operator, values) with in, not_in, exists, absent, any."""
     for key, operator, values in wanted:
         if operator == "any":  # of several sets of conditions
             if not any(matches(labels, each) for each in values):

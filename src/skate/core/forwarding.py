@@ -155,7 +155,7 @@ class Forwarding:
         self._take(cid, oid, kind, payload, held, kept, index)
 
     def stream_ended(self, cid: int, message: tuple[Any, ...]) -> None:
-        """STREAM_END from a peer."""
+        """Process STREAM_END from a peer."""
         task = self.node.tasks.get(message[1])
         if task is None or task.node is None or task.node.cid != cid:
             return

@@ -1,4 +1,4 @@
-"""What must hold between the tables of a node after every step: each account against the others.
+"""Invariants between the tables of a node, checked after every step: each account against the others.
 
 The tables check themselves; here stands what only shows across them. Tests and the simulator ask for it, a running node does not.
 """
@@ -43,7 +43,7 @@ def check_waiting(node: NodeCore) -> None:
 
 
 def check_tasks(node: NodeCore) -> None:
-    """Nothing is done for nobody."""
+    """Assert that no task works for a process that has ended."""
     for task in node.tasks.values():
         if task.kind == CREATION:
             continue

@@ -45,7 +45,7 @@ class Jobs:
         self.ended: set[str] = set()
 
     def begin(self, cid: int, job: str, namespace: str) -> None:
-        """A driver has come."""
+        """Add the job of a new driver."""
         self.jobs[job] = Job(job, namespace, cid)
         self.node.connect(cid, job, namespace, True)
 

@@ -21,7 +21,7 @@ def owner_of(oid: bytes) -> int:
 
 
 class Lifetimes:
-    """What clients say about refs, turned into changes of the object and actor tables."""
+    """Handles the clients' messages about refs: changes the object and actor tables."""
 
     def __init__(self, node: NodeCore) -> None:
         self.node = node
@@ -150,7 +150,7 @@ class Lifetimes:
         node.emit(cid, (m.REPLY, request.detail, True, offset))
 
     def refused(self, request: Request, error: ErrorValue) -> None:
-        """There is none."""
+        """Handle a refused request: there is no memory."""
         self.node.emit(request.lane, (m.REPLY, request.detail, False, error))
 
     def put(self, cid: int, message: tuple[Any, ...]) -> None:

@@ -264,14 +264,14 @@ class Lineage:
 
 
 def is_large(record: ObjectRecord) -> bool:
-    """Whether a value is one that can be lost with a node; it may just be on its way here."""
+    """True if a value can be lost with a node; it may be on its way here."""
     if record.kind == m.PENDING:
         return record.away is not None and (record.away.place is not None or record.writer is not None)
     return record.kind in (m.ARENA, m.REMOTE, m.SPILLED)
 
 
 def is_lost(record: ObjectRecord) -> bool:
-    """Whether a value was made on another node, and is neither there any more nor on its way."""
+    """True if a value was created on another node, and is neither there any more nor on its way."""
     away = record.away
     return (
         record.kind == m.PENDING
@@ -283,7 +283,7 @@ def is_lost(record: ObjectRecord) -> bool:
 
 
 def ended_but_for_the_word(task: Task) -> bool:
-    """Whether all results of a task that runs on another node have come."""
+    """True if all results of a task that runs on another node have arrived."""
     return task.given is not None and len(task.given) == task.template.returns
 
 

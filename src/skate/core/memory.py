@@ -46,7 +46,7 @@ class MemoryPlan:
         return -1 if offset < self.boundary else (offset - self.boundary) // DISK_STRIDE
 
     def taken(self, offset: int) -> bool:
-        """Whether something was allocated there."""
+        """True if an allocated range begins there."""
         if offset < self.boundary:
             return self.arena.taken(offset)
         number, place = divmod(offset - self.boundary, DISK_STRIDE)
@@ -63,12 +63,12 @@ class MemoryPlan:
 
     @property
     def capacity(self) -> int:
-        """Bytes in all."""
+        """The total capacity in bytes."""
         return self.arena.capacity + sum(disk.capacity for disk in self.disks)
 
     @property
     def used(self) -> int:
-        """Bytes in use."""
+        """The bytes in use."""
         return self.arena.used + sum(disk.used for disk in self.disks)
 
     def check(self) -> None:

@@ -169,7 +169,7 @@ class ObjectTable:
             self.abroad.used(record)
 
     def unpin(self, oid: bytes) -> None:
-        """Take back one `pin`."""
+        """Undo one `pin`."""
         if len(oid) != 28:
             self._pin_other(oid, -1)
             return

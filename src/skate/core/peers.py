@@ -218,7 +218,9 @@ class Peers:
         return next((task for task in group.queue if self._may_leave(task)), None)
 
     def _may_leave(self, task: Task) -> bool:
-        """Whether a task that is queued here may go elsewhere: not one of a peer's, nor an actor that others know to be here."""
+        """True if a queued task may move to another node: not a peer's task, nor an actor that others know to be
+        here.
+        """
         if task.kind == CREATION:
             return self.head is None and not task.attempt
         return task.origin is None

@@ -123,7 +123,7 @@ class PlacementTable:
             self.retry()
 
     def _could_use(self, group: PlacementGroup, place: Any) -> bool:
-        """Whether a bundle that has no place yet would go there; all of them, where they have to be together."""
+        """True if a bundle without a place would fit there; all of them, for STRICT_PACK."""
         if group.state not in (GroupState.PENDING, GroupState.RESCHEDULING) or group.asked:
             return False
         missing = [bundle for index, bundle in enumerate(group.bundles) if index not in group.places]
@@ -173,7 +173,7 @@ class PlacementTable:
                 self.node.capacity.release(carved[1])
 
     def placed(self, group: PlacementGroup) -> None:
-        """What was planned is set apart; that is all, unless a node was lost while others were asked."""
+        """Commit the planned places of a group; it is complete unless a node was lost meanwhile."""
         scheduler = self.node.scheduler
         group.places.update(group.planned)
         group.planned = {}
@@ -218,7 +218,8 @@ class PlacementTable:
         if group.strategy == "STRICT_SPREAD" and len(group.bundles) > len(totals):
             return (
                 f"No available node types can fulfill resource request of {who}: STRICT_SPREAD puts each of its "
-                f"{len(group.bundles)} bundles on a node of its own, but this cluster has {len(totals)}; add nodes or use SPREAD"
+                f"{len(group.bundles)} bundles on a node of its own, but this cluster has {len(totals)}; add "
+                "nodes or use SPREAD"
             )
         whole: dict[str, int] = {}
         for bundle in group.bundles:
@@ -287,11 +288,11 @@ class PlacementTable:
         return group
 
     def node_joined(self, peer: Peer) -> None:
-        """There is a new node."""
+        """Add a new node."""
         self.bundles.node_joined(peer)
 
     def node_left(self, peer: Peer) -> None:
-        """A node is gone."""
+        """Remove a lost node."""
         self.bundles.node_left(peer)
 
     def _end_users(self, group: PlacementGroup, text: str) -> None:

@@ -80,7 +80,7 @@ def format_request(request: Mapping[str, int]) -> str:
 
 
 def fits(request: Mapping[str, int], available: Mapping[str, int]) -> bool:
-    """Whether `available` has all of `request`."""
+    """True if `available` covers `request`."""
     for name, units in request.items():  # noqa: SIM110  a generator costs twice as much here
         if available.get(name, 0) < units:
             return False

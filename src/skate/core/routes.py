@@ -157,7 +157,7 @@ class Routes:
         node.calls.enter(actor)
 
     def is_here(self, actor: Actor) -> bool:
-        """Whether calls to an actor are for this node to answer."""
+        """True if this node handles the calls to an actor."""
         return actor.node is None and (actor.hosted or self.node.peers.head is None)
 
     def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:

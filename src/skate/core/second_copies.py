@@ -55,7 +55,7 @@ class SecondCopies:
         return not used and record.kind == m.ARENA and list(record.holders) == [record.away.owner.cid]
 
     def forget(self, record: ObjectRecord) -> None:
-        """A record is gone."""
+        """Forget a removed record."""
         self.here.pop(record.oid, None)
 
     def told(self, cid: int, message: tuple[Any, ...]) -> None:

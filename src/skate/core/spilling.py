@@ -93,7 +93,7 @@ class Spilling:
     # -- what happens to values
 
     def arrived(self, record: ObjectRecord) -> None:
-        """A value has been written."""
+        """Record that a value has been written."""
         offset = record.payload[0]
         node = self.node
         node.admission.writing.pop(offset, None)
@@ -292,7 +292,7 @@ class Spilling:
     # -- back
 
     def lacks(self, task: Task) -> bool:
-        """Whether arguments of a task are on disk; they are brought back then."""
+        """True if arguments of a task are on disk; their restoration is started then."""
         lacking = False
         for _, oid in task.deps:
             record = self.spilled.get(oid)

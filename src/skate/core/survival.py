@@ -1,4 +1,4 @@
-"""What becomes of tasks and actors whose worker process has died: what is tried again, when, and what their callers are told.
+"""Consequences of a worker's death for its tasks and actors: retries, their delays, and the errors of callers.
 
 A task that was not begun runs elsewhere at once, at no cost. One that was begun is an attempt. Attempts that end in a crash at
 once, again and again, follow each other with growing pauses, so that a process which cannot live does not take the machine
@@ -36,7 +36,7 @@ OUT_OF_MEMORY = "OutOfMemoryError"
 
 
 def died_of_memory(worker: Worker) -> bool:
-    """Whether a worker was ended for lack of memory, by the monitor or by the kernel."""
+    """True if a worker was ended because it was out of memory, by the monitor or by the kernel."""
     return worker.kill_reason is not None and worker.kill_reason[0] == OUT_OF_MEMORY
 
 
@@ -153,7 +153,7 @@ class Survival:
         self._later(actor.creation, growing(actor.crashes), needed, self.node.now + ROOM_SECONDS_MAX)
 
     def _unwanted(self, actor: Actor) -> bool:
-        """Whether an actor that was to start again has been forgotten meanwhile; it ends then."""
+        """True if an actor that was to restart has been forgotten meanwhile; it ends then."""
         if actor.wanted or actor.queue or actor.lanes or actor.routed:
             return False
         text = "its process had crashed, and by the time it was to be started again nobody could call it any more"

@@ -47,7 +47,7 @@ class Wait:
 
 
 class Waits:
-    """What is waited for, by process; the looks at it, ever rarer while nothing changes."""
+    """The waits of each process, and their examinations, less and less frequent while nothing changes."""
 
     def __init__(self, node: NodeCore) -> None:
         self.node = node
@@ -69,7 +69,7 @@ class Waits:
         wait.ids, wait.needed, wait.task_id, wait.facts = tuple(ids), needed, task_id, facts
 
     def over(self, cid: int, message: tuple[Any, ...]) -> None:
-        """WAIT_OVER: it goes on."""
+        """Process WAIT_OVER: the process resumes."""
         mine = self.by_client.get(cid)
         if mine is not None:
             mine.pop(message[1], None)
@@ -82,7 +82,7 @@ class Waits:
         self.look_at = self.node.now + OLD_SECONDS
 
     def forget_client(self, cid: int) -> None:
-        """A process is gone."""
+        """Forget a process that has ended."""
         self.by_client.pop(cid, None)
         if cid in self._asked:
             self._asked.clear()

@@ -101,11 +101,11 @@ class Cluster(Mishaps):
 
     @property
     def outcomes(self) -> dict[bytes, str]:
-        """What became of the calls of drivers."""
+        """The outcomes of the drivers' calls."""
         return self.onlooker.outcomes
 
     def driver(self) -> Process:
-        """A driver joins."""
+        """Add a driver."""
         cid = self.core.next_cid
         self.core.connect(cid, f"job{cid}", "", True)
         process = self.processes[cid] = Process(cid, self)
@@ -133,7 +133,7 @@ class Cluster(Mishaps):
         return True
 
     def events(self) -> list[tuple[Any, Any]]:
-        """What can happen next."""
+        """The events that can happen next."""
         now = self.now
         events: list[tuple[Any, Any]] = []
         add = events.append
@@ -262,7 +262,7 @@ class Cluster(Mishaps):
             assert units <= place.total.get(name, 0), f"bundles have {units} {name} of {place}"
 
     def shell(self, effect: ShellEffect) -> None:
-        """What the core wants of the machine."""
+        """Execute an effect of the core."""
         if isinstance(effect, DISK_EFFECTS):
             self.disk.take(effect)
             return
@@ -286,7 +286,7 @@ class Cluster(Mishaps):
                     self.strike(process)
 
     def spawn(self, cid: int) -> Worker:
-        """A worker process is there."""
+        """Add a worker process."""
         worker = self.processes[cid] = Worker(cid, self)
         return worker
 
@@ -323,7 +323,7 @@ class Cluster(Mishaps):
             process.held_in = process.held_out = process.stopped = 0.0
 
     def timed_out(self, process: Process) -> bool:
-        """Whether a wait of this process takes too long."""
+        """True if a wait of this process times out."""
         return self.impatient
 
     def condemns(self, process: Process, number: int) -> bool:
@@ -404,7 +404,7 @@ class Cluster(Mishaps):
             self.settle()
 
     def why(self) -> str:
-        """What the core waits for."""
+        """Describe what the core waits for."""
         return f"tasks: {[(task, self.core.why_waiting(task)) for task in self.core.tasks.values()]}"
 
     def gone(self) -> None:

@@ -35,7 +35,7 @@ def plain(nodes: int) -> float:
 
 
 def spread(nodes: int) -> float:
-    """In turn on all nodes."""
+    """Measure tasks spread over all nodes."""
     return per_task(nodes, lambda head: [b"spread"] * BATCH)
 
 
@@ -108,7 +108,7 @@ def told(nodes: int) -> float:
 
 
 def join(nodes: int) -> float:
-    """One more node joins."""
+    """Measure the joining of one more node."""
     head = Head(nodes)
     return min(head.join(nodes + extra) for extra in range(20)) * 1e6
 

@@ -67,7 +67,7 @@ class World:
 
     @property
     def outcomes(self) -> dict[bytes, str]:
-        """What became of the calls of drivers."""
+        """The outcomes of the drivers' calls."""
         return self.onlooker.outcomes
 
     def add(self, cpus: int, site: int | None = None) -> Node:
@@ -169,7 +169,7 @@ class World:
             self._post_down(source, to, frame)
 
     def carry_down(self, number: int) -> None:
-        """A node takes a frame."""
+        """Deliver a frame to a node."""
         source, to, frame = self.down[number].popleft()
         if self.nodes[number].alive:
             self.record("down", source, to, frame)
@@ -183,7 +183,7 @@ class World:
     # -- events
 
     def events(self) -> list[tuple[Any, Any]]:
-        """What can happen next."""
+        """The events that can happen next."""
         now = self.now
         found: list[tuple[Any, Any]] = []
         for node in self.nodes.values():

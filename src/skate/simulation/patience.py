@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Patience:
-    """What one process waits for, by number: the id, and the task that waits."""
+    """The waits of one process, by number: the id, and the waiting task."""
 
     def __init__(self, process: Process) -> None:
         self.process = process

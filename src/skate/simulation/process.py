@@ -80,7 +80,7 @@ class Process(InGroups):
         return self.waiting is None or self.waiting()
 
     def act(self) -> None:
-        """Go one step further."""
+        """Advance by one step."""
         if self.thread is None:
             self.thread = self.perform(self.todo.popleft(), self.frame, b"")
         try:
@@ -378,11 +378,11 @@ class Process(InGroups):
         yield from views.read(self, frame, parent, ref)
 
     def block(self, ready: Callable[[], bool], parent: bytes, what: bytes) -> Thread:
-        """Wait for something."""
+        """Wait until `ready` is true."""
         return self.patience.wait(ready, parent, what)
 
     def load(self, ref: Ref) -> list[Any]:
-        """What is inside a value."""
+        """The refs inside a value."""
         if ref.kind == m.INLINE and isinstance(ref.value, tuple):
             return [self.adopt(each, 0) for each in ref.value[1]]
         if ref.kind == m.ARENA:
@@ -397,13 +397,13 @@ class Process(InGroups):
             yield from self.do_get(frame, parent, len(frame.refs) - 1)
 
     def do_drop(self, frame: Frame, parent: bytes, number: int) -> Thread:
-        """Let a ref go."""
+        """Drop a ref."""
         if frame.refs:
             del frame.refs[number % len(frame.refs)]
         yield None
 
     def do_drop_actor(self, frame: Frame, parent: bytes, number: int) -> Thread:
-        """Let a handle go."""
+        """Drop a handle."""
         if frame.holds:
             del frame.holds[number % len(frame.holds)]
         yield None
@@ -434,7 +434,7 @@ class Process(InGroups):
                 self.send((m.CONSUMED, stream.task_id, stream.taken))
 
     def do_request(self, frame: Frame, parent: bytes, verb: str, *arguments: Any) -> Thread:
-        """Ask the node something."""
+        """Send a request to the node and wait for the reply."""
         ok, value = yield from self.answer(self.ask((m.REQUEST, verb, arguments)))
         return value if ok else None
 

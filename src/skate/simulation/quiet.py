@@ -1,4 +1,4 @@
-"""What must hold when nothing is under way any more: whoever still waits has been told all there is to tell."""
+"""Invariants of a run that has come to rest: every process that still waits has been sent everything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scripted program holds: refs, holds on actors, streams."""
+"""The possessions of a scripted program: refs, holds on actors, streams."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Frame:
         (self.refs if isinstance(thing, Ref) else self.holds).append(thing)
 
     def clear(self) -> None:
-        """Let everything go."""
+        """Drop everything."""
         self.refs.clear()
         self.holds.clear()
         self.streams.clear()

@@ -46,7 +46,7 @@ class Running:
         self.kept: list[Any] = []
 
     def can_go_on(self) -> bool:
-        """True if it does not wait."""
+        """True if the task is not waiting."""
         return self.interrupt or self.waiting is None or self.waiting()
 
 
@@ -156,11 +156,11 @@ class Worker(Process):
         return self.alive and (self.running is not None or bool(self.side) or bool(self.actor_id))
 
     def at_work(self) -> list[Running]:
-        """The tasks that it runs."""
+        """The running tasks."""
         return [*([self.running] if self.running is not None else ()), *self.side.values()]
 
     def runs(self, task_id: bytes) -> bool:
-        """Whether it is at this task."""
+        """True if it runs this task."""
         return self.alive and (
             task_id in self.side or (self.running is not None and self.running.task_id == task_id)
         )
@@ -180,7 +180,7 @@ class Worker(Process):
         return self.leaving and not self.side
 
     def act(self) -> None:
-        """Do one of these."""
+        """Perform one step."""
         if not self.started:
             self.started = True
             self.outbox.append((m.READY, 1000 + self.cid))
@@ -197,7 +197,7 @@ class Worker(Process):
             self.cluster.left(self)
 
     def begin(self, sequence: int, message: tuple[Any, ...]) -> None:
-        """Begin what was sent."""
+        """Start a received task."""
         word, task_id, _key, (spec, inner), deps, last = message
         self.begun = max(self.begun, sequence)
         if word == m.CONSTRUCT:
@@ -235,7 +235,7 @@ class Worker(Process):
             self.send((m.EXITING, "exit_actor"))
 
     def answer_for(self, running: Running, status: int, returns: Any, retriable: bool) -> None:
-        """DONE for a task."""
+        """Send DONE for a task."""
         if self.running is running:
             self.running = None
         else:
@@ -308,7 +308,7 @@ class Worker(Process):
         return (m.INLINE, (running.spec.name, held), held)
 
     def task_work(self, running: Running) -> Thread:
-        """Take a while."""
+        """Work for a while."""
         yield None
 
     def task_gate(self, running: Running, name: str) -> Thread:
@@ -354,12 +354,12 @@ class Worker(Process):
         yield None
 
     def task_give(self, running: Running, picks: tuple[int, ...]) -> Thread:
-        """What stands for these numbers goes into the results."""
+        """Add the refs of these numbers to the results."""
         running.give = picks
         yield None
 
     def task_stash(self, running: Running, number: int) -> Thread:
-        """An actor keeps a ref."""
+        """Store a ref in the actor."""
         ref = running.frame.pick(number)
         if ref is not None:
             self.stash.append(ref)
@@ -379,7 +379,7 @@ class Worker(Process):
                 self.outbox.append((m.UNBLOCKED, parent))
 
     def end(self) -> None:
-        """The process is gone."""
+        """End the process."""
         super().end()
         self.queue.clear()
         self.running = None
