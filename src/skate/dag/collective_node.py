@@ -75,7 +75,7 @@ class CollectiveOutputNode(ClassMethodNode):
         return found
 
     def step_body(self) -> Any:
-        """What the actor's loop calls."""
+        """The step for the actor's loop to call."""
         operation = self.collective_op
         rank = operation.communicator.get_rank(self.actor)
         return CollectiveStep(

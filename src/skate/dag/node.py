@@ -69,7 +69,9 @@ class DAGNode:
         return dict(self._bound_options)
 
     def get_other_args_to_resolve(self) -> dict[str, Any]:
-        """What else it is bound to, by the keys of `ray.dag.constants`: the actor and the call before it, or the input."""
+        """The other nodes it is bound to, by the keys of `ray.dag.constants`: the actor and the previous call, or
+        the input.
+        """
         return dict(self._bound_other_args_to_resolve)
 
     def get_stable_uuid(self) -> str:
@@ -145,7 +147,7 @@ class DAGNode:
         return other
 
     def apply_recursive(self, fn: Callable[[DAGNode], Any]) -> Any:
-        """Apply a function to each node of the graph once, inputs first; returns what it gives for this node.
+        """Apply a function to each node of the graph once, inputs first; returns the result for this node.
 
         The function is given copies of the nodes, whose arguments are what it returned for the nodes that they use. Raises
         AssertionError for a graph with two InputNodes.
@@ -180,7 +182,7 @@ class DAGNode:
         predicate_fn: Callable[[DAGNode], Any],
         apply_fn: Callable[[DAGNode], Any],
     ) -> Any:
-        """A copy of a container in which nodes are replaced by what `apply_fn` returns for them.
+        """Return a copy of a container in which `apply_fn` has replaced nodes.
 
         `predicate_fn` says of each node whether it is replaced; the others stay. No node is changed or copied.
         """
@@ -208,7 +210,7 @@ class DAGNode:
         return results[self]
 
     async def get_object_refs_from_last_execute(self) -> dict[str, Any]:
-        """What the nodes gave in the last `execute(_ray_cache_refs=True)`, by their stable uuids."""
+        """The results of the nodes in the last `execute(_ray_cache_refs=True)`, by their stable uuids."""
         return dict(self.cache_from_last_execute)
 
     def clear_cache(self) -> None:
@@ -336,7 +338,7 @@ def execute_all(order: list[DAGNode], given: Any, kept: dict[DAGNode, Any]) -> R
 
 
 class Memo:
-    """A function of nodes that is called once for each of them, however many others use it."""
+    """A memoized function of nodes: called once for each, however many others use it."""
 
     def __init__(self, fn: Callable[[DAGNode], Any]) -> None:
         self.cache: dict[str, Any] = {}
@@ -355,7 +357,7 @@ class Memo:
 
 
 def inside_a_container(count: int, value: Any, node: DAGNode) -> str:
-    """Why a node may not be bound to nodes inside a container."""
+    """Format the error about nodes inside a container."""
     return (
         f"Found {count} DAGNodes from the arg {value!r:.80} in {node.label()}. Please ensure that the argument is a "
         "single DAGNode and that a DAGNode is not allowed to be placed inside any type of container."

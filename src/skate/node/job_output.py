@@ -1,4 +1,4 @@
-"""What the workers of several programs print: each program's to its own driver, and to a file once that has gone."""
+"""The output of several programs' workers: forwarded to each program's driver, and to a file once that is gone."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Spoken:
 
 
 class JobOutput(WorkerOutput):
-    """Sends what workers print on its way; a program whose driver prints no more does not hold up the others."""
+    """Routes the output of workers; a program whose driver stops reading does not delay the others."""
 
     def __init__(self, host: NodeHost, log: LogFile | Spoken) -> None:
         super().__init__(True)

@@ -1,4 +1,4 @@
-"""What is said of a worker process that has died, beside how it ended: its memory, and the last lines that it wrote."""
+"""The report about a dead worker process, besides its exit status: its memory, and its last lines of output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers print, brought to the driver's stdout and stderr line by line, with the worker's name in front.
+"""Forwards the output of workers to the driver's stdout and stderr line by line, prefixed with the worker's name.
 
 One thread reads all pipes and another prints (`printing`), so that neither the loop of the node nor a task waits for a terminal
 that has stopped scrolling or a pipe that nobody reads. No line is dropped, joined or left out as a repetition.

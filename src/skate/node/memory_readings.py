@@ -1,5 +1,5 @@
-"""What the kernel says of memory: in use and allowed, of the machine, of this process's cgroups (versions 1 and 2), of single
-processes.
+"""Memory readings from the kernel: use and limits of the machine, of this process's cgroups (versions 1 and 2),
+and use of single processes.
 
 The *working set* is what cannot be dropped: memory in use without the page cache. Shared memory counts, so the arena does; the
 cache of a file that values were spilled to does not.
@@ -153,7 +153,9 @@ def private_bytes(pid: int) -> int:
 
 
 def own_share(pid: int) -> int | None:
-    """The same, each page that several share counted in part; dear for large processes. None if the kernel does not say."""
+    """The memory of a process with shared pages counted in proportion; slow for large processes. None if the
+    kernel does not report it.
+    """
     text = read(f"/proc/{pid}/smaps_rollup")
     kilobytes = field(text, b"Pss_Anon:")
     return None if kilobytes is None else kilobytes * 1024
