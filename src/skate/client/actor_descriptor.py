@@ -55,7 +55,7 @@ class ActorDescriptor:
         if named and wanted is False:
             raise ValueError(
                 "Actor class has methods with @ray.method(tensor_transport=...) decorator but "
-                f"@ray.remote(enable_tensor_transport=False): {target.__qualname__}. Take one of the two back"
+                f"@ray.remote(enable_tensor_transport=False): {target.__qualname__}. Remove one of the two"
             )
         return cls(target.__qualname__, methods, signs, is_async, groups, named or bool(wanted))
 

@@ -141,7 +141,7 @@ class _MethodState:
         """Make the method known to the node of a session."""
         if process.closed or (handle._skate_hold is not None and handle._skate_hold.process is not process):
             raise RuntimeError(
-                f"{handle!r} belongs to a session that has ended; actors end with shutdown(), start it again"
+                f"{handle!r} belongs to a session that has ended; actors end with shutdown(); start it again"
             )
         said = self.options
         group = said.get("concurrency_group") or ""

@@ -85,8 +85,8 @@ class ActorClass:
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         raise ActorClassInheritanceException(
-            f"an actor class cannot be inherited from; inherit from the plain class instead and decorate the result, or "
-            f"make the actor class with ray.remote({self._name})"
+            f"an actor class cannot be inherited from; inherit from the plain class instead and decorate the "
+            f"result, or create the actor class with ray.remote({self._name})"
         )
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
@@ -176,7 +176,7 @@ class ActorClass:
             kind = "async" if descriptor.is_async else "multi-threaded"
             raise ValueError(
                 f"{self._name}: you asked for allow_out_of_order_execution=False, but if you're using {kind} actors, Ray can't "
-                "execute actor tasks in order. Leave the option out, or set `allow_out_of_order_execution=True`"
+                "execute actor tasks in order. Leave the option out or set `allow_out_of_order_execution=True`"
             )
         fields = exports.common_fields(process, given, self._name, function_key, "actor")
         fields |= {
@@ -228,8 +228,8 @@ def method(*args: Any, **kwargs: Any) -> Any:
         return args[0]
     if args:
         raise AssertionError(
-            f"@ray.method goes on a method, bare or with options such as @ray.method(num_returns=2); it was "
-            f"given {args[0]!r:.60}"
+            f"@ray.method decorates a method, bare or with options such as @ray.method(num_returns=2), got "
+            f"{args[0]!r:.60}"
         )
     said = options.method_options(kwargs, decorator=True)
 
@@ -243,9 +243,9 @@ def method(*args: Any, **kwargs: Any) -> Any:
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
     """Return the handle of a living named actor. Raises ValueError if there is none."""
     if not isinstance(name, str) or not name:
-        raise ValueError(f"the name of an actor is a text that is not empty, not {name!r}")
+        raise ValueError(f"the name of an actor must be a non-empty string, got {name!r}")
     if namespace is not None and not (isinstance(namespace, str) and namespace):
-        raise ValueError(f"a namespace is a text that is not empty, not {namespace!r}")
+        raise ValueError(f"namespace must be a non-empty string, got {namespace!r}")
     process = session.current()
     found = process.request("get_actor", namespace or process.namespace, name)
     return handle_from(process, *found)
@@ -267,7 +267,7 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     """
     if not isinstance(actor, ActorHandle):
         raise ValueError(
-            f"ray.kill ends actors; this is a {type(actor).__name__}; to end a task, use ray.cancel(ref)"
+            f"ray.kill takes an actor handle, got a {type(actor).__name__}; to cancel a task, use ray.cancel(ref)"
         )
     process = session.current()
     with process.lock:
@@ -283,5 +283,5 @@ def exit_actor() -> None:
     process = session.current_or_none()
     context = None if process is None else process.context
     if context is None or not context.actor_id:
-        raise TypeError("exit_actor() is called from inside a method of an actor; this is not an actor")
+        raise TypeError("exit_actor() must be called inside a method of an actor, but this is not an actor")
     context.exit_actor()

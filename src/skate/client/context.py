@@ -184,7 +184,7 @@ class RuntimeContext:
         """True if the running task has been cancelled; for code that looks now and then. Raises RuntimeError in a driver."""
         if self._execution is None:
             raise RuntimeError(
-                "is_canceled(): This method is only available when the process is a worker; this is a driver"
+                "is_canceled(): This method is only available when the process is a worker, but this is a driver"
             )
         return bool(self._execution.is_cancelled())
 

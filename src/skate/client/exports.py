@@ -148,7 +148,7 @@ def common_fields(
 def _check_no_index(index: int) -> None:
     if index != -1:
         raise ValueError(
-            f"If placement group is not set, the value of bundle index must be -1, not {index}; give the group as well"
+            f"If placement group is not set, the value of bundle index must be -1, got {index}; pass the group as well"
         )
 
 
@@ -168,7 +168,7 @@ def strategy_of(process: Process, options: dict[str, Any], kind: str, name: str)
             return None
         if not hasattr(group, "is_empty"):
             raise TypeError(
-                f"placement_group={group!r:.80} is no placement group; give what placement_group() returned, or None for none"
+                f"placement_group={group!r:.80} must be a PlacementGroup (from placement_group()) or None"
             )
         if group.is_empty:
             _check_no_index(index)
@@ -214,8 +214,8 @@ def _check_fits(group: Any, index: int, options: dict[str, Any], kind: str, name
     which = "no bundle of its placement group" if index < 0 else f"bundle {index} of its placement group"
     raise ValueError(
         f"Cannot schedule {name} with the placement group: {kind} {name} asks for {format_request(request)}, and {which} "
-        f"has that much, so it cannot fit into any bundles for the placement group, {bundles}; ask for less, or make the "
-        "group with a larger bundle"
+        f"has that much, so it cannot fit into any bundles for the placement group, {bundles}; request less, or "
+        "create the group with a larger bundle"
     )
 
 

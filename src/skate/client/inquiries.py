@@ -13,7 +13,7 @@ from skate.protocol.states import CREATION
 def _ask(verb: str) -> Any:
     process = session.current_or_none()
     if process is None:
-        raise RuntimeError("no session runs, so there is no cluster to ask about; call init() first")
+        raise RuntimeError("no session runs, so there is no cluster to query; call init() first")
     return process.request(verb)
 
 

@@ -47,7 +47,7 @@ class UnknownOption(ValueError):
 
 def _wrong_type(name: str, value: object, wanted: str) -> TypeError:
     return TypeError(
-        f"The type of keyword '{name}' must be another: {name}={value!r} is of type {type(value).__name__}; give {wanted}"
+        f"The type of keyword '{name}' must be another: {name}={value!r} is of type {type(value).__name__}; use {wanted}"
     )
 
 
@@ -104,7 +104,7 @@ def count(name: str, value: Any) -> int | None:
     number = _integer(name, value, "an integer of 0 or more")
     if number < 0:
         raise ValueError(
-            f"The keyword '{name}' only accepts None, 0 or a positive integer: {name}={value} is negative; give 0 or more"
+            f"The keyword '{name}' only accepts None, 0 or a positive integer: {name}={value} is negative; use 0 or more"
         )
     return number
 
@@ -117,7 +117,7 @@ def count_or_forever(name: str, value: Any) -> int | None:
     if number < -1:
         raise ValueError(
             f"The keyword '{name}' only accepts None, 0, -1 or a positive integer, where -1 represents infinity: "
-            f"{name}={value} is negative; give 0 or more, or -1 for no limit"
+            f"{name}={value} is negative; use 0 or more, or -1 for no limit"
         )
     return number
 
@@ -128,7 +128,7 @@ def positive(name: str, value: Any) -> int | None:
         return None
     number = _integer(name, value, "an integer of 1 or more")
     if number < 1:
-        raise ValueError(f"{name}={value} is too small; give 1 or more")
+        raise ValueError(f"{name}={value} is too small; use 1 or more")
     return number
 
 
@@ -139,8 +139,8 @@ def backpressure(name: str, value: Any) -> int | None:
     number = _integer(name, value, "an integer of 1 or more, or -1 for no limit")
     if number == 0:
         raise ValueError(
-            f"{name}=0 is not allowed, as the generator could make nothing; give 1 or more (1 makes each value when "
-            "it is asked for), or -1 for no limit"
+            f"{name}=0 is not allowed, because the generator could not yield anything; use 1 or more (with 1 "
+            "each value is computed on request), or -1 for no limit"
         )
     return number
 
@@ -149,7 +149,7 @@ def bundle_index(name: str, value: Any) -> int:
     """The deprecated index of a bundle: -1 for any, or 0 or more."""
     number = _integer(name, value, "an integer, -1 for any bundle")
     if number < -1:
-        raise ValueError(f"{name}={value} is negative; give 0 or more, or -1 for any bundle")
+        raise ValueError(f"{name}={value} is negative; use 0 or more, or -1 for any bundle")
     if number != -1:
         _warn_placement(name)
     return number
@@ -161,16 +161,16 @@ def num_returns(name: str, value: Any) -> int | str | None:
         return value  # type: ignore[no-any-return]
     if value == "dynamic":
         warn_deprecated(
-            'num_returns="dynamic" is deprecated; "streaming" gives each value as soon as it is made'
+            'num_returns="dynamic" is deprecated; "streaming" delivers each value as soon as it is yielded'
         )
         return "dynamic"
     if isinstance(value, str):
-        raise ValueError(f'{name}={value!r} is unknown; give a number of 0 or more, or "streaming"')
+        raise ValueError(f'{name}={value!r} is unknown; use a number of 0 or more, or "streaming"')
     number = _integer(name, value, 'a number of 0 or more, or "streaming"')
     if number < 0:
         raise ValueError(
             f"The keyword 'num_returns' only accepts None, a non-negative integer, 'streaming' or 'dynamic': {name}={value} "
-            "is negative; give 0 or more"
+            "is negative; use 0 or more"
         )
     return number
 
@@ -196,21 +196,21 @@ def text(name: str, value: Any) -> str | None:
 def actor_name(name: str, value: Any) -> str | None:
     """None or text that is not empty."""
     if text(name, value) == "":
-        raise ValueError("name='' cannot be looked up; give the actor another name, or None for no name")
+        raise ValueError("name='' cannot be looked up; use another name, or None for no name")
     return value  # type: ignore[no-any-return]
 
 
 def namespace(name: str, value: Any) -> str | None:
     """None or text that is not empty."""
     if text(name, value) == "":
-        raise ValueError("namespace='' is no namespace; give it a name, or None for the job's own")
+        raise ValueError("namespace='' is not a namespace; use a non-empty name, or None for the job's own")
     return value  # type: ignore[no-any-return]
 
 
 def lifetime(name: str, value: Any) -> str | None:
     """None, "detached" or "non_detached"."""
     if text(name, value) not in (None, "detached", "non_detached"):
-        raise ValueError(f'{name}={value!r} is unknown; give "detached", "non_detached" or None')
+        raise ValueError(f'{name}={value!r} is unknown; use "detached", "non_detached" or None')
     return value  # type: ignore[no-any-return]
 
 
@@ -247,7 +247,7 @@ def resources(name: str, value: Any) -> dict[str, float] | None:
     checked = {}
     for key, amount in value.items():
         if not isinstance(key, str):
-            raise TypeError(f"{name} has the key {key!r} of type {type(key).__name__}; names are text")
+            raise TypeError(f"{name} has the key {key!r} of type {type(key).__name__}; names must be str")
         if key in _OWN_OPTION:
             phrase = (
                 "Use the 'num_cpus' and 'num_gpus' keyword instead of 'CPU' and 'GPU' in 'resources' keyword"
@@ -264,7 +264,7 @@ def resources(name: str, value: Any) -> dict[str, float] | None:
             )
         kept = quantity(f"{name}[{key!r}]", amount)
         if kept is None:
-            raise TypeError(f"{name}[{key!r}]=None is not an amount; leave it out, or give a number")
+            raise TypeError(f"{name}[{key!r}]=None is not an amount; leave it out, or use a number")
         if key in DEVICES:
             _check_devices(key, kept)
         checked[key] = kept
@@ -293,8 +293,8 @@ def retry_exceptions(name: str, value: Any) -> bool | tuple[type[Exception], ...
     for one in value:
         if not (isinstance(one, type) and issubclass(one, Exception)):
             raise ValueError(
-                f"retry_exceptions must be either a boolean or a list of exceptions: {name} lists {one!r}, which is no "
-                "exception class; give True, False or a list of them"
+                f"retry_exceptions must be either a boolean or a list of exceptions: {name} lists {one!r}, "
+                "which is not an exception class; use True, False or a list of them"
             )
     return tuple(value)
 
@@ -306,17 +306,17 @@ def concurrency_groups(name: str, value: Any) -> dict[str, int] | None:
     if isinstance(value, (list, tuple)):
         # The older spelling: [{"name": "io", "max_concurrency": 2}].
         if not all(isinstance(one, dict) and "name" in one and "max_concurrency" in one for one in value):
-            raise ValueError(f"{name}={value!r}: give a dict of group name -> how many calls it runs at once")
+            raise ValueError(f"{name}={value!r}; use a dict of group name -> number of concurrent calls")
         value = {one["name"]: one["max_concurrency"] for one in value}
     if not isinstance(value, dict):
-        raise _wrong_type(name, value, "a dict of group name -> how many calls it runs at once")
+        raise _wrong_type(name, value, "a dict of group name -> number of concurrent calls")
     groups = {}
     for group, size in value.items():
         if not isinstance(group, str):
-            raise TypeError(f"{name} has the key {group!r} of type {type(group).__name__}; names are text")
+            raise TypeError(f"{name} has the key {group!r} of type {type(group).__name__}; names must be str")
         number = positive(f"{name}[{group!r}]", size)
         if number is None:
-            raise TypeError(f"{name}[{group!r}]=None is no size; give 1 or more")
+            raise TypeError(f"{name}[{group!r}]=None is not a size; use 1 or more")
         groups[group] = number
     return groups
 
@@ -327,16 +327,16 @@ def label_selector(name: str, value: Any) -> dict[str, str] | None:
         return None
     for key, wanted in value.items():
         if not isinstance(key, str) or not isinstance(wanted, str):
-            raise TypeError(f"{name} has {key!r}: {wanted!r}; labels and what they must be are text")
+            raise TypeError(f"{name} has {key!r}: {wanted!r}; labels and their conditions must be str")
         if not _LABEL_KEY.fullmatch(key):
             raise ValueError(
-                f"Invalid label selector key {key!r}: {name}: {key!r} cannot be a label; give letters, digits, - _ . and at "
+                f"Invalid label selector key {key!r}: {name}: {key!r} cannot be a label; use letters, digits, - _ . and at "
                 "most one /"
             )
         if not _LABEL_VALUE.fullmatch(wanted):
             raise ValueError(
-                f"Invalid label selector value `{wanted}`: {name}: {key!r} cannot be {wanted!r}; "
-                'give "value", "!value", "in(a,b)" or "!in(a,b)"'
+                f'Invalid label selector value `{wanted}`: {name}: {key!r} cannot be {wanted!r}; use "value", '
+                '"!value", "in(a,b)" or "!in(a,b)"'
             )
     return dict(value)
 
@@ -352,7 +352,7 @@ def fallback_strategy(name: str, value: Any) -> list[dict[str, Any]] | None:
         if not isinstance(one, dict):
             raise ValueError(f'{name} lists {one!r}; each entry is {{"label_selector": {{...}}}}')
         if set(one) != {"label_selector"}:
-            raise ValueError(f'{name} lists {one!r}; each entry has the one key "label_selector"')
+            raise ValueError(f'{name} lists {one!r}; each entry must have the single key "label_selector"')
         kept.append({"label_selector": label_selector(f"{name}'s label_selector", one["label_selector"])})
     return kept
 
@@ -366,7 +366,7 @@ def scheduling_strategy(name: str, value: Any) -> Any:
         return value
     if isinstance(value, str):
         raise ValueError(
-            f'Invalid scheduling_strategy value {value}: {name}={value!r} is unknown; give "DEFAULT", "SPREAD" or an object '
+            f'Invalid scheduling_strategy value {value}: {name}={value!r} is unknown; use "DEFAULT", "SPREAD" or an object '
             f"of {', '.join(_STRATEGIES)}"
         )
     if not any(is_a(value, strategy) for strategy in _STRATEGIES):
@@ -378,7 +378,7 @@ def placement_group(name: str, value: Any) -> Any:
     """The deprecated way to name a placement group: "default" for the parent's, None for none, or a group."""
     if isinstance(value, str):
         if value != "default":
-            raise ValueError(f'{name}={value!r} is unknown; give a placement group, None or "default"')
+            raise ValueError(f'{name}={value!r} is unknown; use a placement group, None or "default"')
         return value
     if value is not None and not is_a(value, "PlacementGroup"):
         raise _wrong_type(name, value, "a placement group")
@@ -421,6 +421,6 @@ def tensor_transport(name: str, value: Any) -> str | None:
         raise _wrong_type(name, value, f"one of {', '.join(sorted(TENSOR_TRANSPORTS))}")
     if value.upper() not in TENSOR_TRANSPORTS:
         raise ValueError(
-            f"Invalid tensor transport: {value.upper()}. {name} is one of {', '.join(sorted(TENSOR_TRANSPORTS))}"
+            f"Invalid tensor transport: {value.upper()}. {name} must be one of {', '.join(sorted(TENSOR_TRANSPORTS))}"
         )
     return value.upper()

@@ -106,8 +106,8 @@ def task_options(
     options = _checked(given, TASK_OPTIONS, "a task", ACTOR_OPTIONS, "actors")
     if not decorator and "max_calls" in options:
         raise ValueError(
-            "Setting 'max_calls' is not supported in '.options()': max_calls belongs to the function, not to one call; give "
-            "it in @ray.remote(max_calls=...)"
+            "Setting 'max_calls' is not supported in '.options()': max_calls belongs to the function, not to "
+            "one call; set it in @ray.remote(max_calls=...)"
         )
     if generator is False:
         check.streams(options.get("num_returns"))
@@ -127,12 +127,12 @@ def actor_options(
     options = _checked(given, ACTOR_OPTIONS, "an actor", TASK_OPTIONS, "tasks")
     if not decorator and "concurrency_groups" in options:
         raise ValueError(
-            "concurrency_groups belong to the class, not to one actor; "
-            "give them in @ray.remote(concurrency_groups=...)"
+            "concurrency_groups belong to the class, not to one actor; set them in "
+            "@ray.remote(concurrency_groups=...)"
         )
     merged = {**base, **options} if base else options
     if merged.get("get_if_exists") and not merged.get("name"):
-        raise ValueError("get_if_exists=True needs a name to look for; give name=... as well")
+        raise ValueError("get_if_exists=True needs a name to look up; set name=... as well")
     _check_placement(merged)
     return merged
 
@@ -162,7 +162,7 @@ def method_options(
 def remote_usage() -> str:
     """Describe the usage of ``@remote``, for error messages."""
     return (
-        "@ray.remote goes on a function or a class, bare or with options: @ray.remote or "
+        "@ray.remote decorates a function or a class, bare or with options: @ray.remote or "
         f"@ray.remote(num_returns=2). The options are: {', '.join(sorted(_public(_REMOTE_OPTIONS)))}"
     )
 

@@ -154,7 +154,7 @@ class Patience:
         if site is not None and site.startswith(HERE) and _is_under_way(reason):
             return  # the work of a library goes on, which shows how far it has come by itself
         waited = time.monotonic() - self.started
-        text = f"skate: waiting since {waited:.0f} s{' at ' + self.where if self.where else ''}"
+        text = f"skate: waiting for {waited:.0f} s{' at ' + self.where if self.where else ''}"
         if len(self.what) > 1:
             text += (
                 f" for {self.needed or len(self.what)} of {len(self.what)} values, {len(ids)} are not there"
@@ -162,7 +162,7 @@ class Patience:
         text += f"; {'the first' if len(ids) > 1 else 'it'}"
         text += f" was submitted at {site}" if site else " was made elsewhere"
         with process.pump.aside():
-            sys.stderr.write(f"{text}: {reason or 'nothing is known of it here'}\n")
+            sys.stderr.write(f"{text}: {reason or 'no reason known here'}\n")
             sys.stderr.flush()
 
 

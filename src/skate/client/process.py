@@ -127,7 +127,7 @@ class Process(Numbering):
         if answer is None:
             if self.lost:
                 raise self.ended()
-            raise RuntimeError("the session ended while its node was asked something")
+            raise RuntimeError("the session ended during a request to its node")
         ok, value = answer
         if not ok:
             raise failures.to_exception(value, None, self)
@@ -164,14 +164,14 @@ class Process(Numbering):
             hold = ref if isinstance(ref, ActorHold) else ref._skate_hold
             if hold is not None and hold.process is not self:
                 raise ValueError(
-                    f"{ref!r} belongs to a session that has ended; actors end with shutdown(), start it again"
+                    f"{ref!r} belongs to a session that has ended; actors end with shutdown(); start it again"
                 )
             return actor_id
         if ref._process is not self:
             if ref._process is None and ref._kind == UNKNOWN:
                 return ref._id
             raise ValueError(
-                f"{ref!r} belongs to a session that has ended; refs do not outlive shutdown(), make the value again"
+                f"{ref!r} belongs to a session that has ended; refs do not outlive shutdown(); create the value again"
             )
         if ref._grants:
             return ref._id
@@ -382,7 +382,7 @@ class Process(Numbering):
         """Have a borrowed ref's value sent here; the lock is held."""
         if ref._process is not self:
             raise ValueError(
-                f"{ref!r} is of another session (or was made outside of one); its value is not to be had here"
+                f"{ref!r} belongs to another session (or to none); its value is not available here"
             )
         if ref._kind >= UNKNOWN:
             ref._kind = PENDING
@@ -467,13 +467,13 @@ class Process(Numbering):
 
             return NodeGoneError(self.lost)
         return RuntimeError(
-            "the session was shut down meanwhile; call init() to start another, and make its values again"
+            "the session was shut down meanwhile; call init() to start another, and create its values again"
         )
 
     def give_up(self) -> list[ObjectRef[Any]]:
         """Make an error of every value that is still to come; returns their refs."""
         pending, self.pending = list(self.pending.values()), {}
-        text = self.lost or "the session was shut down before this value was there"
+        text = self.lost or "the session was shut down before this value was ready"
         for ref in pending:
             ref._value = ("NodeGoneError" if self.lost else "RuntimeError", {"message": text})
             ref._held = ()  # nobody need be told that this error was not looked at

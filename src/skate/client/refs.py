@@ -64,7 +64,7 @@ class ObjectRef(Generic[T]):
         self._kind = kind
         self._grants = 0
         if len(oid) != 28:
-            raise ValueError(f"the id of an object has 28 bytes, this has {len(oid)}")
+            raise ValueError(f"the id of an object has 28 bytes, got {len(oid)}")
         self._value = value
         self._held: Any = None
         self._waiters: list[Callable[[], None]] | None = None
@@ -257,8 +257,8 @@ class ObjectRef(Generic[T]):
 
     def __iter__(self) -> Any:
         raise TypeError(
-            "an ObjectRef cannot be iterated: it stands for one value; call ray.get(ref) for the value, or ask for "
-            "several with num_returns=n"
+            "an ObjectRef cannot be iterated: it stands for one value; call ray.get(ref) for the value, or "
+            "request several with num_returns=n"
         )
 
     def _released(self) -> None:

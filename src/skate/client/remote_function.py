@@ -37,7 +37,7 @@ class RemoteFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
-            f"Remote functions cannot be called directly, and {self._name} is a remote function; call {self._name}.remote() "
+            f"Remote functions cannot be called directly, but {self._name} is a remote function; call {self._name}.remote() "
             f"to run it as a task, or {self._name}._function() for the plain function"
         )
 
@@ -207,8 +207,8 @@ def _code_flags(function: Any) -> int:
 def _refuse_coroutine(function: Any, name: str) -> None:
     if _code_flags(function) & CO_COROUTINE:
         raise ValueError(
-            f"{name} is an `async def`, which cannot be a task: tasks run to their end one after the other; make it the method "
-            f"of an actor, or wrap it: `def task(*args): return asyncio.run({name}(*args))`"
+            f"{name} is an `async def`, which cannot be a task, because tasks run to completion one after the "
+            f"other; make it a method of an actor, or wrap it: `def task(*args): return asyncio.run({name}(*args))`"
         )
 
 

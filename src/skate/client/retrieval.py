@@ -76,14 +76,14 @@ def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bo
 
 def _foreign(ref: ObjectRef[Any]) -> Exception:
     if ref._process is None:
-        return ValueError(f"{ref!r} was made outside of a session, so nobody knows its value")
+        return ValueError(f"{ref!r} was created outside of a session, so it has no value")
     return ValueError(
-        f"{ref!r} belongs to a session that has ended; its value went with shutdown(), make it again"
+        f"{ref!r} belongs to a session that has ended; its value was lost with shutdown(); create it again"
     )
 
 
 def _not_a_ref(value: Any, verb: str) -> TypeError:
-    hint = " (nested lists are not looked into: flatten them)" if isinstance(value, (list, tuple)) else ""
+    hint = " (nested lists are not supported: flatten them)" if isinstance(value, (list, tuple)) else ""
     if verb == "wait":
         return TypeError(
             "wait() expected a list of ray.ObjectRef or ray.ObjectRefGenerator, but the list has a "
@@ -167,7 +167,7 @@ def _timed_out(process: Any, refs: list[ObjectRef[Any]], timeout: float | None) 
 
     missing = [ref for ref in refs if ref._kind == PENDING]
     first = missing[0]
-    text = f"ray.get waited {timeout} s: {len(missing)} of {len(refs)} values are not there"
+    text = f"ray.get waited {timeout} s: {len(missing)} of {len(refs)} values are not ready"
     reason = why(process, first._id) if timeout else ""
     if reason:
         text += f"; the first still missing: {reason}"
@@ -264,9 +264,7 @@ _unique: list[tuple[int, int]] = [(0, 0)]
 
 def _checked_waitables(refs: Any, num_returns: int) -> set[type]:
     if isinstance(refs, (ObjectRef, ObjectRefGenerator)):
-        raise TypeError(
-            "wait() expected a list of ray.ObjectRef, but got a single one; write ray.wait([ref])"
-        )
+        raise TypeError("wait() expected a list of ray.ObjectRef, but got a single one; use ray.wait([ref])")
     if not isinstance(refs, list):
         raise TypeError(
             f"wait() expected a list of ray.ObjectRef, but got a {type(refs).__name__}: {refs!r:.80}"
@@ -277,19 +275,19 @@ def _checked_waitables(refs: Any, num_returns: int) -> set[type]:
         raise _not_a_ref(bad, "wait")
     if (id(refs), len(refs)) != _unique[0] and len(set(map(id, refs))) != len(refs):
         raise ValueError(
-            "Wait requires a list of unique ray_waitables, but this one has duplicates; make it unique, as by "
-            "list(dict.fromkeys(refs))"
+            "Wait requires a list of unique ray_waitables, but this one has duplicates; remove them, for "
+            "example with list(dict.fromkeys(refs))"
         )
     if isinstance(num_returns, bool) or not isinstance(num_returns, int):
-        raise TypeError(f"num_returns of ray.wait is a whole number, not {num_returns!r}")
+        raise TypeError(f"num_returns of ray.wait must be an integer, got {num_returns!r}")
     if refs and num_returns <= 0:
         raise ValueError(
-            f"Invalid number of objects to return {num_returns}: num_returns of ray.wait is 1 or more"
+            f"Invalid number of objects to return {num_returns}: num_returns of ray.wait must be >= 1"
         )
     if refs and num_returns > len(refs):
         raise ValueError(
             "num_returns cannot be greater than the number of ray_waitables: "
-            f"it is {num_returns}, and {len(refs)} were given"
+            f"it is {num_returns}, but {len(refs)} were given"
         )
     return kinds
 
@@ -301,12 +299,13 @@ def put(value: Any, *, _owner: Any = None, _tensor_transport: Any = None) -> Obj
     """
     if type(value) is ObjectRef:
         raise TypeError(
-            "Calling 'put' on an ray.ObjectRef is not allowed, as it refers to a value already; pass the ref itself on, or "
+            "Calling 'put' on an ray.ObjectRef is not allowed, because it already refers to a value; pass the "
+            "ref itself on, or "
             "put a list that contains it"
         )
     if _owner is not None:
         raise ValueError(
-            "the _owner argument of ray.put is gone; whoever puts a value need not live as long as it does"
+            "the _owner argument of ray.put has been removed; a value may outlive the process that puts it"
         )
     if _tensor_transport is not None:
         wanted = option_values.tensor_transport("_tensor_transport", _tensor_transport)
@@ -360,7 +359,7 @@ def cancel(ray_waitable: Any, *, force: bool = False, recursive: bool = True) ->
     process = session.current()
     if force and process.request("is_method", task_id):
         raise ValueError(
-            "force=True is not supported for actor tasks, since it would kill the whole actor; to end an actor, use "
+            "force=True is not supported for actor tasks, because it would kill the whole actor; to end an actor, use "
             "ray.kill(actor)"
         )
     with process.lock:

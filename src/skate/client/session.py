@@ -114,7 +114,7 @@ def _start_local(address: str | None, settings: dict[str, Any]) -> Any:
 def _join(address: str | None, settings: dict[str, Any]) -> Any:
     """Become the driver of a node that is there, if `address` (or the environment) names one; None if not."""
     if address is not None and not isinstance(address, str):
-        raise TypeError(f"address is a text, not {address!r}")
+        raise TypeError(f"address must be a string, got {address!r}")
     wanted = address or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS")
     if wanted == "auto" and len(clusters) == 1:
         wanted = next(iter(clusters))

@@ -50,7 +50,7 @@ def start(folder: str, settings: dict[str, Any]) -> tuple[str, list[str]]:
     if not said.startswith(b"+"):
         os.waitpid(pid, 0)
         raise RuntimeError(
-            f"the node did not come up: {said[1:].decode(errors='replace') or 'it said nothing'}"
+            f"the node did not start: {said[1:].decode(errors='replace') or 'it gave no reason'}"
         )
     return os.fsdecode(said[1:]), place.swept
 

@@ -127,7 +127,7 @@ def before_call(handle: Any, name: str, method: str) -> None:
     if not manager(name).actor_has_tensor_transport(handle):
         raise ValueError(
             f"{handle!r} does not have tensor transport {name} available, which its method {method} names. If it is one of "
-            '"gloo" and "nccl", first make a group with ray.experimental.collective.create_collective_group'
+            '"gloo" and "nccl", first create a group with ray.experimental.collective.create_collective_group'
         )
     _tell(handle)
 
@@ -148,8 +148,8 @@ def check_receiver(handle: Any, deps: list[tuple[Any, Any]]) -> None:
         if source._skate_id in known.receivers and len(known.receivers) > 1 and not known.warned:
             known.warned = True
             warnings.warn(
-                f"RDT ObjectRef({ref.hex()}) goes back to {source!r}, which made it, and to other actors as well. The actor "
-                "that made it gets the very same tensor, so what it writes into it the others may see",
+                f"RDT ObjectRef({ref.hex()}) goes back to {source!r}, which made it, and to other actors as "
+                "well. The creating actor gets the very same tensor, so the others may see what it writes",
                 UserWarning,
                 stacklevel=3,
             )

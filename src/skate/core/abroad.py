@@ -319,7 +319,7 @@ class Abroad:
             else:
                 self._pull(record, away.place, record.size, ())
         elif away.tries > TRIES_MAX:
-            lost = f"asked {TRIES_MAX} times, its owner, node {away.owner.node_id.hex()}, named only places that are gone"
+            lost = f"asked {TRIES_MAX} times, its owner, node {away.owner.node_id.hex()}, named only places that no longer exist"
             self.node.objects.fail(record, "ObjectLostError", message=record.oid.hex(), detail=lost)
         else:
             away.wanted = False

@@ -156,7 +156,7 @@ class Admission:
         on_disk = allocator.used - arena.used
         if not problem:
             problem = (
-                f"the {on_disk} bytes on disk are all that may be there"
+                f"the {on_disk} bytes on disk are the limit"
                 if allocator.disks
                 else "there is no disk to spill to"
             )

@@ -319,7 +319,7 @@ class Calls:
 
     def owner_died(self, actor_ids: set[bytes]) -> None:
         """The process that made some actors is gone: they end with it."""
-        text = "the process that made it, its owner, has died; lifetime='detached' lets an actor outlive its owner"
+        text = "its owner, the process that created it, has died; lifetime='detached' lets an actor outlive its owner"
         for actor_id in sorted(actor_ids):
             actor = self.node.actors.actors.get(actor_id)
             if actor is not None:
@@ -481,5 +481,5 @@ def unknown_actor(actor_id: bytes) -> ErrorValue:
     """The error of a call to an actor that this node does not know."""
     return (
         "ActorDiedError",
-        {"message": f"there is no actor {actor_id.hex()} (any more)", "actor_id": actor_id},
+        {"message": f"there is no actor {actor_id.hex()} (any longer)", "actor_id": actor_id},
     )

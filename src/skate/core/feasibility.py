@@ -36,8 +36,8 @@ def _judge(node: NodeCore, task: Task) -> ErrorValue | None:
         if not soft and wanted not in node.node_ids():
             known = ", ".join(each.hex() for each in node.node_ids())
             text = (
-                f"{template.name} is to run on node {wanted.hex()} and on no other, but there is no such node alive; "
-                f"alive: {known}; choose one of them or pass soft=True"
+                f"{template.name} must run on node {wanted.hex()}, but no such node is alive; alive: {known}; "
+                "choose one of them or pass soft=True"
             )
             return (f"{what}UnschedulableError", {"message": text})
         if not soft:

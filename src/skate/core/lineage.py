@@ -79,7 +79,7 @@ class Lineage:
             last = [
                 records[oid] for oid in made_by(oldest) if oid in records and records[oid].producer is oldest
             ]
-            text = f"only the last {KEPT_MAX} tasks with large results are remembered; keep such values by other means"
+            text = f"only the last {KEPT_MAX} tasks with large results are remembered; keep such values in another way"
             self._explain(last, "OBJECT_UNRECONSTRUCTABLE_LINEAGE_EVICTED", text)
             self._forget(oldest)
 
@@ -295,7 +295,7 @@ def made_by(task: Task) -> list[bytes]:
 def not_made_again(task: Task) -> ErrorValue:
     """The error of a value that a stream gave the first time only."""
     name = task.template.name
-    text = f"{name} gave fewer values when it ran again than the {task.items} before; have it give the same ones each time"
+    text = f"{name} yielded fewer values when it ran again than the {task.items} before; make it yield the same ones each time"
     fields = {"reason": "OBJECT_UNRECONSTRUCTABLE_REF_NOT_FOUND", "reason_message": text}
     return (FAILED, {**fields, "message": task.task_id.hex()})
 
@@ -308,7 +308,7 @@ def why_not_kept(task: Task) -> tuple[str, str]:
     if task.kind == METHOD:
         limit, option = retries_of(task), "max_task_retries"
     if limit == 0:
-        text = f"its {'method' if task.kind == METHOD else 'task'} {name} has {option}=0; with more it would have run again"
+        text = f"its {'method' if task.kind == METHOD else 'task'} {name} has {option}=0; with retries it would have run again"
         return ("OBJECT_UNRECONSTRUCTABLE_RETRIES_DISABLED", text)
     text = f"its task {name} has run as often as {option}={limit} allows; raise it"
     return ("OBJECT_UNRECONSTRUCTABLE_MAX_ATTEMPTS_EXCEEDED", text)

@@ -270,7 +270,7 @@ class Peers:
         return again
 
     def _give_up(self) -> None:
-        """Nodes were lost a while ago: what only they could run does not wait for ever."""
+        """Nodes were lost a while ago: what only they could run does not wait forever."""
         for queue in list(self.waiting.values()):
             for task in list(queue.values()):
                 error = refusal(self.node, task) if task.state == QUEUED else None

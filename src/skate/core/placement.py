@@ -217,8 +217,8 @@ class PlacementTable:
                 return infeasible_message(bundle, totals, who)
         if group.strategy == "STRICT_SPREAD" and len(group.bundles) > len(totals):
             return (
-                f"No available node types can fulfill resource request of {who}: STRICT_SPREAD puts each of its "
-                f"{len(group.bundles)} bundles on a node of its own, but this cluster has {len(totals)}; add "
+                f"No available node types can fulfill resource request of {who}: STRICT_SPREAD places each of its "
+                f"{len(group.bundles)} bundles on a separate node, but this cluster has {len(totals)}; add "
                 "nodes or use SPREAD"
             )
         whole: dict[str, int] = {}
@@ -336,7 +336,7 @@ class PlacementTable:
         if group is None or group.state == GroupState.REMOVED:
             return (f"{what}PlacementGroupRemoved", {"message": removed_text(group_id)})
         if group.state == GroupState.INFEASIBLE:
-            text = f"{task.template.name} is to run in a placement group that cannot be placed: {group.why}"
+            text = f"{task.template.name} must run in a placement group that cannot be placed: {group.why}"
             return (f"{what}UnschedulableError", {"message": text})
         request = {**task.template.request, **task.template.placement}
         bundles = group.bundles if index < 0 else group.bundles[index : index + 1]

@@ -36,16 +36,16 @@ def to_units(value: float, name: str = "a resource") -> int:
         scaled = value * UNIT
         # NaN fails both comparisons.
         if not -float("inf") < scaled < float("inf"):
-            raise ValueError(f"{name}={value} is not an amount; give a number of 0 or more")
+            raise ValueError(f"{name}={value} is not an amount; use a number of 0 or more")
         units = int(scaled + _SLACK) if scaled >= 0 else -1
     if units < 0:
         raise ValueError(
-            f"The quantity of resource {name} cannot be negative: {name}={value} is negative; give a number of 0 or more"
+            f"The quantity of resource {name} cannot be negative: {name}={value} is negative; use a number of 0 or more"
         )
     if units == 0 and value != 0:
         raise ValueError(
-            f"The precision of the fractional quantity of resource {name} cannot go beyond 0.0001: {name}={value} is finer "
-            "than resources go; the smallest amount is 0.0001"
+            f"The precision of the fractional quantity of resource {name} cannot go beyond 0.0001: "
+            f"{name}={value} is too fine; the smallest amount is 0.0001"
         )
     return units
 

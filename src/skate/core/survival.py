@@ -122,11 +122,11 @@ class Survival:
             assert worker.kill_reason is not None
             name, fields = worker.kill_reason
             if not task.template.max_retries:
-                last = "it is not tried again, as max_retries is 0"
+                last = "it is not retried, because max_retries is 0"
             elif fields.get("alone"):
                 last = f"no retry is left of max_retries={task.template.max_retries}"
             else:
-                last = f"it is not tried again after {self.oom_retries_max} ends for lack of memory"
+                last = f"it is not retried after {self.oom_retries_max} ends for lack of memory"
             text = f"{fields['message']}\n  this was {tried} of {task.template.name}; {last}{worker.details}"
             return (name, {**fields, "message": text})
         if worker.kill_reason is not None:
@@ -134,7 +134,7 @@ class Survival:
         text = (
             "The worker died unexpectedly while executing this task: the worker process "
             f"(pid {worker.pid}) that ran {task.template.name} {reason}, on {tried}; raise max_retries "
-            f"(now {task.template.max_retries}) to have it run again{worker.details}"
+            f"(now {task.template.max_retries}) to let it run again{worker.details}"
         )
         return ("WorkerCrashedError", {"message": text})
 
@@ -185,7 +185,7 @@ class Survival:
         if actor.restarts_max:
             text += f"; it had been restarted {actor.restarts} times, as often as max_restarts={actor.restarts_max} allows"
         else:
-            text += "; max_restarts (now 0) would have it started again"
+            text += "; max_restarts (now 0) would let it restart"
         fields = {"message": text + worker.details, "pid": worker.pid, "reason": "WORKER_DIED"}
         return ("ActorDiedError", fields)
 

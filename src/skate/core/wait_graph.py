@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 STEPS_MAX = 30
 REMEDY = (
-    "pass refs on instead of getting them, let an actor answer while it waits (async methods, or max_concurrency), or ask for "
-    "less of what is short"
+    "pass refs on instead of getting them, let an actor answer while it waits (async methods, or "
+    "max_concurrency), or request less of the scarce resource"
 )
 
 UNREAD = "makes no more values before some are read by "

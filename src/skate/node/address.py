@@ -48,8 +48,8 @@ def check(folder: str) -> None:
         problem = f"others may enter it (mode {stat.S_IMODE(found.st_mode):04o})"
     if problem:
         raise OpenFolderError(
-            f"{folder} is not used for the node's socket: {problem}, and whoever reaches the socket runs code as you; "
-            f"make it yours alone (chmod 700 {folder}), or name another folder in SKATE_TMPDIR"
+            f"{folder} is not used for the node's socket: {problem}, but access to the socket allows running "
+            f"code as you; make it private (chmod 700 {folder}), or set another folder in SKATE_TMPDIR"
         )
 
 
@@ -198,7 +198,7 @@ def find(folder: str) -> str:
     dead = [str(pid_of(path)) for path in sockets(folder)]
     was = f"; the process of the last one, {', '.join(dead)}, is gone" if dead else ""
     raise ConnectionError(
-        f'address="auto" means the node of this user, looked for in {folder}, and none runs there{was}; start one with '
+        f'address="auto" means the node of this user, expected in {folder}, but none runs there{was}; start one with '
         "`skate start --head`, or leave the address out to host a node in this process"
     )
 

@@ -112,7 +112,7 @@ class Drivers:
             return
         fields: dict[str, Any] = rest[0]
         if fields.get("version") != __version__:
-            text = f"the node at {self.path} is of Skate {__version__}, and this program of {fields.get('version')}"
+            text = f"the node at {self.path} runs Skate {__version__}, but this program runs {fields.get('version')}"
             self._refuse(channel, f"{text}; use the same version for both, or start another node")
         elif fields.get("wants") == "status":
             self._answer(channel, self.status())

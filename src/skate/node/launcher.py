@@ -118,11 +118,11 @@ def zygote_config(sys_path: list[str], preload: tuple[str, ...], extra: dict[str
 
 
 HINTS = {
-    "SIGKILL": " (not by Skate: by the kernel, or by somebody)",
-    "SIGSEGV": " (C code used memory that is not its own)",
-    "SIGBUS": " (C code used memory that is not there, or a file was cut or a disk filled under its mapping)",
+    "SIGKILL": " (not by Skate, but by the kernel or another process)",
+    "SIGSEGV": " (C code accessed memory that it does not own)",
+    "SIGBUS": " (C code accessed missing memory, or a mapped file was truncated or its disk is full)",
     "SIGABRT": " (C code gave up)",
-    "SIGILL": " (C code was built for another processor, or has gone astray)",
+    "SIGILL": " (C code was built for another processor, or is corrupted)",
     "SIGFPE": " (C code divided by zero)",
 }
 

@@ -60,7 +60,10 @@ class Outside:
         if len(data) != size:
             return b"", f"its copy in {name} is cut off: {len(data)} of {size} bytes from {at} on are there"
         if zlib.crc32(data) != checksum:
-            return b"", f"its copy in {name} is damaged: the checksum of {size} bytes from {at} on is another"
+            return (
+                b"",
+                f"its copy in {name} is damaged: the checksum of {size} bytes from {at} on does not match",
+            )
         return data, ""
 
     def drop(self, number: int) -> None:

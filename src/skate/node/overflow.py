@@ -38,8 +38,7 @@ def overflow_files(place: SpillPlace) -> list[OverflowFile]:
             for file in files:
                 file.close()
             raise ValueError(
-                f"values cannot be spilled to {folder!r}: {error.strerror}; name a folder on a local disk that "
-                "can be written to"
+                f"values cannot be spilled to {folder!r}: {error.strerror}; use a writable folder on a local disk"
             ) from error
     return sorted(files, key=lambda file: file.left(), reverse=True)
 
@@ -86,10 +85,10 @@ class OverflowFile:
             free = f"{human_bytes(max(left, 0))} free"
             if self._full_at < 1:
                 free += f" before it is {self._full_at:.0%} full (local_fs_capacity_threshold)"
-            return f"the disk of {self.folder} has {free}, of {human_bytes(size)} asked for"
+            return f"the disk of {self.folder} has {free}, but {human_bytes(size)} are needed"
         except OSError as error:
             self.release(offset, size)
-            return f"the disk of {self.folder} did not give {human_bytes(size)}: {error.strerror}"
+            return f"the disk of {self.folder} could not allocate {human_bytes(size)}: {error.strerror}"
 
     def store(self, offset: int, source: int, at: int, size: int) -> str:
         """Copy bytes of the file `source` here; return the problem as text, or "". For one thread only."""

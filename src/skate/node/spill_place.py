@@ -68,12 +68,12 @@ class SpillPlace:
             uris = [uri] if isinstance(uri, str) else uri
             if not isinstance(uris, list) or not uris or not all(isinstance(each, str) for each in uris):
                 raise ValueError(
-                    f'the uri of object_spilling_config is a text, as "s3://bucket/prefix", not {uri!r}'
+                    f'the uri of object_spilling_config must be a string such as "s3://bucket/prefix", got {uri!r}'
                 )
             return cls(uri=uris[0], full_at=full_at)
         raise ValueError(
-            'object_spilling_config is {"type": "filesystem", "params": {"directory_path": ...}} or '
-            f'{{"type": "smart_open", "params": {{"uri": ...}}}}, not {config!r}'
+            'object_spilling_config must be {"type": "filesystem", "params": {"directory_path": ...}} or '
+            f'{{"type": "smart_open", "params": {{"uri": ...}}}}, got {config!r}'
         )
 
     @classmethod
@@ -83,7 +83,7 @@ class SpillPlace:
             raise ValueError(f"{name} is the path of a folder, not {folder!r}")
         outside = [each for each in folders if "://" in each]
         if outside and len(folders) > 1:
-            raise ValueError(f"{name} is one URL, or paths of folders on local disks, not {folder!r}")
+            raise ValueError(f"{name} must be one URL, or paths of folders on local disks, got {folder!r}")
         if outside:
             return cls(uri=outside[0], full_at=full_at)
         return cls(folders=tuple(dict.fromkeys(os.path.abspath(each) for each in folders)), full_at=full_at)
@@ -112,5 +112,5 @@ def _part(said: Any, name: str) -> float:
 def _flag(said: Any, name: str) -> bool:
     text = str(said).lower()
     if text not in ("true", "false", "1", "0"):
-        raise ValueError(f"{name} is true or false, not {said!r}")
+        raise ValueError(f"{name} must be true or false, got {said!r}")
     return text in ("true", "1")

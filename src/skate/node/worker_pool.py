@@ -182,7 +182,7 @@ class WorkerPool:
             for orphan in [w for w in self.workers.values() if w.launcher is launcher]:
                 if orphan.pid:
                     end_group(orphan.pid)  # the kernel has killed the worker, but not what it started
-                self.lost(orphan, "was lost with the process that starts workers")
+                self.lost(orphan, "was lost with the process that forks workers")
             return
         for event in events:
             if event["event"] == "forked":
@@ -335,9 +335,7 @@ class WorkerPool:
         if os.WTERMSIG(worker.status or 0) == signal.SIGKILL and self.host.monitor.killed_by_kernel():
             pressure = self.host.core.pressure
             pressure.resident.setdefault(worker.cid, worker.peak)
-            text = (
-                f"{pressure.who(known)} was ended by the kernel for lack of memory (it counted an oom_kill)"
-            )
+            text = f"{pressure.who(known)} was killed by the kernel because memory ran out (it counted an oom_kill)"
             known.kill_reason = pressure.out_of_memory(known, text, [], False)
 
     # -- the end

@@ -121,7 +121,7 @@ class RingFile:
             self.cells[_TOKEN] = place.token
         elif self.cells[_TOKEN] != place.token:
             self.close()
-            raise OSError("the process that made the graph is gone")
+            raise OSError("the process that created the graph has ended")
         base = address_of(self.cells)
         self.bells = []
         self.rooms = []

@@ -42,7 +42,7 @@ class Semaphore:
     def __init__(self, address: int, create: bool = False) -> None:
         self._at = ctypes.c_void_p(address)
         if create and _create(self._at, 1, 0):
-            raise OSError(ctypes.get_errno(), "a semaphore could not be made")
+            raise OSError(ctypes.get_errno(), "a semaphore could not be created")
 
     def post(self) -> None:
         """Let one waiter go on, now or later."""

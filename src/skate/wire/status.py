@@ -121,7 +121,7 @@ class Board:
             slot = self._used
             self._used += 1
         else:
-            raise OSError(f"{SLOTS} workers at once are the most that a node has")
+            raise OSError(f"a node supports at most {SLOTS} workers at once")
         self._memory[slot * SLOT_BYTES : slot * SLOT_BYTES + _ANSWERS_AT] = bytes(_ANSWERS_AT)
         return slot
 

@@ -191,7 +191,7 @@ class LocalHost:
             f"{task.template.name}: {self.core.why_waiting(task)}" for task in self.core.tasks.values()
         ]
         text = (
-            "this would wait for ever: in local mode tasks run one after the other where they are "
+            "this would wait forever: in local mode tasks run one after the other where they are "
             "submitted, and nothing "
             "is left to run"
         )

@@ -97,7 +97,7 @@ def _pack_generated(process: Process, running: Running, generator: Any) -> tuple
         raise Partial(error, tuple(made)) from None
     if len(made) < count:
         few = ValueError(
-            f"Task returned {len(made)} objects, but num_returns={count}. {running.template.name} has to yield as many"
+            f"Task returned {len(made)} objects, but num_returns={count}. {running.template.name} must yield that many"
         )
         raise Partial(few, tuple(made))
     return tuple(made)
