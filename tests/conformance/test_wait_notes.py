@@ -1,4 +1,4 @@
-"""What is said on stderr of a wait that lasts: where it is, and why what it waits for is not there."""
+"""Notes on stderr about a long wait: where it is, and why the value is not ready."""
 
 from __future__ import annotations
 

@@ -25,7 +25,20 @@ PAGES = [
     for path in sorted((ROOT / folder).glob("*.md"))
     if path.relative_to(ROOT).as_posix() not in ELSEWHERE and "```python\n" in path.read_text()
 ]
-COMMANDS = {"cd", "curl", "kill", "pip", "pipx", "py-spy", "python", "docker", "git", "export", "source", "podman"}
+COMMANDS = {
+    "cd",
+    "curl",
+    "kill",
+    "pip",
+    "pipx",
+    "py-spy",
+    "python",
+    "docker",
+    "git",
+    "export",
+    "source",
+    "podman",
+}
 
 
 def page_name(path: Path) -> str:
@@ -53,11 +66,19 @@ def test_the_page_on_pytest_is_a_suite_that_passes(tmp_path: Path) -> None:
     shared, first, inline, alias = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (tmp_path / "conftest.py").write_text(f"{alias}\n{shared}\n{inline}")
     (tmp_path / "test_shared.py").write_text(f"import skate as ray\n\n{first}")
-    (tmp_path / "test_inline.py").write_text(
-        f"import skate as ray\n\n{first.replace('session', 'inline')}"
-    )
+    (tmp_path / "test_inline.py").write_text(f"import skate as ray\n\n{first.replace('session', 'inline')}")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--rootdir",
+            str(tmp_path),
+            str(tmp_path),
+        ],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -83,7 +104,9 @@ def help_of() -> Callable[[tuple[str, ...]], str]:
     def ask(words: tuple[str, ...]) -> str:
         command = [sys.executable, "-m", "skate", *words, "--help"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, env=environment, check=False
+        )
         assert done.returncode == 0, f"{words}: {done.stderr}"
         return done.stdout
 
@@ -103,7 +126,9 @@ def test_the_commands_of_console_blocks_exist(help_of: Callable[[tuple[str, ...]
             program, rest = "skate", [program, *rest]
         if program == "make":
             targets = [word for word in rest if "=" not in word and not word.startswith("-")]
-            wrong += [f"{page}: {line}" for each in targets if not re.search(rf"^{each}:", makefile, re.MULTILINE)]
+            wrong += [
+                f"{page}: {line}" for each in targets if not re.search(rf"^{each}:", makefile, re.MULTILINE)
+            ]
         elif program == "skate" and rest[0] == "run":
             help_of(("run",))
         elif program == "skate":

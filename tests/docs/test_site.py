@@ -44,7 +44,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for module in ("sphinx", "furo", "myst_parser"):
         pytest.importorskip(module)
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", "--tag", "quick"]
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "--quiet",
+        "--fail-on-warning",
+        "--keep-going",
+        "--tag",
+        "quick",
+    ]
     done = subprocess.run(
         [*command, "-d", str(folder / "doctrees"), str(ROOT / "docs"), str(folder / "html")],
         capture_output=True,
@@ -76,7 +85,10 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
 
 def test_every_page_of_the_documents_is_in_the_site_and_in_its_contents(site: Path) -> None:
     contents = (site / "index.html").read_text()
-    pages = {path.relative_to(ROOT / "docs").with_suffix(".html").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    pages = {
+        path.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
+        for path in (ROOT / "docs").rglob("*.md")
+    }
     missing = sorted(name for name in pages - {"index.html"} if f'href="{name}' not in contents)
     assert not missing, f"add {missing} to a toctree of docs/index.md"
 

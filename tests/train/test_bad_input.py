@@ -1,4 +1,4 @@
-"""What cannot be, and how it is told: the messages as somebody reads them who sees them for the first time."""
+"""Invalid input, and its messages as a first-time reader sees them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def fit(function: Any, tmp_path: Path, scaling: ScalingConfig | None = None, **g
 
 
 def failure_of(function: Any, tmp_path: Path, **given: Any) -> Exception:
-    """What the one rank failed of."""
+    """The failure of the single rank."""
     with pytest.raises(train.WorkerGroupError) as caught:
         fit(function, tmp_path, **given)
     found: Exception = caught.value.worker_failures[0]

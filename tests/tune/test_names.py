@@ -187,7 +187,9 @@ def test_waiting_for_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert utils.wait_for_gpu(0, delay_s=0) is True
     assert (tmp_path / "left").read_text() == "", "it was looked at three times"
     nvidia_smi(tmp_path, 500, 300)
-    with pytest.raises(RuntimeError, match="GPU aaaa-1 has 300 MiB of 1000 in use after 2 looks.*the limit is 10"):
+    with pytest.raises(
+        RuntimeError, match="GPU aaaa-1 has 300 MiB of 1000 in use after 2 looks.*the limit is 10"
+    ):
         utils.wait_for_gpu("aaaa-1", retry=2, delay_s=0)
     nvidia_smi(tmp_path, 500)
     assert utils.wait_for_gpu("0", gpu_memory_limit=600) is True
