@@ -247,7 +247,7 @@ class Cluster:
         self._await(joined, timeout, "all nodes", None)
 
     def remaining_processes_alive(self) -> bool:
-        """True if no node has ended by itself."""
+        """True if no node has ended unexpectedly."""
         return all(node.is_alive() for node in self.worker_nodes)
 
     @staticmethod

@@ -50,7 +50,7 @@ def key_of(*parts: bytes) -> bytes:
 
 
 def stamp_of(definition: Any) -> bytes:
-    """Identity of the source file that a definition is imported from, so that an edited module is sent anew."""
+    """Identity of the source file that a definition is imported from, so that an edited module is sent again."""
     module = sys.modules.get(getattr(definition, "__module__", None) or "")
     path = getattr(module, "__file__", None)
     if not path or getattr(module, "__name__", "") == "__main__" or "site-packages" in path:

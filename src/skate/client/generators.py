@@ -258,7 +258,7 @@ class DynamicObjectRefGenerator:
 
 
 class Gathered(Stream):
-    """A stream that is read by nobody: at its end its refs become the value of the ref of the whole task."""
+    """A stream without a reader: at its end its refs become the value of the ref of the whole task."""
 
     __slots__ = ()
 

@@ -139,7 +139,7 @@ class ValueReader:
         return self._file.wait(self._ring.ready, until)
 
     def close(self) -> None:
-        """Let go of what was read; arrays that were read stay good."""
+        """Release the messages read; arrays that were read stay valid."""
         self._ring.close()
 
 

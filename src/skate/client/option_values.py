@@ -176,7 +176,7 @@ def num_returns(name: str, value: Any) -> int | str | None:
 
 
 def streams(value: int | str | None) -> None:
-    """Refuse "streaming" and "dynamic" for a function that is no generator function."""
+    """Reject "streaming" and "dynamic" for a function that is not a generator function."""
     if value in ("streaming", "dynamic"):
         raise ValueError(
             f"num_returns={value!r} can only be used with generator functions, those that yield; this one returns its value"

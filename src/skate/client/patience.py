@@ -1,4 +1,4 @@
-"""Waiting for what comes from the node: told to it, explained after a while, and ended if it can never end.
+"""Waits for objects from the node: reported to it, explained after a while, and ended if they can never succeed.
 
 What comes within half a second costs nothing here. A wait without a timeout that lasts longer is said to the node, which looks
 for deadlocks; any that lasts ten seconds says on stderr what it waits for and why, and now and then again.
@@ -74,7 +74,7 @@ class Patience:
         self._number = 0
 
     def wait(self, ready: Ready, left: float | None) -> bool:
-        """Go on waiting, for `left` seconds at most."""
+        """Continue waiting, for `left` seconds at most."""
         process = self.process
         deadline = None if left is None else time.monotonic() + left
         if deadline is None and self._is_own_thread():

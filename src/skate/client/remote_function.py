@@ -1,4 +1,4 @@
-"""Remote functions: what `@ray.remote` makes of a function."""
+"""Remote functions, created by `@ray.remote`."""
 
 from __future__ import annotations
 

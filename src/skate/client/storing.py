@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def write(process: Process, oid: bytes, packed: Packed) -> tuple[int, int]:
-    """Write a packed value into the arena; returns where. The lock is held, and let go while bytes are copied."""
+    """Write a packed value into the arena; returns its place. The lock is held, but released while bytes are copied."""
     process.pump.interruption_point()
     try:
         offset = process.allocate(oid, packed.size)

@@ -82,7 +82,7 @@ class Abroad:
             self.node.emit(owner.cid, (m.HOLD, record.oid))
 
     def unused(self, record: ObjectRecord) -> None:
-        """Something has let go of an object: if that was the last here, its owner is told."""
+        """Handle the release of an object: after the last one here, notify its owner."""
         away = record.away
         owner = away.owner
         if owner is None or not away.grants:
@@ -97,7 +97,7 @@ class Abroad:
             self.node.emit(owner.cid, (m.FREE, record.oid, 1))
 
     def dropped(self, record: ObjectRecord) -> None:
-        """A record is gone: the copy elsewhere may go too."""
+        """Handle the removal of a record: the copy elsewhere may be removed too."""
         place = record.away.place
         if place is not None and place.alive:
             self.node.emit(place.cid, (m.FREE, record.oid, 1))
@@ -306,7 +306,7 @@ class Abroad:
             objects.drop_if_unused(record)
 
     def _ask_again(self, record: ObjectRecord) -> None:
-        """The node that was to send a value is gone, or no longer has it."""
+        """Find another source after the node that was to send a value has ended, or no longer has it."""
         away = record.away
         away.tries += 1
         if away.owner is None:
@@ -328,7 +328,7 @@ class Abroad:
     # -- the end of a node
 
     def find_another(self, record: ObjectRecord) -> None:
-        """A value of ours is no longer where it was: a copy takes its place, or it is lost."""
+        """Replace the lost place of an owned value by a copy, or mark it as lost."""
         record.away.place = self.copies.another(record)
         if record.away.place is None:
             self.lineage.interrupted(record)

@@ -37,7 +37,7 @@ class Taker(Protocol):
 
 
 class Request:
-    """Somebody wants memory for a value."""
+    """A pending allocation request."""
 
     __slots__ = ("taker", "lane", "oid", "size", "detail", "offset", "withdrawn")
 
@@ -169,7 +169,7 @@ class Admission:
         )
 
     def withdraw(self, lane: int, oid: bytes) -> None:
-        """A process no longer wants memory for a value."""
+        """Withdraw the allocation request of a process."""
         for request in self.reserving.values():
             if request.lane == lane and request.oid == oid:
                 request.withdrawn = True
@@ -183,7 +183,7 @@ class Admission:
             del self.lanes[lane]
 
     def forget_client(self, cid: int) -> None:
-        """A process is gone, and with it what it asked for."""
+        """Withdraw the requests of a process that has ended."""
         self.lanes.pop(cid, None)
         for request in self.reserving.values():
             if request.lane == cid:

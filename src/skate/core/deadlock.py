@@ -1,4 +1,4 @@
-"""Who can still go on, and who waits for ever.
+"""Detection of deadlocks: which waits can still succeed, and which can never end.
 
 A thing is *live* if it may change by itself or by something else that is live: a task that runs, a driver that does not wait,
 an actor with a thread to spare, resources whose holder may end. Everything begins as not live; rules, one for each kind of
@@ -129,7 +129,7 @@ class Judgement:
         return task_id not in node.tasks or self.is_live(("task", task_id))
 
     def group_of(self, oid: bytes) -> bytes | None:
-        """The placement group whose readiness an object stands for, or None."""
+        """The placement group whose readiness an object represents, or None."""
         return self._ready.get(oid)
 
     # -- tasks

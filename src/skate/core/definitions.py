@@ -1,4 +1,4 @@
-"""Functions, and templates that name them: registered once by each process that calls them, kept as long as anybody can.
+"""Functions, and templates that refer to them: registered once by each process that calls them, kept while in use.
 
 A process says which keys it will not name again; what no process names any more goes once no task, actor or lineage needs it. So
 a program that makes a new function for every call does not fill the node and its workers.
@@ -50,7 +50,7 @@ class Definitions:
             self.templates[key] = Template(key, fields)
 
     def forget(self, cid: int, message: tuple[Any, ...]) -> None:
-        """FORGET: the sender will not name these keys again without making them known anew."""
+        """FORGET: the sender will not use these keys again without registering them again."""
         for key in message[1]:
             self._let_go(cid, key)
         self.sweep()
@@ -75,7 +75,7 @@ class Definitions:
                 self._loose[key] = None
 
     def sweep(self) -> None:
-        """Drop what nobody names and nothing uses; workers drop it as well."""
+        """Drop unreferenced and unused functions; workers drop them as well."""
         node = self.node
         if node.peers.active:  # which may have been told of it
             return

@@ -15,7 +15,7 @@ ErrorValue = tuple[str, dict[str, Any]]
 
 
 def refusal(node: NodeCore, task: Task) -> ErrorValue | None:
-    """Why a task can never run on the cluster as it is, or None; remembered until the cluster changes."""
+    """The reason why a task can never run on the present cluster, or None; cached until the cluster changes."""
     template = task.template
     if template.feasible_version != node.scheduler.version:
         template.feasible_version = node.scheduler.version

@@ -224,7 +224,9 @@ class Forwarding:
             node.execution.enter(task)
 
     def ended(self, task: Task) -> None:
-        """A task has ended here: the peer that it came from is told, or it is remembered in case its results are lost."""
+        """Handle the end of a task here: notify the peer that it came from, or remember it in case its results are
+        lost.
+        """
         self.peers.unwait(task)
         if task.origin is None:
             self.node.abroad.lineage.keep(task)

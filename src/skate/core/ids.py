@@ -115,7 +115,7 @@ class BaseID:
 
     @classmethod
     def nil(cls) -> Self:
-        """The id that stands for none, all bytes 0xff."""
+        """The nil id, all bytes 0xff."""
         return cls(b"\xff" * cls.SIZE)
 
     @classmethod

@@ -73,7 +73,7 @@ def check_clients(node: NodeCore) -> None:
 
 
 def check_actors(node: NodeCore) -> None:
-    """Living actors are found by their names; those that nobody wants are on their way out."""
+    """Assert that living actors are registered under their names, and unused ones are leaving."""
     head = node.peers.head is None
     for actor in node.actors.actors.values():
         decided = (

@@ -139,7 +139,7 @@ class Inventory:
         self._end_if_complete(key)
 
     def forget(self, cid: int) -> None:
-        """A process or a peer is gone: nobody waits for its answer."""
+        """Stop waiting for the answer of a process or a peer that has ended."""
         for key, survey in list(self.surveys.items()):
             if survey.cid == cid:
                 del self.surveys[key]

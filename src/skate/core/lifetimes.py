@@ -81,7 +81,7 @@ class Lifetimes:
             self.node.calls.end_if_unwanted(actor)
 
     def watch(self, cid: int, message: tuple[Any, ...]) -> None:
-        """WATCH: the sender keeps something beside the object, and wants to know when it is freed."""
+        """WATCH: notify the sender when an object is freed."""
         oid = message[1]
         if oid in self.node.objects.records:
             self.node.objects.watched[oid] = cid
@@ -162,7 +162,7 @@ class Lifetimes:
         objects.fill(record, m.ARENA, record.payload, held)
 
     def forget_client(self, cid: int, called: bool = True) -> None:
-        """A process is gone, with all that only it held and, if it can have `called` anything, with what it asked for."""
+        """Release everything that only a dead process held and, if it could have `called` anything, its requests."""
         node = self.node
         node.admission.forget_client(cid)
         node.spilling.forget_client(cid)
@@ -180,7 +180,7 @@ class Lifetimes:
                 node.execution.cancel(cid, (m.CANCEL, task.task_id, task.kind == PLAIN, True))
 
     def _lose_if_orphaned(self, record: ObjectRecord) -> None:
-        """Fail what will never have a value: no task makes it, and the process that could still tell it is gone."""
+        """Fail objects that can never get a value: no task computes it, and the process that knew it has ended."""
         node = self.node
         oid = record.oid
         if record.kind != m.PENDING or record.writer is not None or oid[:24] in node.tasks:

@@ -102,7 +102,7 @@ class Lineage:
         return [oid for task in self.tasks.values() for oid in self._taken(task) if not self._ours(oid)]
 
     def retain(self, record: ObjectRecord) -> bool:
-        """An object that nobody uses is about to go: True if its record stays, without a large value, for a kept task."""
+        """Decide on an object without users: True if its record stays, without a large value, for a kept task."""
         objects = self.node.objects
         if record.oid not in self.needs or objects.get(record.oid) is not record:
             return False
@@ -127,7 +127,7 @@ class Lineage:
         return True
 
     def released(self, record: ObjectRecord) -> None:
-        """A record is gone: if its task made nothing else, it need not be kept."""
+        """Handle the removal of a record: its task is dropped unless it has other results."""
         task, record.producer = record.producer, None
         if task.task_id in self.tasks:
             task.heirs -= 1
@@ -223,7 +223,7 @@ class Lineage:
             task.told |= {record.oid}
 
     def _fail(self, record: ObjectRecord, task: Task | None, problem: str) -> None:
-        """A value is lost for good: say with which node, and why nobody makes it again."""
+        """Fail a lost value permanently, with the lost node and the reason why it cannot be reconstructed."""
         away = record.away
         if record.oid[:4] == PUT:
             reason, text = (

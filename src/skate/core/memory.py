@@ -23,17 +23,17 @@ class MemoryPlan:
         self._turn = 0
 
     def allocate(self, size: int) -> int | None:
-        """An offset for `size` bytes in memory, or else on disk, or None if there is no room in either."""
+        """Return an offset for `size` bytes in memory, or else on disk, or None if both are full."""
         offset = self.arena.allocate(size)
         return self.allocate_on_disk(size) if offset is None else offset
 
     def allocate_on_disk(self, size: int) -> int | None:
-        """An offset on disk that can be read in place, or None if there is no room."""
+        """Return an offset on disk that can be read in place, or None if the disks are full."""
         offset = self.disks[0].allocate(size) if self.disks else None
         return None if offset is None else offset + self.boundary
 
     def allocate_copy(self, size: int, without: Collection[int] = ()) -> int | None:
-        """An offset on one disk after the other, but those in `without`; None if there is no room."""
+        """Return an offset on one of the disks, except those in `without`; None if they are full."""
         for _ in self.disks:
             number = self._turn = (self._turn + 1) % len(self.disks)
             offset = None if number in without else self.disks[number].allocate(size)

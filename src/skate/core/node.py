@@ -203,7 +203,7 @@ class NodeCore:
         return Client(cid, job, namespace, is_driver)
 
     def disconnect(self, cid: int, now: float, begun: int = 1 << 62, reason: str = "") -> None:
-        """A process is gone; `begun` says how many of the tasks sent to it were begun, `reason` how it ended."""
+        """Handle the end of a process; `begun` is the number of its tasks that were begun, `reason` how it ended."""
         self.now = self.scheduler.now = now
         client = self.clients.pop(cid, None)
         self.waits.forget_client(cid)
@@ -250,7 +250,9 @@ class NodeCore:
         self.admission.pump()
 
     def read_abroad(self, oid: bytes, now: float) -> bool:
-        """Another node reads a value: True if it can now; else it is on disk, and the shell is told when it is back."""
+        """Let another node read a value: True if it can now; else it is on disk, and the shell is notified when it
+        is back.
+        """
         if oid in self.spilling.spilled:
             self.step(SHELL, (m.FETCH, oid), now)
             return False

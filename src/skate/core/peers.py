@@ -130,7 +130,7 @@ class Peers:
         return peer
 
     def left(self, cid: int, reason: str, now: float) -> None:
-        """A node is gone: what ran there runs elsewhere or fails, what was only there is lost."""
+        """Handle the loss of a node: its tasks run elsewhere or fail, values that were only there are lost."""
         node = self.node
         node.now = node.scheduler.now = now
         peer = self.alive.pop(cid, None)
@@ -187,7 +187,7 @@ class Peers:
                 del self.waiting[task.template.sched_class]
 
     def pump(self) -> None:
-        """Something has come free elsewhere: let go what waits for it, here or in the queues of this node."""
+        """Send waiting tasks, here or from this node's queues, after a peer has freed resources."""
         if self._pumping:
             return
         self._pumping = True
@@ -244,7 +244,7 @@ class Peers:
             self.pump()
 
     def touched(self) -> None:
-        """A peer has counted on something here: it is told what is free, even if that is as much as before."""
+        """Send the free resources to a peer that relied on old ones, even if they are unchanged."""
         self._reported = None
 
     def tick(self, now: float) -> float | None:

@@ -193,7 +193,7 @@ class PlacementTable:
             self.node.scheduler.pools[(group.group_id, index)] = pool
 
     def _settle(self, group: PlacementGroup, kind: int, payload: Any) -> None:
-        """Give what waits for the group its value; what nobody holds any more is gone."""
+        """Resolve the waits for the group; drop it if it has no holder."""
         waiting, group.ready = group.ready, []
         elsewhere, group.ready_at = group.ready_at, []
         for cid, oid in elsewhere:
@@ -267,7 +267,7 @@ class PlacementTable:
         self.drop_removed()
 
     def drop_removed(self) -> None:
-        """Forget the groups that were removed longest ago: what asks for one that is not known hears that it was removed."""
+        """Forget the groups that were removed longest ago: requests for an unknown group report that it was removed."""
         removed = [group_id for group_id, group in self.groups.items() if group.state == GroupState.REMOVED]
         for group_id in removed[:-REMOVED_MAX]:
             del self.groups[group_id]
@@ -280,7 +280,7 @@ class PlacementTable:
         self.uncarve(group, list(group.leases))
 
     def mirror(self, group_id: bytes, fields: dict[str, Any]) -> PlacementGroup:
-        """A group that the head has told of."""
+        """Update a group from the head's message."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = PlacementGroup(group_id, fields["bundles"], fields, -1)
@@ -352,7 +352,7 @@ class PlacementTable:
         return oid in self.awaiting or any(oid in group.ready for group in self.groups.values())
 
     def forget_owner(self, cid: int) -> None:
-        """The process that made groups is gone: those that are not detached go too."""
+        """Remove the groups of an owner that has ended, except detached ones."""
         for group in list(self.groups.values()):
             if group.owner == cid and not group.detached:
                 self.remove(group.group_id)

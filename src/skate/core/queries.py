@@ -108,7 +108,7 @@ class Queries:
         return sorted(key for key in self.node.actors.names if namespace is None or key[0] == namespace)
 
     def actor_state(self, cid: int, actor_id: bytes) -> str | None:
-        """The state of an actor as a word, or None."""
+        """Return the name of an actor's state, or None."""
         actor = self.node.actors.actors.get(actor_id)
         return None if actor is None else actor.state.public
 

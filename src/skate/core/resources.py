@@ -51,7 +51,7 @@ def to_units(value: float, name: str = "a resource") -> int:
 
 
 def from_units(units: int) -> float:
-    """The amount that `units` stand for."""
+    """Convert units to an amount."""
     return units / UNIT
 
 

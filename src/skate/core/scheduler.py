@@ -104,7 +104,7 @@ class Scheduler:
         return found
 
     def forget_classes(self, used: set[int]) -> None:
-        """Drop the classes that no template stands for, by their identities in `used`, and that have nothing to do."""
+        """Drop the classes that no template uses, by their identities in `used`, and that have no tasks."""
         for key, group in list(self.classes.items()):
             if id(group) not in used and not group.queue and not group.workers:
                 del self.classes[key]

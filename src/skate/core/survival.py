@@ -3,7 +3,7 @@
 A task that was not begun runs elsewhere at once, at no cost. One that was begun is an attempt. Attempts that end in a crash at
 once, again and again, follow each other with growing pauses, so that a process which cannot live does not take the machine
 with it. Whoever was ended for lack of memory is tried again more often than others, as it need not be its own fault,
-but not for ever, and only when there is room again for what it held.
+but not forever, and only when there is room again for what it held.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Waits:
         self._asked: set[int] = set()
 
     def waits(self, cid: int, message: tuple[Any, ...]) -> None:
-        """WAITS: a wait has lasted, or is told again."""
+        """WAITS: register a long wait, or update it."""
         _, number, ids, needed, task_id, facts = message
         mine = self.by_client.setdefault(cid, {})
         wait = mine.get(number)
@@ -91,7 +91,7 @@ class Waits:
     # -- looking
 
     def tick(self, now: float) -> float | None:
-        """Look, if it is time; returns seconds until the next look, or None if nobody waits."""
+        """Check the waits, if it is time; returns seconds until the next check, or None without waits."""
         if not self.by_client:
             return None
         if now < self.look_at:
@@ -128,7 +128,7 @@ class Waits:
             self.node.emit(cid, (m.CONFIRM, self._round))
 
     def _refresh(self) -> None:
-        """Ask those anew whose waits, as they were told, say nothing any more."""
+        """Query the waiting processes whose reported waits are out of date."""
         for cid, mine in self.by_client.items():
             stale = any(
                 wait.threads_free or not any(map(self.node.reasons.is_pending, wait.ids))

@@ -144,7 +144,7 @@ class CompiledDAG:
 
     @property
     def _destructed_ref_idxs(self) -> dict[int, set[int]]:
-        """Refs that were let go of, of executions that are not done with."""
+        """The refs that were dropped, of executions that are not finished."""
         self._settle()
         return self._destructed
 

@@ -370,5 +370,5 @@ def nodes_in(value: Any) -> Iterator[DAGNode]:
 
 
 def replaced(value: Any, result: Callable[[DAGNode], Any]) -> Any:
-    """A copy of a value with results in the place of nodes; what holds none is left as it is."""
+    """Return a copy of a value with nodes replaced by results; a value without them is returned unchanged."""
     return replaced_in(value, DAGNode, result)

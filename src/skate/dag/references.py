@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Result:
-    """A result of one execution; let go of unfetched, it is thrown away."""
+    """A result of one execution; discarded if its ref is dropped unfetched."""
 
     def __init__(self, dag: CompiledDAG, execution_index: int, channel_index: int | None) -> None:
         self._dag = dag

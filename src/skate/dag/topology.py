@@ -1,4 +1,4 @@
-"""A graph as it is to be compiled: checked, and with every node in its place."""
+"""The graph to compile: checked, and with every node in its place."""
 
 from __future__ import annotations
 

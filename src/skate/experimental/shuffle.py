@@ -13,7 +13,7 @@ Partitioner = Callable[[InputStream, int], Iterator[tuple[PartitionID, Any]]]
 
 
 class ObjectStoreWriter:
-    """Puts each item of a part into the object store by itself; the reader takes them one by one."""
+    """Puts each item of a part into the object store separately; the reader fetches them one by one."""
 
     def __init__(self) -> None:
         self.results: list[Any] = []

@@ -91,7 +91,7 @@ class LocalFabric:
             self._dirty.add(channel)
 
     def send(self, to: NodeId, message: tuple[Any, ...]) -> None:
-        """Queue a message; to a member that is gone, nothing is sent."""
+        """Queue a message; no-op for a member that has ended."""
         if to in self.infos:
             self.post(MESSAGE, to[1], message)
 
@@ -157,7 +157,7 @@ class LocalFabric:
         self.handler.joined(member, info)
 
     def drop(self, number: int, reason: str) -> None:
-        """A member is gone, and what it was sending."""
+        """Remove a member that has ended, and its unfinished messages."""
         member = self.ids.pop(number, None)
         if member is None:
             return

@@ -22,7 +22,7 @@ class Handler(Protocol):
         """A node is there; `info` is what it said of itself."""
 
     def left(self, member: NodeId, reason: str) -> None:
-        """A node is gone for good; `reason` goes on from "node x ..."."""
+        """Handle the end of a node; `reason` continues the sentence "node x ..."."""
 
     def message(self, member: NodeId, message: tuple[Any, ...]) -> None:
         """Process a received message."""
@@ -34,7 +34,7 @@ class Handler(Protocol):
         """Workers of another node have printed something."""
 
     def told_to_leave(self) -> None:
-        """This node is to end, all by itself."""
+        """Handle the request to end this node."""
 
 
 class Fabric(Protocol):
@@ -44,7 +44,7 @@ class Fabric(Protocol):
         """The other living nodes."""
 
     def send(self, to: NodeId, message: tuple[Any, ...]) -> None:
-        """Queue a message; to a member that is gone, nothing is sent."""
+        """Queue a message; no-op for a member that has ended."""
 
     def flush(self) -> None:
         """Have everything queued on its way."""

@@ -1,4 +1,4 @@
-"""A model's tokenizer: transformers' own, with its decoder called directly, as it is asked twice for each token."""
+"""A model's tokenizer: transformers' own, with its decoder called directly, because it is called twice per token."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from skate.wire.pump import Pump
 
 
 class ControlC:
-    """Takes the place of Python's own handler, and of no other: a program's handler stays as it is."""
+    """Replaces only Python's own handler: a program's handler stays."""
 
     def __init__(self, pump: Pump) -> None:
         self._pump = pump

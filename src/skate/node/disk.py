@@ -1,4 +1,4 @@
-"""The disk side of spilling: threads that copy values out of memory and back, while the node goes on.
+"""The disk side of spilling: threads that copy values out of memory and back, while the node continues.
 
 For each disk one thread writes, gives space back and sets blocks apart, in the order it is told to; another one reads. The core
 is told of what is done in batches, under the engine lock, which is not held meanwhile.

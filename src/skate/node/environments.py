@@ -1,4 +1,4 @@
-"""Runtime environments of workers: prepared in threads, so that the node's loop goes on meanwhile."""
+"""Runtime environments of workers: prepared in threads, so that the node's loop continues meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The node's side of worker processes: starts zygotes, asks them to fork and to kill, hears how children ended."""
+"""The node's side of worker processes: starts zygotes, asks them to fork and to kill, receives the exits of
+children.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Printing what others have said: a thread of its own, so that nobody else waits for a terminal or a full pipe.
+"""Printing of other processes' output: a separate thread, so that no one else waits for a terminal or a full pipe.
 
 Up to `HELD_BYTES_MAX` wait in memory, and only then does whoever has more to print wait as well.
 """

@@ -1,4 +1,4 @@
-"""The worker processes of a node: started, heard, killed, and seen to their end.
+"""The worker processes of a node: started, read from, killed, and awaited.
 
 Everything here runs under the engine lock.
 """
@@ -341,7 +341,7 @@ class WorkerPool:
     # -- the end
 
     def forked(self) -> None:
-        """In a forked child: let go of the sockets, which must close when the parent ends, however long the child lives."""
+        """Close the sockets in a forked child: they must close when the parent ends, however long the child lives."""
         for launcher in self.launchers.values():
             launcher.control.close()
         for worker in self.workers.values():

@@ -129,7 +129,7 @@ class Zygote:
         return True
 
     def end_task(self, pid: int, slot: int, sequence: int) -> None:
-        """Kill a worker if it is about this task, and no other: it is halted meanwhile, so that it cannot go on to the next."""
+        """Kill a worker only if it runs this task: it is stopped meanwhile, so that it cannot start the next one."""
         was_halted = halted(pid)
         os.kill(pid, signal.SIGSTOP)
         deadline = time.monotonic() + HALT_SECONDS

@@ -109,7 +109,7 @@ def prepare(
 
 
 def release(prepared: Prepared, cache_dir: Path | None = None) -> None:
-    """Let go of what an environment holds in the cache; called once for each `prepare` that returned."""
+    """Release an environment's cache entries; called once for each `prepare` that returned."""
     cache = _cache(cache_dir)
     for entry in prepared.entries:
         cache.release(entry)

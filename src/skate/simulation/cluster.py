@@ -187,7 +187,7 @@ class Cluster(Mishaps):
         self.apply()
 
     def apply(self) -> None:
-        """Carry out what the core wants done; then it must still be sound."""
+        """Execute the effects of the core; then check its invariants."""
         effects, self.core.effects = self.core.effects, []
         cut = self._cut(effects) if self.faults.effect else -1
         for place, (cid, message) in enumerate(effects):
@@ -199,7 +199,7 @@ class Cluster(Mishaps):
             self.apply()
 
     def carry_out(self, cid: int, message: Any) -> None:
-        """One thing that the core wants done."""
+        """Execute one effect of the core."""
         if cid == SHELL:
             self.shell(message)
             return
@@ -308,7 +308,7 @@ class Cluster(Mishaps):
         process.tidy()
 
     def tick(self) -> float | None:
-        """Time passes for the core; returns in how many seconds it wants to be told again."""
+        """Advance the core's time; returns the seconds until its next tick."""
         self.record("tick")
         wanted = self.core.tick(self.now)
         self.apply()
@@ -327,7 +327,7 @@ class Cluster(Mishaps):
         return self.impatient
 
     def condemns(self, process: Process, number: int) -> bool:
-        """The node says that a wait can never end; False if it is to go on all the same."""
+        """Handle the verdict that a wait can never end; False if it shall continue."""
         if number in process.patience.waits:
             self.verdicts.append((process, number))
         return self.merciful
@@ -347,7 +347,7 @@ class Cluster(Mishaps):
             self.now += max(wanted, self.now - quiet_since, 1e-3)
 
     def drain(self, patient: bool = True) -> None:
-        """The end of a run: nothing breaks any more, every program runs out, everything is let go and must be gone then.
+        """End a run: no more faults, every program finishes, everything is released and must disappear.
 
         If not `patient`, waits for what never comes may time out, as those of programs that deadlock by themselves.
         """
@@ -408,7 +408,7 @@ class Cluster(Mishaps):
         return f"tasks: {[(task, self.core.why_waiting(task)) for task in self.core.tasks.values()]}"
 
     def gone(self) -> None:
-        """Everything was let go: nothing may be left in the core."""
+        """Assert that nothing is left in the core after everything was released."""
         core = self.core
         assert not core.tasks, f"tasks that never end: {list(core.tasks.values())}; {self.why()}"
         assert not core.objects.records, f"objects that nobody has: {list(core.objects.records.values())}"

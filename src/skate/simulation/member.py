@@ -87,7 +87,7 @@ class Node(Cluster):
         return process
 
     def carry_out(self, cid: int, message: Any) -> None:
-        """One thing that the core wants done."""
+        """Execute one effect of the core."""
         if cid in self.peers:
             self.onlooker.passes(self.number, self.peers[cid], message)
             self.world.post(self.number, self.peers[cid], ("message", message))
@@ -221,7 +221,7 @@ class Node(Cluster):
         }
 
     def gone(self) -> None:
-        """Everything was let go: nothing may be left in the core."""
+        """Assert that nothing is left in the core after everything was released."""
         core = self.core
         assert not core.tasks, f"{self}: tasks that never end: {list(core.tasks.values())}; {self.why()}"
         assert not core.objects.records, (

@@ -107,7 +107,7 @@ class Mishaps:
         self.tick()
 
     def break_node(self) -> None:
-        """Nothing, as there is no other node."""
+        """No-op: there is no other node."""
 
     break_partition = break_node
 

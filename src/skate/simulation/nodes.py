@@ -102,7 +102,7 @@ class World:
         self.held.pop(node.number, None)
 
     def lose(self, node: Node, frames: int) -> None:
-        """The head will hear that a node is gone, and not the last so many frames of it."""
+        """Remove a node: the head learns of it, and does not receive its last frames."""
         self.lost += 1
         self.onlooker.lost(node)
         up = self.up[node.number]
@@ -241,7 +241,7 @@ class World:
         return living[self.rng.randrange(len(living))]
 
     def tick(self) -> float | None:
-        """Time passes for all; returns in how many seconds one wants to be told again."""
+        """Advance the time of all nodes; returns the seconds until the next tick."""
         wanted = [node.tick() for node in list(self.nodes.values()) if node.alive]
         return min((seconds for seconds in wanted if seconds is not None), default=None)
 
@@ -269,7 +269,7 @@ class World:
         quiet.check(node for node in self.nodes.values() if node.alive)
 
     def drain(self, patient: bool) -> None:
-        """Nothing breaks any more, every program runs out, everything is let go and must be gone then."""
+        """End a run: no more faults, every program finishes, everything is released and must disappear."""
         self.heal()
         self.settle()
         head = self.nodes[HEAD]

@@ -124,7 +124,7 @@ class Onlooker:
         return "pending" if ref.kind in (m.PENDING, m.UNKNOWN) else "ok"
 
     def forget(self, process: Process) -> None:
-        """A process is gone: nobody waits any more for what it has asked for."""
+        """Forget a process that has ended, with its requests."""
         for task_id in [task_id for task_id in self.outcomes if task_id[8:20] == process.tail[:12]]:
             del self.outcomes[task_id]
 
@@ -211,7 +211,7 @@ class Onlooker:
             self._over[actor.actor_id] = actor.restarts
 
     def ends(self, cluster: Cluster, actor_id: bytes) -> None:
-        """An actor is let go of: no process may hold it."""
+        """Assert that no process holds an actor that ends."""
         for process in cluster.everybody():
             weak = process.actors.get(actor_id)
             hold = weak() if weak is not None else None
@@ -257,7 +257,7 @@ class Onlooker:
         self._accepted.add(key)
 
     def lost(self, cluster: Cluster) -> None:
-        """A node is lost: of attempts there, others may not have heard."""
+        """Record the loss of a node: other nodes may not know of attempts there."""
         self.counts["nodes lost"] += 1
         self._final.clear()
         for task_id, worker in self._places.items():

@@ -172,7 +172,7 @@ class _Walk:
         if level > self._depth:
             return ()
         listed = parts(obj)
-        # Where one thing sits in the next for ever, the nest as a whole is the culprit.
+        # Where one thing sits in the next forever, the nest as a whole is the culprit.
         return () if len(listed) == 1 and _is_recursion(error) else listed
 
     def _failing(self, listed: Sequence[Part]) -> Iterator[Part]:
