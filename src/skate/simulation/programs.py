@@ -196,7 +196,7 @@ class Author:
         return ("create_in_group", self.number(), index, spec, life)
 
     def number(self) -> int:
-        """A number that stands for a ref or an actor."""
+        """Draw a number for a ref or an actor."""
         return self.rng.randrange(1 << 20)
 
     def picks(self) -> tuple[int, ...]:

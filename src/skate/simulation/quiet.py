@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 def check(clusters: Iterable[Cluster]) -> None:
-    """Raise AssertionError if a generator waits for a reader who has gone on, or a value for a writer who has not."""
+    """Raise AssertionError if a generator waits for a reader that has continued, or a value for a writer that has
+    not.
+    """
     everybody = []
     for cluster in clusters:
         everybody += [process for process in cluster.processes.values() if process.alive]

@@ -67,7 +67,7 @@ class Frame:
         self.groups: list[bytes] = []
 
     def pick(self, number: int) -> Ref | None:
-        """The ref that a number stands for, or None if there is none."""
+        """Return the ref for a number, or None if there is none."""
         return self.refs[number % len(self.refs)] if self.refs else None
 
     def take(self, thing: Any) -> None:

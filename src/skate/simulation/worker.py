@@ -168,7 +168,7 @@ class Worker(Process):
     # -- turns
 
     def can_act(self) -> bool:
-        """True if it can start, go on, begin something or leave."""
+        """True if it can start, continue, begin something or leave."""
         if not self.started:
             return True
         if self.running is not None:
@@ -312,7 +312,7 @@ class Worker(Process):
         yield None
 
     def task_gate(self, running: Running, name: str) -> Thread:
-        """Go on when the test opens the gate."""
+        """Continue when the test opens the gate."""
         yield lambda: name in self.cluster.gates
 
     def task_fail(self, running: Running, retriable: bool, attempts: int) -> Thread:

@@ -104,7 +104,7 @@ class ParallelIterator:
     # -- what shards do to their items
 
     def transform(self, fn: Callable[[Iterable[Any]], Iterable[Any]]) -> ParallelIterator:
-        """In each shard, the items of what `fn` makes of an iterator over them."""
+        """Apply `fn` to an iterator over each shard's items; the result's items replace them."""
         return self._with(lambda local: local.transform(fn), ".transform()")
 
     def for_each(
@@ -128,7 +128,7 @@ class ParallelIterator:
         return self._with(lambda local: local.flatten(), ".flatten()")
 
     def combine(self, fn: Callable[[Any], list[Any]]) -> ParallelIterator:
-        """The items of the lists that `fn` makes of the items."""
+        """Flatten the lists that `fn` returns for the items."""
         return self._with(lambda local: local.combine(fn), ".combine()")
 
     def local_shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> ParallelIterator:

@@ -83,7 +83,7 @@ class LocalIterator:
         )
 
     def transform(self, fn: Transform) -> LocalIterator:
-        """The items of what `fn` makes of the iterator."""
+        """Apply `fn` to the iterator; the result's items replace its items."""
         return self._with(lambda items: fn(items), ".transform()")
 
     def for_each(
@@ -118,7 +118,7 @@ class LocalIterator:
         )
 
     def combine(self, fn: Callable[[Any], list[Any]]) -> LocalIterator:
-        """The items of the lists that `fn` makes of the items."""
+        """Flatten the lists that `fn` returns for the items."""
         found = self.for_each(fn).flatten()
         found.name = self.name + ".combine()"
         return found

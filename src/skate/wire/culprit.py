@@ -200,7 +200,7 @@ def _values(listed: Sequence[Part]) -> list[Any]:
 
 
 def parts(obj: Any) -> Sequence[Part]:
-    """The values that pickling `obj` would go on to, named as its author would."""
+    """Return the values that pickling `obj` would visit, named as its author would."""
     if type(obj) in (list, tuple):
         return _Elements(obj)
     for kind, take_apart in _BY_KIND:

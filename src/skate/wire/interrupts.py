@@ -36,7 +36,7 @@ class Interrupts:
         self._noticed = _thread.allocate_lock()
 
     def now(self, frame: FrameType | None) -> bool:
-        """True if KeyboardInterrupt may be raised in this frame; otherwise it comes by itself as soon as it may."""
+        """True if KeyboardInterrupt may be raised in this frame; otherwise it is raised as soon as possible."""
         pump = self._pump
         self._settle()
         if pump.main_waits:
@@ -101,7 +101,7 @@ def _in_import(frame: FrameType | None) -> bool:
 
 
 def _in_finalizer(frame: FrameType | None) -> bool:
-    """True in a finalizer of ours, where Python would print an exception and go on as if there had been none."""
+    """True in one of Skate's finalizers, where Python would print an exception and continue."""
     for _ in range(FINALIZER_DEPTH):
         if frame is None:
             return False

@@ -144,7 +144,7 @@ class Mapping:
             self._steps[first:last] = bytes(last - first)
 
     def close(self) -> None:
-        """Lets go of the mapping; views that are still in use stay valid, and the last of them ends it.
+        """Close the mapping; views that are still in use stay valid, and the last of them ends it.
 
         No `write` may be under way in another thread.
         """

@@ -35,7 +35,7 @@ if _steady is not None:
 
 
 class Semaphore:
-    """A semaphore at an address; whoever holds it keeps the memory mapped."""
+    """A semaphore at an address; its holder keeps the memory mapped."""
 
     __slots__ = ("_at",)
 
@@ -45,7 +45,7 @@ class Semaphore:
             raise OSError(ctypes.get_errno(), "a semaphore could not be created")
 
     def post(self) -> None:
-        """Let one waiter go on, now or later."""
+        """Release one waiter, now or later."""
         _post(self._at)
 
     def take(self) -> bool:

@@ -73,7 +73,7 @@ class OutOfTurn:
         self._ahead: set[int] = set()
 
     def begin(self, sequence: int) -> None:
-        """A call begins, or is dropped, which is as good: nobody need run it again."""
+        """Record that a call begins, or is dropped, which has the same effect: it need not run again."""
         if sequence <= self._upto:
             return
         if sequence - self._upto >= AHEAD_MAX:
@@ -126,7 +126,9 @@ class Board:
         return slot
 
     def give_back(self, slot: int) -> tuple[int, frozenset[int], list[tuple[Any, ...]]]:
-        """The worker of a slot is gone: the number up to which it began all tasks, those begun beyond, the answers it owed."""
+        """Return the state of an ended worker's slot: the last task begun in order, those begun beyond it, the
+        answers it owed.
+        """
         at = slot * SLOT_BYTES
         (begun,) = STATUS_SLOT.unpack_from(self._memory, at)
         (size,) = _KEPT.unpack_from(self._memory, at + _KEPT_AT)

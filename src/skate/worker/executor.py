@@ -391,7 +391,7 @@ class Executor:
         return pack_returns(self.process, running, value)
 
     def stream(self, running: Running, generator: Any) -> None:
-        """Send each value of a generator as it is made."""
+        """Send each value of a generator as it is yielded."""
         limit = running.template.backpressure
         task_id = running.task_id
         index = 0

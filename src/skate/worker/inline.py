@@ -1,4 +1,4 @@
-"""A worker that is no process: it runs what it is sent in the thread that happens to be there.
+"""A worker without a process: it runs its tasks in the current thread.
 
 It has the same conversation with the node as a real worker. What differs: a generator is taken one value
 further whenever somebody waits, instead of running ahead, and the calls of an asyncio actor share a loop that

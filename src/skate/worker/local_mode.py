@@ -1,5 +1,5 @@
-"""Local mode: a node whose workers are no processes, so that a debugger, a profiler and a plain traceback
-reach everything.
+"""Local mode: a node whose workers are not processes, so that a debugger, a profiler and a plain traceback reach
+everything.
 
 The node's core is the same as ever, and so is all that the client does; only what is around the core differs.
 A task runs in the thread that submits it, before `.remote()` returns, as far as it comes: what it cannot do
@@ -95,7 +95,7 @@ class LocalHost:
         self.pump.changed.notify_all()
 
     def _act(self, effect: ShellEffect) -> None:
-        """Carry out an effect of the core that is no message; nothing here has a disk, a socket or a process."""
+        """Carry out an effect of the core; there is no disk, socket or process here."""
         match effect:
             case Spawn(cid, _):
                 self.workers[cid] = InlineWorker(cid, self)
@@ -113,7 +113,7 @@ class LocalHost:
             self.settle()
 
     def aside(self) -> AbstractContextManager[None]:
-        """The lock is let go, for user code to run."""
+        """Release the lock while user code runs."""
         return self.pump.aside()
 
     # -- running, under the lock
@@ -175,7 +175,7 @@ class LocalHost:
         return any(worker.calls is not None and worker.calls.pending for worker in self.workers.values())
 
     def idle_s(self) -> float | None:
-        """Seconds until a loop has something to do; None if no loop ever has, by itself."""
+        """Seconds until a loop has something to do; None if no loop ever will."""
         found = None
         for worker in self.workers.values():
             calls = worker.calls

@@ -25,7 +25,7 @@ STARTS_WORK = frozenset({m.SUBMIT, m.CALL})
 
 
 class WorkerLink:
-    """A worker's way to its node: the channel, and word of who waits.
+    """A worker's connection to its node: the channel, with notices of waiting tasks.
 
     A call goes out at once while nothing else is under way. Those that follow go out together, within a few milliseconds.
     """

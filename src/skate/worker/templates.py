@@ -1,4 +1,4 @@
-"""Functions and classes as a worker loads them: unpickled at first use, imported anew if their source has changed."""
+"""Functions and classes as a worker loads them: unpickled at first use, imported again if their source has changed."""
 
 from __future__ import annotations
 

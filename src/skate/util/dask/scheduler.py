@@ -26,7 +26,7 @@ def enable_dask_on_ray(shuffle: str | None = "tasks", use_shuffle_optimization: 
 
 
 def disable_dask_on_ray() -> Any:
-    """Have Dask choose its scheduler by itself again."""
+    """Let Dask choose its scheduler again."""
     return dask.config.set({"scheduler": None, "dataframe.shuffle.method": None})
 
 

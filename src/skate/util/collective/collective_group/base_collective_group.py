@@ -41,7 +41,7 @@ class BaseGroup(metaclass=ABCMeta):
         return self._group_name
 
     def destroy_group(self) -> None:  # noqa: B027 (a backend may have nothing to let go of)
-        """Let go of connections and memory."""
+        """Close connections and release memory."""
 
     @classmethod
     def backend(cls) -> str:
