@@ -240,7 +240,7 @@ def test_partitionings_that_make_no_sense_are_refused() -> None:
     assert parser("/elsewhere/1/2/f.txt") == {}
     with pytest.raises(ValueError, match="1 directories"):
         parser("/data/1/f.txt")
-    with pytest.raises(ValueError, match="is no int"):
+    with pytest.raises(ValueError, match="is not of type int"):
         PathPartitionParser.of("hive", field_types={"y": int})("/y=x/f")  # type: ignore[arg-type]
 
 
