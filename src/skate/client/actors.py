@@ -241,7 +241,15 @@ def method(*args: Any, **kwargs: Any) -> Any:
 
 
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
-    """Return the handle of a living named actor. Raises ValueError if there is none."""
+    """Return a handle of a living actor by its name.
+
+    Args:
+        name: The name from `options(name=...)`.
+        namespace: The namespace of the actor; the session's own by default.
+
+    Raises:
+        ValueError: no living actor has this name, or a name is not a non-empty string.
+    """
     if not isinstance(name, str) or not name:
         raise ValueError(f"the name of an actor must be a non-empty string, got {name!r}")
     if namespace is not None and not (isinstance(namespace, str) and namespace):
@@ -252,7 +260,7 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
 
 
 def list_named_actors(all_namespaces: bool = False) -> list[Any]:
-    """Names of the living named actors of this namespace; of all as dicts with name and namespace."""
+    """Return the names of the living named actors of this namespace; of all namespaces, as dicts with both names."""
     process = session.current()
     found = process.request("list_named_actors", None if all_namespaces else process.namespace)
     if all_namespaces:
@@ -261,9 +269,14 @@ def list_named_actors(all_namespaces: bool = False) -> list[Any]:
 
 
 def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
-    """End an actor's process at once; with `no_restart=False` it is restarted if it may be.
+    """End the process of an actor at once, in the middle of a method if one runs.
 
-    Raises ValueError for anything but an actor handle.
+    Args:
+        actor: A handle of the actor.
+        no_restart: False restarts the actor if it has restarts left (`max_restarts`); True (the default) does not.
+
+    Raises:
+        ValueError: `actor` is not an actor handle.
     """
     if not isinstance(actor, ActorHandle):
         raise ValueError(

@@ -25,10 +25,16 @@ _WAITABLE = {ObjectRef, ObjectRefGenerator}
 
 
 def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bool = False) -> Any:
-    """The value of a ref, or the values of a list of refs, waiting for them.
+    """Return the value of a ref, or the values of a list of refs, waiting until they are ready.
 
-    `timeout` is in seconds; 0 only looks. Raises GetTimeoutError when it passes, the remote exception if a task failed,
-    ValueError or TypeError if what is given is no ref or list of refs.
+    Args:
+        object_refs: One ObjectRef, or a list of them; the values come in the order of the list.
+        timeout: The most seconds to wait; 0 does not wait, None (the default) waits without a limit.
+
+    Raises:
+        GetTimeoutError: a value is not ready within `timeout`.
+        RayTaskError: a task failed; it also has the class of the task's own exception, where Python allows it.
+        ValueError, TypeError: `object_refs` is neither an ObjectRef nor a list of them.
     """
     if _use_object_store:
         from skate.client.tensors import through_object_store  # only values with tensors elsewhere need it
@@ -178,9 +184,19 @@ def _timed_out(process: Any, refs: list[ObjectRef[Any]], timeout: float | None) 
 def wait(
     ray_waitables: Any, *, num_returns: int = 1, timeout: float | None = None, fetch_local: bool = True
 ) -> tuple[list[Any], list[Any]]:
-    """Wait until `num_returns` of the refs are ready, or `timeout` seconds passed: (ready, not ready), in order.
+    """Wait until some of the refs are ready; return the list of ready ones and the list of the others.
 
-    Raises TypeError unless given a list of refs or generators, ValueError for duplicates or a `num_returns` out of range.
+    Both lists are in the order of `ray_waitables`. A ref whose task failed is ready.
+
+    Args:
+        ray_waitables: A list of ObjectRefs and ObjectRefGenerators without duplicates.
+        num_returns: The number of refs to wait for, 1 by default; the first list is never longer than that.
+        timeout: The most seconds to wait; 0 does not wait, None (the default) waits without a limit.
+        fetch_local: Accepted for compatibility, and ignored.
+
+    Raises:
+        TypeError: `ray_waitables` is not a list of refs and generators.
+        ValueError: it has duplicates, `num_returns` is out of range, or `timeout` is negative.
     """
     refs = ray_waitables
     kinds = _checked_waitables(refs, num_returns)
@@ -293,9 +309,13 @@ def _checked_waitables(refs: Any, num_returns: int) -> set[type]:
 
 
 def put(value: Any, *, _owner: Any = None, _tensor_transport: Any = None) -> ObjectRef[Any]:
-    """A ref to a value, for passing it to several tasks without packing it again.
+    """Store a value and return a ref to it, so that several tasks can take it without packing it again.
 
-    Raises TypeError for a ref, and for what cannot be pickled, naming the path to the culprit.
+    Args:
+        value: Any value that can be pickled, except an ObjectRef.
+
+    Raises:
+        TypeError: `value` is an ObjectRef, or cannot be pickled; the message has the path to the part that cannot.
     """
     if type(value) is ObjectRef:
         raise TypeError(
@@ -342,10 +362,16 @@ def _cannot_put(value: Any, error: Exception) -> Exception:
 
 
 def cancel(ray_waitable: Any, *, force: bool = False, recursive: bool = True) -> None:
-    """Cancel a task: a queued one ends at once, a running one is interrupted, with `force` its worker is killed.
+    """Cancel a task: a queued one ends at once, a running one is interrupted.
 
-    With `recursive` the tasks it has started are cancelled too. Raises TypeError for anything but a ref or generator, and
-    ValueError for `force` on an actor's method.
+    Args:
+        ray_waitable: An ObjectRef or ObjectRefGenerator that the task returned.
+        force: Kill the worker process of a running task instead of interrupting it; False by default.
+        recursive: Also cancel the tasks that this task has started; True by default.
+
+    Raises:
+        TypeError: `ray_waitable` is neither a ref nor a generator.
+        ValueError: `force` is True for a method of an actor.
     """
     if isinstance(ray_waitable, ObjectRefGenerator):
         task_id = ray_waitable._stream.task_id
