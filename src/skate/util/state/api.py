@@ -1,9 +1,6 @@
-"""Listing and finding: every function asks the running session, the same in drivers, tasks and actors.
+"""Functions that list and find rows of state; they ask the running session and work in drivers, tasks and actors.
 
-Filters are (column, "=" or "!=", value), all of which must hold; values are compared as text where their types differ.
-`limit` is the most rows returned, at most 10,000; `timeout` is in seconds; `address` is for programs that name it, a session
-asks the cluster that it belongs to. Raises ServerUnavailable where no session runs, ValueError for a filter or a limit that
-cannot be, and RayStateApiException if a process has not answered in time, unless `raise_on_missing_output` is False.
+They share their arguments and errors, which `list_actors` describes.
 """
 
 from __future__ import annotations
@@ -51,7 +48,7 @@ def find(
     detail: bool,
     raise_on_missing_output: bool,
 ) -> list[Any]:
-    """The rows of a kind that pass the filters, as dataclasses."""
+    """Return the rows of a kind that pass the filters, as dataclasses."""
     checked = check_filters(filters, limit)
     schema = SCHEMAS[kind]
     for key, _, _ in checked:
@@ -88,7 +85,7 @@ def _holds(row: dict[str, Any], condition: Filter) -> bool:
 
 
 def rows_of(kind: str, row_id: str, timeout: float) -> Any:
-    """All rows with an id, in detail."""
+    """Return all rows with an id, in detail."""
     return find(kind, [(ID_COLUMNS[kind], "=", row_id)], DEFAULT_LIMIT, timeout, True, False)
 
 
@@ -135,7 +132,10 @@ def get_worker(
 def get_task(
     id: Any, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
 ) -> TaskState | list[TaskState] | None:
-    """The task of an id, or of a ref to its result: one row, or a list if there were several attempts; None if unknown."""
+    """Return the task with the given id, or the task whose result a ref is, in detail; None if there is none.
+
+    A task with several attempts is a list with one row for each.
+    """
     task_id = id if isinstance(id, str) else id.task_id().hex()
     rows: list[TaskState] = rows_of("tasks", task_id, timeout)
     if len(rows) > 1:
@@ -160,7 +160,23 @@ def list_actors(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[ActorState]:
-    """List the actors."""
+    """List the actors of the cluster.
+
+    Args:
+        address: Accepted for compatibility, and ignored: a session asks the cluster that it belongs to.
+        filters: Conditions (column, "=" or "!=", value), all of which must hold; values are compared as text where
+            their types differ. None by default.
+        limit: The most rows to return, 100 by default and at most 10,000.
+        timeout: The most seconds to wait for the processes of the cluster, 30 by default.
+        detail: Fill in all columns; False by default.
+        raise_on_missing_output: True (the default) raises if a process does not answer in time; False warns and
+            returns the rows of the others.
+
+    Raises:
+        ServerUnavailable: no session runs.
+        ValueError: a filter or the limit is invalid.
+        RayStateApiException: a process did not answer in time, or the rows cannot be filtered by a column.
+    """
     return find("actors", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -173,7 +189,7 @@ def list_placement_groups(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[PlacementGroupState]:
-    """List the placement groups."""
+    """List the placement groups; arguments as for `list_actors`."""
     return find("placement_groups", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -186,7 +202,7 @@ def list_nodes(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[NodeState]:
-    """List the nodes."""
+    """List the nodes; arguments as for `list_actors`."""
     return find("nodes", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -199,7 +215,7 @@ def list_jobs(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[JobState]:
-    """The jobs, which are the drivers that run."""
+    """List the jobs, which are the running drivers; arguments as for `list_actors`."""
     return find("jobs", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -212,7 +228,7 @@ def list_workers(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[WorkerState]:
-    """The worker processes and drivers."""
+    """List the worker processes and drivers; arguments as for `list_actors`."""
     return find("workers", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -225,7 +241,7 @@ def list_tasks(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[TaskState]:
-    """List the attempts of tasks."""
+    """List the attempts of tasks; arguments as for `list_actors`."""
     return find("tasks", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -238,7 +254,7 @@ def list_objects(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[ObjectState]:
-    """The objects, one row for each reason that keeps one."""
+    """List the objects, one row for each reason that keeps one; arguments as for `list_actors`."""
     return find("objects", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -251,7 +267,7 @@ def list_runtime_envs(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[RuntimeEnvState]:
-    """List the runtime environments."""
+    """List the runtime environments; arguments as for `list_actors`."""
     return find("runtime_envs", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -264,7 +280,7 @@ def list_cluster_events(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[ClusterEventState]:
-    """The processes that were lost."""
+    """List the processes that the cluster lost; arguments as for `list_actors`."""
     return find("cluster_events", filters, limit, timeout, detail, raise_on_missing_output)
 
 

@@ -309,7 +309,7 @@ SCHEMAS: dict[str, type[StateSchema]] = {
 
 
 def check_filters(filters: list[Filter] | None, limit: int) -> list[Filter]:
-    """The filters, checked. Raises ValueError for a predicate or a limit that there is not."""
+    """Check filters and return them. Raises ValueError for an invalid condition or too high a limit."""
     if limit > RAY_MAX_LIMIT_FROM_API_SERVER:
         raise ValueError(f"limit={limit} exceeds the maximum, {RAY_MAX_LIMIT_FROM_API_SERVER}")
     checked = list(filters or ())

@@ -24,9 +24,9 @@ def list_logs(
     glob_filter: str | None = None,
     timeout: float = DEFAULT_RPC_TIMEOUT,
 ) -> dict[str, list[str]]:
-    """The names under which `get_log` knows what workers have printed, by "worker_out" and "worker_err".
+    """Return the names of the outputs of workers that `get_log` takes, by "worker_out" and "worker_err".
 
-    Raises RayStateApiException for a node that there is not.
+    Raises RayStateApiException if there is no such node.
     """
     _check_node(node_id)
     found: dict[str, list[str]] = {}

@@ -123,7 +123,7 @@ def _of_objects(rows: list[Any]) -> ObjectSummaries:
 
 
 def summarize(kind: str, timeout: float, raise_on_missing_output: bool) -> dict[str, Any]:
-    """The summary of a kind as Ray nests it: under the name of the cluster."""
+    """Return the summary of a kind in the nesting of Ray: under the name of the cluster."""
     rows = find(
         kind, None, RAY_MAX_LIMIT_FROM_API_SERVER, timeout, kind == "objects", raise_on_missing_output
     )
@@ -137,7 +137,10 @@ def summarize_tasks(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> dict[str, Any]:
-    """Attempts of tasks by function and state."""
+    """Count the attempts of tasks by function and state.
+
+    Raises ServerUnavailable if no session runs, RayStateApiException if a process did not answer in time.
+    """
     return summarize("tasks", timeout, raise_on_missing_output)
 
 
@@ -147,7 +150,7 @@ def summarize_actors(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> dict[str, Any]:
-    """Count actors by class and state."""
+    """Count actors by class and state; errors as for `summarize_tasks`."""
     return summarize("actors", timeout, raise_on_missing_output)
 
 
