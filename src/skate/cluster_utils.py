@@ -151,7 +151,7 @@ class Cluster:
             wait: return only when the node has joined.
             node_args: num_cpus (1), num_gpus (0), resources, labels, object_store_memory (150 MB), memory.
 
-        Raises TypeError for arguments that nodes do not have, ValueError for amounts that cannot be, TimeoutError if
+        Raises TypeError for arguments that nodes do not have, ValueError for invalid amounts, TimeoutError if
         the node does not join.
         """
         settings = _settings(node_args)

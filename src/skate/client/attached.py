@@ -26,7 +26,7 @@ STARTS_WORK = frozenset({m.SUBMIT, m.CALL, m.CREATE_ACTOR})
 QUEUED_MAX = 24
 #: How long a driver that leaves waits for the last words of its workers.
 FAREWELL_SECONDS = 3.0
-#: The node is told of what was printed in steps of this.
+#: The node is told how much was printed in steps of this size.
 PRINTED_STEP = 1 << 16
 
 

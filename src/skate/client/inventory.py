@@ -49,7 +49,7 @@ class Found:
 def find(kind: str, timeout: float) -> Found:
     """The rows of a kind ("tasks", "actors", "objects", ...), waiting `timeout` seconds for processes to answer.
 
-    Raises RuntimeError if no session runs, ValueError for a kind that there is not.
+    Raises RuntimeError if no session runs, ValueError for an unknown kind.
     """
     process = current_or_none()
     if process is None:

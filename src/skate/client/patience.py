@@ -152,7 +152,7 @@ class Patience:
             return
         site = next((site_of(each) for each in self.what if id_of(each) == ids[0]), None)
         if site is not None and site.startswith(HERE) and _is_under_way(reason):
-            return  # the work of a library goes on, which shows how far it has come by itself
+            return  # the work of a library continues, which shows how far it has come by itself
         waited = time.monotonic() - self.started
         text = f"skate: waiting for {waited:.0f} s{' at ' + self.where if self.where else ''}"
         if len(self.what) > 1:

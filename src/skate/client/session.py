@@ -79,7 +79,7 @@ def init(address: str | None = None, **settings: Any) -> RayContext:
     """Start a session: a node hosted in this process, with workers started as they are needed.
 
     Args are checked by `node.settings.Settings`; see the public `skate.init` for what they are. Raises RuntimeError if
-    one runs already (unless `ignore_reinit_error`), ValueError for settings that cannot be.
+    one runs already (unless `ignore_reinit_error`), ValueError for invalid settings.
     """
     with _starting:
         if _process is not None and _process.lost:

@@ -177,7 +177,7 @@ def _check_inside(value: Any, node: ClassMethodNode) -> None:
 
     try:
         Scanner(io.BytesIO(), protocol=5).dump(value)
-    except Exception:  # it will be told of when the argument is sent
+    except Exception:  # it is reported when the argument is sent
         return
     if found:
         raise ValueError(inside_a_container(len(found), value, node))

@@ -63,7 +63,7 @@ def simple_shuffle(
         output_writer: writes an output partition, a list of items; what it returns is returned.
         partitioner: says for each item which output partition it goes to.
         object_store_writer: how a part travels.
-        tracker: an actor that is told of what is done (`register_objectref`, `inc`, `inc2`), if any.
+        tracker: an actor that is notified of progress (`register_objectref`, `inc`, `inc2`), if any.
         streaming: whether the reader of parts takes their items by refs.
 
     Returns what `output_writer` has returned for each output partition.

@@ -89,7 +89,7 @@ class Cache:
                 elif shared and self._build_if_first(path, lock, build, in_place):
                     built = True
                 else:
-                    # Never wait for the exclusive lock: whoever has built the entry now goes on using it.
+                    # Never wait for the exclusive lock: whoever has built the entry continues to use it.
                     deadline.check(f"waiting for another process to finish {path}")
                     time.sleep(deadline.left_s(_RETRY_S))
         except BaseException:

@@ -1,7 +1,7 @@
 """A node's core among scripted drivers and workers: channels, the order of events, faults, and what must hold throughout.
 
 Between a process and the node runs a FIFO channel each way. A step is one event out of those possible: a message arrives, a
-process goes on, a clock ticks, something breaks. After every so many steps the core checks itself, after every one around a
+process continues, a clock ticks, something breaks. After every so many steps the core checks itself, after every one around a
 fault; the `Onlooker` sees what users would.
 """
 

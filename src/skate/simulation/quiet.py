@@ -19,7 +19,7 @@ def check(clusters: Iterable[Cluster]) -> None:
     for cluster in clusters:
         everybody += [process for process in cluster.processes.values() if process.alive]
         for record in cluster.core.objects.records.values():
-            assert record.writer is None, f"{record} is being written by {record.writer} for ever"
+            assert record.writer is None, f"{record} is being written by {record.writer} forever"
     taken = {task_id: stream.taken for each in everybody for task_id, stream in each.streams.items()}
     for worker in [each for each in everybody if isinstance(each, Worker)]:
         for running in worker.at_work():

@@ -141,7 +141,7 @@ class Worker(Process):
             if message[2] and not self.deaf:
                 self.cluster.left(self)
                 return
-            # An ordinary actor is only told: its call goes on.
+            # An ordinary actor is only told: its call continues.
             running.interrupt = not self.actor_id or task_id in self.side
 
     def _exit(self, message: tuple[Any, ...]) -> None:

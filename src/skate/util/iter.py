@@ -181,7 +181,7 @@ class ParallelIterator:
             batch_ms: have the shard collect items for so long before it sends them.
             num_async: how many requests are under way at a time.
 
-        Raises ValueError for a shard that there is not.
+        Raises ValueError if there is no such shard.
         """
         _check(batch_ms, num_async)
         places = [(shards, actor) for shards in self.actor_sets for actor in shards.actors]

@@ -1,7 +1,7 @@
 """Find what inside a value keeps it from being serialized, and on which path it is reached.
 
 A failing `dumps` names the type of the culprit at best, not where it hangs. So the value is taken apart as
-pickle would do it, every part is tried on its own, and the walk goes on into the parts that fail. A part that
+pickle would do it, every part is tried on its own, and the walk continues into the parts that fail. A part that
 fails although all of its own parts pass is a culprit. Wide containers are tried in halves, so that one bad
 element among a million costs about twenty tries. Tries and time are bounded, since an error is waiting to be
 reported.

@@ -30,7 +30,7 @@ class Interrupts:
     def __init__(self, pump: Pump, whole_imports: bool = False) -> None:
         self._pump = pump
         # A module that is thrown out of its import half-way cannot be imported again if it is partly C, as numpy is: a
-        # worker that goes on to other tasks lets imports end first.
+        # worker that continues with other tasks lets imports end first.
         self._whole_imports = whole_imports
         self._main = threading.main_thread().ident or 0
         self._noticed = _thread.allocate_lock()

@@ -3,7 +3,7 @@ everything.
 
 The node's core is the same as ever, and so is all that the client does; only what is around the core differs.
 A task runs in the thread that submits it, before `.remote()` returns, as far as it comes: what it cannot do
-yet (wait for a later call, make a value that nobody has asked for) goes on whenever a thread waits.
+yet (wait for a later call, make a value that nobody has asked for) continues whenever a thread waits.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LocalHost:
             labels={**settings.labels, "ray.io/node-id": node_id.hex()},
         )
         self.core.allocator = memory
-        self.core.calls.patient = True  # nothing goes on here while nobody waits
+        self.core.calls.patient = True  # nothing runs here while no thread waits
         job = os.urandom(2).rjust(4, b"\0")
         self.process = LocalProcess(self, node_id, job)
         self.process.link = LocalLink(self)

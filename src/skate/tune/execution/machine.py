@@ -66,7 +66,7 @@ class Machine:
         self._pins = Pins()
         #: Trials that start from what another is saving just now: its id to theirs.
         self._awaiting: dict[str, list[Trial]] = {}
-        #: A checkpoint that came with the result at hand; callbacks are told of it after the result.
+        #: A checkpoint that came with the result at hand; callbacks receive it after the result.
         self._untold: str | None = None
         #: Trials that have ended and are being saved: their ends are noted after that, or a crash would lose it.
         self._ending: dict[str, Trial] = {}

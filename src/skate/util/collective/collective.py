@@ -111,7 +111,7 @@ def init_collective_group(
     """Become member `rank` of a group of `world_size`; every member calls this, and it returns when all have.
 
     `gloo_timeout`, in milliseconds, is how long members wait for each other, here and later. Raises RuntimeError for a
-    group that there is already, ValueError for a backend or a name that cannot be, AssertionError for a rank.
+    group that already exists, ValueError for an invalid backend or name, AssertionError for a rank.
     """
     _check_inside()
     _global_registry.get(backend)

@@ -109,7 +109,7 @@ def _run(function: Callable[..., Any], calls: list[Call]) -> Report:
     for args, kwargs in calls:
         try:
             outcomes.append(function(*args, **kwargs))
-        except Exception as error:  # the user's own: it belongs to this call, and the chunk goes on
+        except Exception as error:  # the user's own: it belongs to this call, and the chunk continues
             outcomes.append(Failure(_portable(error), traceback.format_exc()))
     return Report(outcomes, time.perf_counter() - start_s)
 
