@@ -1,4 +1,4 @@
-"""What a soak does over and over: each step uses one part of the engine, checks what comes back and lets go of it.
+"""The steps that a soak repeats: each uses one part of the engine, checks the result and releases it.
 
 A step takes the `Churn`, whose random numbers all come from one seed, and may keep a ref or an actor there for a while; what is
 kept is bounded, and let go of as a whole when the soak looks for leaks.
@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 
 class Expected(Exception):
-    """What a failing task raises on purpose."""
+    """The intended error of a failing task."""
 
 
 @ray.remote

@@ -42,7 +42,7 @@ class Figure:
         return one / other if self.is_rate else other / one
 
     def reach(self) -> str:
-        """What is asked of it, in words; empty where nothing is."""
+        """Describe the target; empty without one."""
         asked = []
         if self.at_most is not None:
             asked.append(f"≤ {show(self.at_most, self.unit)}")
@@ -57,7 +57,7 @@ class Figure:
         return ", ".join(asked)
 
     def met(self, skate: Values, ray: Values, limits: Values) -> bool | None:
-        """Whether everything that can be judged is reached; None where nothing can."""
+        """True if every target that can be judged is met; None if none can."""
         value = skate.get(self.key)
         if value is None:
             return None

@@ -1,4 +1,4 @@
-"""What the machine itself allows, with none of the bookkeeping: the yardstick beside Ray.
+"""The limits of the machine itself, without any bookkeeping: the yardstick beside Ray.
 
 Run alone, `python -m benchmarks.limits` prints one JSON line of figures.
 """

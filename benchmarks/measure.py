@@ -59,7 +59,7 @@ def batch_seconds(
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one size of a growth row took: wall seconds and, where it may matter, bytes of memory."""
+    """The cost of one size of a growth row: wall seconds and, where it may matter, bytes of memory."""
 
     seconds: float
     bytes: int = 0

@@ -199,7 +199,7 @@ def as_json(record: Record, args: argparse.Namespace, pythons: dict[str, str]) -
 
 
 def bars(figures: list[Figure], record: Record) -> tuple[str, list[plot.Bar]]:
-    """What to draw: against Ray where it ran, else against the limits."""
+    """The bars to draw: against Ray where it ran, else against the limits."""
     skate, ray, limits = (record.medians(target) for target in ("skate", "ray", "limits"))
     drawn = []
     for figure in figures:

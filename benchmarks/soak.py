@@ -61,7 +61,7 @@ def workers_mib() -> float:
 
 
 def figures() -> list[Figure]:
-    """What is watched."""
+    """The watched figures."""
     host: Any = session.host()
     core, process = host.core, session.current()
     return [

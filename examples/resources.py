@@ -1,4 +1,4 @@
-"""What a task needs is said where it is declared; a placement group reserves several needs as one.
+"""Resource requirements are declared with the task; a placement group reserves several as one.
 
     python examples/resources.py
 

@@ -52,7 +52,7 @@ class Document(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What an index keeps of a document: enough to rank it and to show it."""
+    """An index's record of a document: enough to rank and to show it."""
 
     title: str
     opening: str
@@ -65,7 +65,7 @@ class Index(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What one shard contributes to the statistics of the whole."""
+    """One shard's contribution to the statistics of the whole."""
 
     documents: int
     words: int

@@ -1,4 +1,4 @@
-"""What every test is held to: nothing that Skate started or made outlives the session that made it.
+"""The leak check of every test: nothing that Skate started or created outlives its session.
 
 After each test and after each module, once no session runs any more, the processes, descriptors, threads and
 files of this run are compared with those of before. A test that shares a cluster with its neighbours is
@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def session_running() -> bool:
-    """Whether a Skate session runs in this process; also false where Skate was never imported."""
+    """True if a Skate session runs in this process; also false where Skate was never imported."""
     skate = sys.modules.get("skate")
     asks = getattr(skate, "is_initialized", None)
     return bool(asks is not None and asks())
@@ -104,7 +104,7 @@ def threads() -> dict[str, str]:
 
 
 def files() -> dict[str, str]:
-    """What lies under Skate's name in shared memory and in the folder for temporary files."""
+    """The files under Skate's name in shared memory and in the folder for temporary files."""
     found = {}
     for folder in SHARED_FOLDERS:
         if folder.is_dir():
@@ -127,7 +127,7 @@ def state() -> State:
 
 
 def leaks(before: State) -> dict[str, list[str]]:
-    """What is there now and was not before, by kind; empty as soon as all of it has gone."""
+    """The new processes, descriptors, threads and files, by kind; empty as soon as all are gone."""
     found = {}
     for kind, look in KINDS.items():
         new = [f"{key} {text}" for key, text in look().items() if key not in before[kind]]

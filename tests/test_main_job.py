@@ -64,7 +64,7 @@ def ended(job: subprocess.Popen[str], seconds: float) -> Ended:
 
 @pytest.fixture(scope="module")
 def said(folder: Path) -> str:
-    """What the job prints."""
+    """The output of the job."""
     picture = ["--record", str(folder / "run.svg")]
     done = ended(started(folder, "--files", "25", "--steps", "40", *picture), 280)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tidy_limits import MANY_PARAMETERS
+from tidy_limits import MANY_PARAMETERS, VAGUE_DOCSTRINGS
 
 ROOT = Path(__file__).parents[1]
 UNTOUCHED = ROOT / "tests" / "mission" / "blocks"  # as the mission's documents print them
@@ -112,7 +112,7 @@ class Source:
         return {token.start[0] for token in tokens if token.type == tokenize.COMMENT}
 
     def explained(self, line: int) -> bool:
-        """Whether a comment stands on the line, on the one above or on the one below."""
+        """True if a comment is on the line, on the one above or on the one below."""
         return bool(self.comments & {line - 1, line, line + 1})
 
     @property
@@ -401,6 +401,27 @@ def test_the_lists_of_what_is_too_large_only_shrink() -> None:
         if sizes.get(name) != listed or listed <= limit
     ]
     assert not stale, "\n".join(stale)
+
+
+def vague_docstrings(source: Source) -> Iterator[str]:
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for node in [each for each in ast.walk(source.tree) if isinstance(each, kinds)]:
+        word = (ast.get_docstring(node) or "").partition(" ")[0].rstrip(",")
+        if word in ("What", "Whether", "Those", "It"):
+            place = f"{source.name}:{node.body[0].lineno}"
+            remedy = "begin with a verb ('Return the ...'), a noun phrase ('The ids of ...') or 'True if ...'"
+            yield f"{place} opens a docstring with {word!r}: {remedy}"
+
+
+def test_docstrings_open_with_a_verb_or_a_noun() -> None:
+    found: dict[str, list[str]] = {package: [] for package in VAGUE_DOCSTRINGS}
+    for source in everything():
+        package = f"src/skate/{source.layer}" if source.layer else Path(source.name).parts[0]
+        found.setdefault(package, []).extend(vague_docstrings(source))
+    for package, complaints in found.items():
+        allowed = VAGUE_DOCSTRINGS.get(package, 0)
+        assert len(complaints) <= allowed, f"{package} may have {allowed}:\n" + "\n".join(complaints)
+        assert len(complaints) == allowed, f"{package} has {len(complaints)}: lower VAGUE_DOCSTRINGS to that"
 
 
 def test_the_lists_of_exceptions_name_what_exists() -> None:

@@ -1,4 +1,4 @@
-"""Signatures that Ray's public API fixes, which may have more parameters than the rule allows."""
+"""Limits of the tidy test: signatures that Ray's public API fixes, and docstrings that still open vaguely."""
 
 from __future__ import annotations
 
@@ -78,4 +78,14 @@ MANY_PARAMETERS: dict[str, int] = {
     "src/skate/tune/tune.py::run": 39,
     "src/skate/tune/tune.py::run_experiments": 11,
     "src/skate/util/state/logs.py::get_log": 17,
+}
+
+# Docstrings that open with What, Whether, Those or It, by package of src and by folder beside it. Lower the
+# numbers as they shrink, and add none.
+VAGUE_DOCSTRINGS: dict[str, int] = {
+    "benchmarks": 0,
+    "examples": 0,
+    "src/skate/node": 2,
+    "src/skate/protocol": 2,
+    "tests": 0,
 }

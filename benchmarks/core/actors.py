@@ -28,7 +28,7 @@ def calls(target: str, full: bool) -> Figures:
 
 
 def from_inside(target: str, full: bool) -> Figures:
-    """What an actor submits itself: calls to another actor, and tasks, 1,000 in flight each."""
+    """Measure an actor's own submissions: calls to another actor, and tasks, 1,000 in flight each."""
     with started(target) as ray:
 
         @ray.remote

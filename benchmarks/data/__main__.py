@@ -94,7 +94,7 @@ def shown(value: float | None) -> str:
 
 
 def judged(key: str, ms: float | None, times: float | None, beside: float | None) -> tuple[str, str]:
-    """What is asked of a figure, and whether it is so, as far as it was measured."""
+    """Return the target of a figure, and the verdict, as far as it was measured."""
     reach = REACH.get(key)
     if reach is None:
         return "", ""

@@ -1,4 +1,4 @@
-"""What is measured of datasets: each scenario on one target, in a process of its own; figures are milliseconds.
+"""Measurements of datasets: each scenario on one target, in a process of its own; figures are milliseconds.
 
 A scenario gives cases. A case is run once (that is the figure "first": libraries load, workers start), then until its median is
 steady, and then asked for its answer, which must be the same on every target. `data` is `ray.data` of the target, or None where
@@ -29,7 +29,7 @@ SECONDS_MAX = 60.0
 
 
 class Reach(NamedTuple):
-    """What the project asks of a figure: at most so many ms, times faster than Ray, times the bare time; 0 for "not asked"."""
+    """The target of a figure: at most so many ms, times faster than Ray, times the bare time; 0 for no target."""
 
     ms: float = 0
     ray: float = 3

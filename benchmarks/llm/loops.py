@@ -1,4 +1,4 @@
-"""What transformers does by itself: a bare loop over model.forward, and its own continuous batching."""
+"""Baselines of transformers alone: a bare loop over model.forward, and its own continuous batching."""
 
 from __future__ import annotations
 

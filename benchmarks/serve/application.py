@@ -1,4 +1,4 @@
-"""What is measured, for one target: `python application.py skate|ray|bare PORT` serves until its input ends.
+"""The measured application, for one target: `python application.py skate|ray|bare PORT` serves until its input ends.
 
 The handle figures are measured in here and printed first, one line of JSON.
 """
@@ -52,7 +52,7 @@ def measured(call: Any, seconds: float = 1.0) -> float:
 
 
 def deployments(serve: Any) -> tuple[Any, Any, Any]:
-    """Those that are measured; the last one lives in the process of the first, where that can be asked for."""
+    """The measured deployments; the last one lives in the process of the first, where that is supported."""
     light: dict[str, Any] = {"ray_actor_options": {"num_cpus": 0}, "max_ongoing_requests": 1000}
 
     @serve.deployment(**light)

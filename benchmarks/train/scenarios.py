@@ -1,4 +1,4 @@
-"""What is measured of training: each scenario on one target, in a process of its own, always with two workers.
+"""Measurements of training: each scenario on one target, in a process of its own, always with two workers.
 
 Times inside a run are taken by rank 0, in the training function. `torchrun` is the same function under bare
 `torch.distributed.run`, as far as it has the thing at all.

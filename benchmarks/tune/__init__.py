@@ -1,1 +1,1 @@
-"""What searches cost: beside Ray Tune, and beside what a program would write without either."""
+"""The cost of searches: beside Ray Tune, and beside a program without either."""

@@ -1,4 +1,4 @@
-"""What is measured of searches: each scenario on one target, in a process of its own; figures are milliseconds.
+"""Measurements of searches: each scenario on one target, in a process of its own; figures are milliseconds.
 
 `bare` is what a program would write without a library of trials: a pool of processes, or Optuna alone. A figure is the median
 of several runs in a process that has run the same once before; on Ray, whose searches take long, of fewer, after a single trial.

@@ -137,7 +137,7 @@ def asked(console: Console, address: str) -> list[str]:
 
 
 def arguments() -> argparse.Namespace:
-    """What is asked for."""
+    """Parse the arguments."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -158,7 +158,7 @@ def arguments() -> argparse.Namespace:
 
 
 def show(console: Console, rows: list[tuple[str, str, float]], seconds: float) -> None:
-    """What each stage did, and how long it took; and what the same command is on more machines."""
+    """Show each stage, with its duration; and how the same command runs on more machines."""
     table = Table(title="From text to an answering model")
     table.add_column("stage", style="bold")
     table.add_column("what")

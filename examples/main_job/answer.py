@@ -32,7 +32,7 @@ class Page:
 
 
 class Answered(NamedTuple):
-    """What a client has seen of one answer."""
+    """A client's record of one answer."""
 
     tokens: int
     first_seconds: float

@@ -74,7 +74,7 @@ def fit(
 
 
 def train_loop_per_worker(config: dict[str, Any]) -> None:
-    """What each worker does: a loop of plain torch, with Train's helpers at its borders."""
+    """Train in each worker: a loop of plain torch, with Train's helpers at its borders."""
     import torch
     from transformers import PreTrainedTokenizerFast
 

@@ -17,7 +17,7 @@ ROW_TOKENS = 128
 
 
 class Prepared(NamedTuple):
-    """What came of the text, and where it lies."""
+    """The prepared text, and its location."""
 
     documents: int
     characters: int
@@ -68,7 +68,7 @@ def as_row(document: corpus.Document) -> dict[str, str]:
 
 
 def is_prose(row: dict[str, Any]) -> bool:
-    """Whether a text is mostly words: tables and drawings teach a small model nothing."""
+    """True if a text is mostly words: tables and drawings teach a small model nothing."""
     text = row["answer"]
     return sum(each.isalpha() or each.isspace() for each in text) > 0.7 * len(text)
 

@@ -76,7 +76,7 @@ def until_interrupted() -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """What is asked for."""
+    """Parse the arguments."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -125,7 +125,9 @@ def cached(found: list[passages.Passage]) -> Path:
 
 
 def events(address: str, question: str) -> Iterator[dict[str, Any]]:
-    """What the server says to a question, as it says it. Raises RuntimeError with the server's words if it fails."""
+    """Yield the server's events for a question as they arrive. Raises RuntimeError with the server's message if it
+    fails.
+    """
     body = {"question": question, "stream": True}
     with httpx.stream("POST", f"{address}/api/ask", json=body, timeout=120) as answer:
         if answer.status_code != 200:

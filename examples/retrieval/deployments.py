@@ -111,7 +111,7 @@ class Sentences:
         self.encoder = Encoder()
 
     def who(self) -> dict[str, str]:
-        """What writes the answers, for readers to know."""
+        """Identify the source of the answers, for readers."""
         return {"kind": "sentences", "name": "sentences of the sources, word for word"}
 
     def write(self, question: str, sources: list[Source]) -> Iterator[str]:
@@ -131,7 +131,7 @@ class Model:
         self.name = name
 
     def who(self) -> dict[str, str]:
-        """What writes the answers, for readers to know."""
+        """Identify the source of the answers, for readers."""
         return {"kind": "model", "name": self.name}
 
     async def write(self, question: str, sources: list[Source]) -> AsyncIterator[str]:
@@ -203,7 +203,7 @@ class Pipeline:
         return {**whole, "answer": whole["answer"].strip()}
 
     async def answer(self, question: str) -> AsyncIterator[dict[str, Any]]:
-        """What happens, as it happens: the sources, pieces of text, and what each step took."""
+        """Yield events as they happen: the sources, pieces of text, and the duration of each step."""
         began = time.perf_counter()
         candidates = await self.retriever.find.remote(question)
         found = time.perf_counter()

@@ -64,7 +64,7 @@ def build(
 
 
 def is_there(folder: Path) -> bool:
-    """Whether a folder has an index."""
+    """True if a folder has an index."""
     return (folder / "passages.json").exists()
 
 

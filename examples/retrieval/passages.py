@@ -1,4 +1,6 @@
-"""What is searched: Python's reference and the docstrings of well-known modules, cut into passages of a paragraph or two."""
+"""The searched texts: Python's reference and the docstrings of well-known modules, cut into passages of a
+paragraph or two.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ SKIPPED = {"test", "tests", "idlelib", "lib2to3", "site-packages", "turtledemo",
 
 
 class Document(NamedTuple):
-    """What is asked, and what Python's own documentation says to it; ``name`` is what it is about."""
+    """A question with the answer of Python's own documentation; ``name`` is its subject."""
 
     name: str
     question: str

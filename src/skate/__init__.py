@@ -97,7 +97,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _private_name(name: str) -> Any:
-    """What packages take from the inside of Ray; see `private_names.table`."""
+    """Private names of Ray that packages use; see `private_names.table`."""
     if name == "logger":
         return importlib.import_module("logging").getLogger("ray")
     if name == "_config":

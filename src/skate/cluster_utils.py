@@ -151,7 +151,7 @@ class Cluster:
             wait: return only when the node has joined.
             node_args: num_cpus (1), num_gpus (0), resources, labels, object_store_memory (150 MB), memory.
 
-        Raises TypeError for arguments that nodes do not have, ValueError for amounts that cannot be, TimeoutError if
+        Raises TypeError for arguments that nodes do not have, ValueError for invalid amounts, TimeoutError if
         the node does not join.
         """
         settings = _settings(node_args)
@@ -247,7 +247,7 @@ class Cluster:
         self._await(joined, timeout, "all nodes", None)
 
     def remaining_processes_alive(self) -> bool:
-        """True if no node has ended by itself."""
+        """True if no node has ended unexpectedly."""
         return all(node.is_alive() for node in self.worker_nodes)
 
     @staticmethod
@@ -271,7 +271,7 @@ class Cluster:
         self.connected = True
 
     def join(self, settings: dict[str, Any]) -> Driver:
-        """What `init` with this cluster's address does."""
+        """Connect like `init` with this cluster's address."""
         host = self._host
         assert host is not None
         return Driver(host, Settings.joining(self.address, settings))

@@ -150,7 +150,7 @@ def uninstall() -> None:
 
 
 def is_installed() -> bool:
-    """Whether ``import ray`` means Skate in this process."""
+    """True if ``import ray`` means Skate in this process."""
     return _alias in sys.meta_path
 
 
@@ -229,10 +229,11 @@ class _AliasFinder:
 
 
 class _MissingFinder:
-    """Stands last, so it is asked only for what nobody has found, and speaks up for ``from ray import tune``.
+    """Last finder: called only for modules that nothing else has found, to raise a better error for ``from ray
+    import tune``.
 
-    There the import system asks for ``skate.tune``, the module's own name being ``skate``. It would swallow a
-    ModuleNotFoundError and go on to say that a name cannot be imported; a plain ImportError gets through.
+    There the import system looks for ``skate.tune``, because the module's own name is ``skate``. It would
+    swallow a ModuleNotFoundError and report that a name cannot be imported; a plain ImportError gets through.
     """
 
     def find_spec(
@@ -244,10 +245,10 @@ class _MissingFinder:
 
 
 def _in_a_from_import() -> bool:
-    """Whether the import under way is for a name after ``from ... import``, and for nothing else.
+    """True if the current import is for a name after ``from ... import``.
 
-    The import system does not tell its finders; the name of its step is on the stack. Were that step to be
-    renamed, the error would be the same and its text the usual one.
+    The import system does not tell its finders; the name of its function is on the stack. If that function were
+    renamed, the error would be the same with its usual text.
     """
     frame = sys._getframe(2)
     while frame.f_back is not None and frame.f_code.co_filename == "<frozen importlib._bootstrap>":
@@ -273,7 +274,7 @@ def _is_engine(skate_name: str) -> bool:
 
 
 def _absence(skate_name: str) -> str:
-    """Say that ``ray.X`` has no counterpart, and what there is in its place."""
+    """Format the error that ``ray.X`` has no counterpart, with the alternatives."""
     ray_name = "ray" + skate_name[len("skate") :]
     if ray_name.split(".")[1].startswith("_"):
         return (
@@ -294,7 +295,7 @@ def _absence(skate_name: str) -> str:
 
 
 def _distribution() -> Any:
-    """What `importlib.metadata` says of ``ray``: the version whose API this is."""
+    """The distribution of ``ray`` for `importlib.metadata`: the version whose API this is."""
     import importlib.metadata  # 30 ms, and whoever asks has it
 
     class Distribution(importlib.metadata.Distribution):

@@ -48,12 +48,12 @@ class RayActorError(RayError):
 
     @property
     def actor_init_failed(self) -> bool:
-        """Whether the actor's constructor raised."""
+        """True if the actor's constructor raised."""
         return self._actor_init_failed
 
     @property
     def preempted(self) -> bool:
-        """Whether the actor's machine was taken away with notice."""
+        """True if the actor's machine was preempted with notice."""
         return self._preempted
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class RayActorError(RayError):
 
 
 class ActorDeath:
-    """What is known of an actor's death; the usual cause of an ActorDiedError.
+    """The known facts about an actor's death; the usual cause of an ActorDiedError.
 
     `reason` is one of "CREATION_FAILED", "WORKER_DIED", "NODE_DIED", "OWNER_DIED", "RAY_KILL",
     "OUT_OF_SCOPE", "REF_DELETED", "INTENDED_USER_EXIT", "UNSCHEDULABLE" or "".
@@ -113,7 +113,7 @@ class ActorDeath:
         return f"ActorDeath({known})"
 
     def describe(self) -> str:
-        """The death in words: who died, of what, and whether it had ever run."""
+        """Describe the death: the actor, the cause, and whether it had ever run."""
         who = f"The actor {self.class_name}" if self.class_name else "The actor"
         facts = [f"actor_id={self.actor_id}"] if self.actor_id else []
         if self.name:
@@ -162,7 +162,7 @@ class ActorDiedError(RayActorError):
 
 
 class ActorUnavailableError(RayActorError):
-    """An actor cannot be reached just now (it is restarting, say); a later call may succeed."""
+    """An actor cannot be reached at the moment (for example, it is restarting); a later call may succeed."""
 
     def __init__(self, error_message: str, actor_id: bytes | None) -> None:
         hex_id = actor_id.hex() if isinstance(actor_id, bytes) else None
@@ -373,7 +373,7 @@ class ObjectLostError(RayError):
 
 
 class ObjectFetchTimedOutError(ObjectLostError):
-    """No node could say in time where the value is."""
+    """No node reported in time that it holds the value."""
 
     _why = "no node said in time that it holds it"
 
@@ -385,7 +385,7 @@ class ObjectFreedError(ObjectLostError):
 
 
 class OwnerDiedError(ObjectLostError):
-    """The process that owned the value died, so nobody knows the value any more."""
+    """The process that owned the value died, and with it the record of the value."""
 
     _why = "its owner, the process that made it, has died"
 
@@ -397,7 +397,7 @@ class ReferenceCountingAssertionError(ObjectLostError, AssertionError):
 
 
 class ObjectReconstructionFailedError(ObjectLostError):
-    """The value was lost and could not be made again; `reason` (a name) and `reason_message` say why."""
+    """The value was lost and could not be reconstructed; `reason` (a name) and `reason_message` explain it."""
 
     REASON_MESSAGES = {
         "OBJECT_UNRECONSTRUCTABLE_MAX_ATTEMPTS_EXCEEDED": "its task ran again as often as max_retries allows",
@@ -453,9 +453,9 @@ class RaySystemError(RayError):
 
 
 class DeadlockError(RaySystemError):
-    """A `get` or `wait` can never end, for what it waits for waits, in the end, for it; the text is the circle.
+    """A `get` or `wait` can never end, because it waits for itself through others; the text shows the cycle.
 
-    It is raised in one of those that wait, so that the others go on. Ray waits for ever.
+    Raised in one of the waiting calls, so that the others continue. Ray would wait forever.
     """
 
     def __str__(self) -> str:

@@ -21,7 +21,7 @@ def library(module: str, what: str, package: str | None = None) -> Any:
 
 
 def there(package: str) -> bool:
-    """Whether a package is installed; it is not imported."""
+    """True if a package is installed; does not import it."""
     try:
         return importlib.util.find_spec(package) is not None
     except ValueError:  # a module that was put into sys.modules by hand has no spec

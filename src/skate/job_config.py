@@ -52,7 +52,7 @@ class JobConfig:
     def set_metadata(self, key: str, value: str) -> None:
         """Add a text under a name."""
         if not isinstance(key, str) or not isinstance(value, str):
-            raise TypeError(f"the metadata of a job are texts, not {key!r}: {value!r}")
+            raise TypeError(f"the metadata of a job must be strings, got {key!r}: {value!r}")
         self.metadata[key] = value
 
     def set_runtime_env(self, runtime_env: dict[str, Any] | None, validate: bool = False) -> None:
@@ -60,11 +60,11 @@ class JobConfig:
         self.runtime_env = dict(runtime_env) if runtime_env is not None else {}
 
     def ensure_logging_config(self, logging_config: LoggingConfig | None = None) -> None:
-        """Set how log lines look, unless that was said before."""
+        """Set the format of log lines, unless it was set before."""
         self.py_logging_config = self.py_logging_config or logging_config
 
     def set_py_logging_config(self, logging_config: LoggingConfig | None = None) -> None:
-        """Set how log lines look."""
+        """Set the format of log lines."""
         self.py_logging_config = logging_config
 
     def set_ray_namespace(self, ray_namespace: str) -> None:
@@ -72,7 +72,7 @@ class JobConfig:
         self.ray_namespace = ray_namespace
 
     def set_default_actor_lifetime(self, default_actor_lifetime: str) -> None:
-        """Set how long actors live that do not say so themselves."""
+        """Set the default lifetime of actors."""
         if default_actor_lifetime not in LIFETIMES:
             raise ValueError(
                 f"default_actor_lifetime={default_actor_lifetime!r} is unknown; there are "
@@ -82,7 +82,7 @@ class JobConfig:
 
     @classmethod
     def from_json(cls, job_config_json: dict[str, Any]) -> JobConfig:
-        """A config from a dict with the constructor's keys; it may say `namespace` for `ray_namespace`."""
+        """Build a config from a dict with the constructor's keys; `namespace` is an alias of `ray_namespace`."""
         given = dict(job_config_json)
         return cls(
             jvm_options=given.get("jvm_options"),

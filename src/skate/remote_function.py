@@ -1,4 +1,4 @@
-"""What `@ray.remote` makes of a function."""
+"""Remote functions, created by `@ray.remote`."""
 
 from __future__ import annotations
 

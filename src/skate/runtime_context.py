@@ -1,4 +1,4 @@
-"""What running code may ask about itself, by the names that programs know from `ray.runtime_context`."""
+"""The runtime context of running code, under the names of `ray.runtime_context`."""
 
 from __future__ import annotations
 

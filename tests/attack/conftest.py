@@ -1,4 +1,4 @@
-"""What the attacks stand on: real nodes and programs, as the tests of processes have them."""
+"""Shared parts of the attacks: real nodes and programs, as in the tests of processes."""
 
 from __future__ import annotations
 

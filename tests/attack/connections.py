@@ -33,7 +33,7 @@ PROTOCOLS = {"httptools": OverHttptools, "h11": OverH11}
 
 
 class Wire:
-    """What a client sees of its connection, whichever process has it."""
+    """A client's view of its connection, whichever process has it."""
 
     def __init__(self) -> None:
         self.answers = bytearray()

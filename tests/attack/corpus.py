@@ -23,7 +23,7 @@ class Sent:
     body: bytes = b""
 
     def echo(self, app: str) -> bytes:
-        """What an echo of this application answers."""
+        """The response of this application's echo."""
         said = f"{app} {self.method} {self.path}?{self.query} {len(self.body)} {zlib.crc32(self.body):x}"
         return said.encode()
 

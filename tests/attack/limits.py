@@ -38,7 +38,7 @@ def run_under(folder: Path, text: str, *before: str, shell: str = "", **environm
 
 
 def as_another_user(folder: Path) -> list[str]:
-    """What runs a command as a user without other processes, who may read what root may; skips where that cannot be."""
+    """Return the prefix for a command run as another user without processes; skips where that is impossible."""
     setpriv = shutil.which("setpriv")
     user = OTHER_USER + os.getpid() % 10_000
     command = [
@@ -52,7 +52,7 @@ def as_another_user(folder: Path) -> list[str]:
 
 
 def small_disk(folder: Path, size: str) -> list[str]:
-    """What runs a command that sees a disk of this size in a folder; skips where none can be mounted."""
+    """Return the prefix for a command that sees a disk of this size in a folder; skips where none can be mounted."""
     folder.mkdir(exist_ok=True)
     unshare = shutil.which("unshare")
     command = [

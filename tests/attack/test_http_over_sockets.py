@@ -219,7 +219,7 @@ def test_a_body_over_the_limit_does_not_wait_for_a_replica(port: int) -> None:
 
 
 def test_little_of_a_body_is_read_while_it_waits_for_a_replica(port: int) -> None:
-    """What the server does not read stays with the client: its sending stops."""
+    """Unread data stays with the client: its sending stops."""
     serve.run(at_zero("W", 2), name="w", route_prefix="/w")
     with connect(port) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * 1024)
@@ -239,7 +239,7 @@ def test_little_of_a_body_is_read_while_it_waits_for_a_replica(port: int) -> Non
 
 
 def closed(sock: socket.socket) -> bytes:
-    """What comes until the server closes."""
+    """Read until the server closes."""
     sock.settimeout(20)
     got = b""
     while part := sock.recv(65536):

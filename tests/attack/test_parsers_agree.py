@@ -1,4 +1,4 @@
-"""What the gate lets through, both parsers read as the gate does; what it refuses is refused whatever the pieces."""
+"""Both parsers read whatever the gate passes as the gate does; rejections do not depend on how data is split."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Callbacks:
 
 
 def by_httptools(data: bytes) -> Read | None:
-    """What httptools reads; None if it refuses something."""
+    """Parse with httptools; None if it rejects something."""
     found = Callbacks()
     found.parser.set_dangerous_leniencies(lenient_data_after_close=True)
     try:
@@ -108,7 +108,7 @@ def by_httptools(data: bytes) -> Read | None:
 
 
 def by_h11(data: bytes) -> Read | None:
-    """What h11 reads; None if it refuses something."""
+    """Parse with h11; None if it rejects something."""
     found: Read = []
     rest = data
     while rest:

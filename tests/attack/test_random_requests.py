@@ -50,7 +50,7 @@ def rest(method: str, path: str, body: bytes, headers: list[tuple[bytes, bytes]]
 
 @pytest.fixture
 def nothing_deployed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What a config leads to is not tried here: its code would be imported. Checks all stand before that."""
+    """Replace the deployment: its code would be imported. All checks come before that."""
     deployed: list[Any] = []
     monkeypatch.setattr("skate.serve.loading.deploy", lambda schema, apart: deployed.append(schema))
     monkeypatch.setattr("skate.serve.api.shutdown", lambda: None)

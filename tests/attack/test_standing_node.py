@@ -51,7 +51,7 @@ class Stranger:
         self.sock.sendall(msgpack.packb(message))
 
     def answers(self) -> list[tuple[Any, ...]]:
-        """What comes until the node closes the connection."""
+        """Read until the node closes the connection."""
         found: list[tuple[Any, ...]] = []
         while data := self.sock.recv(1 << 16):
             self._unpacker.feed(data)

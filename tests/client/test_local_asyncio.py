@@ -88,7 +88,7 @@ def test_a_call_that_waits_can_be_cancelled() -> None:
 
 def test_waiting_for_what_never_comes_is_an_error() -> None:
     mailbox = Mailbox.remote()
-    with pytest.raises(RuntimeError, match=r"wait for ever(.|\n)*Mailbox\.get"):
+    with pytest.raises(RuntimeError, match=r"wait forever(.|\n)*Mailbox\.get"):
         ray.get(mailbox.get.remote())
 
 
@@ -133,7 +133,7 @@ def test_queue() -> None:
     assert [queue.get(), queue.get()] == [1, 2]
     with pytest.raises(Empty):
         queue.get(timeout=0.01)
-    with pytest.raises(RuntimeError, match="wait for ever"):
+    with pytest.raises(RuntimeError, match="wait forever"):
         queue.get()
 
 

@@ -338,7 +338,7 @@ def test_an_actor_asks_itself_only_after_its_method_has_ended() -> None:
 
     selfish = Selfish.remote()
     assert ray.get(ray.get(selfish.outer.remote())[0]) is False
-    with pytest.raises(RuntimeError, match=r"for ever(.|\n)*Selfish\.inner"):
+    with pytest.raises(RuntimeError, match=r"forever(.|\n)*Selfish\.inner"):
         ray.get(selfish.stuck.remote())
 
 

@@ -1,4 +1,4 @@
-"""What can be read of actor classes, handles and methods, and what they refuse."""
+"""Attributes of actor classes, handles and methods, and what they reject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a method may declare, return and inherit, and what a call may get wrong."""
+"""Declarations, results and inheritance of methods, and mistakes in calls."""
 
 from __future__ import annotations
 

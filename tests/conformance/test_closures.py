@@ -1,4 +1,4 @@
-"""What remote functions capture, and when; what they may not capture."""
+"""Captured values of remote functions, and values that cannot be captured."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ Script = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def context(cluster: None) -> Any:
-    """What init returns for the session that runs."""
+    """The result of init for the running session."""
     return ray.init(ignore_reinit_error=True)
 
 

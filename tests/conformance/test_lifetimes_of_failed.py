@@ -1,4 +1,4 @@
-"""What failed, cancelled, crashed and abandoned work leaves behind: nothing."""
+"""Failed, cancelled, crashed and abandoned work leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def there() -> dict[str, Any]:
 
 @functools.cache
 def found(module: str) -> dict[str, str]:
-    """What differs in a module."""
+    """The differences in a module."""
     return dict(differences(module, TABLE[module], there()[module]))
 
 

@@ -1,4 +1,4 @@
-"""What the driver, a task and an actor can ask about themselves."""
+"""The runtime context in the driver, a task and an actor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is and what goes on, as `ray.util.state` tells it. On Ray it asks the dashboard, which this suite does not start."""
+"""Lists and summaries of `ray.util.state`. On Ray it asks the dashboard, which this suite does not start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task is told of the node and devices it runs on, and of requests that no node can meet."""
+"""A task's view of its node and devices, and requests that no node can meet."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture
 def spans(folder: pathlib.Path, script: Callable[..., Any]) -> list[dict[str, Any]]:
-    """What one program has recorded; it runs for the first test that asks."""
+    """The spans of one program, which runs for the first test that needs them."""
     if not (folder / "hook_of_a_test.py").exists():
         (folder / "hook_of_a_test.py").write_text(HOOK)
         path = ":".join([str(folder), *filter(None, [__import__("os").environ.get("PYTHONPATH")])])
@@ -86,7 +86,7 @@ def spans(folder: pathlib.Path, script: Callable[..., Any]) -> list[dict[str, An
 
 
 def module() -> str:
-    """What the functions of a script are named by."""
+    """The module name of a script's functions."""
     return "__main__"
 
 

@@ -1,4 +1,4 @@
-"""What is said on stderr of a wait that lasts: where it is, and why what it waits for is not there."""
+"""Notes on stderr about a long wait: where it is, and why the value is not ready."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WAITS = """
         def __init__(self, path): self.path, self.text = path, ""
         def write(self, text):
             self.text += text
-            if "waiting since" in self.text and self.text.endswith("\\n"): open(self.path, "w").close()
+            if "waiting for" in self.text and self.text.endswith("\\n"): open(self.path, "w").close()
             return sys.__stderr__.write(text)
         def flush(self): sys.__stderr__.flush()
 
@@ -117,7 +117,7 @@ def test_a_wait_that_lasts_says_why(what: str, script: Callable[..., Any]) -> No
     program, parts = NOTES[what]
     done = script(dedent(WAITS) + dedent(program), SKATE_WAIT_NOTE_SECONDS="0.6")
     assert done.returncode == 0, done.stderr
-    for part in ("skate: waiting since 1 s", *parts):
+    for part in ("skate: waiting for 1 s", *parts):
         assert part in done.stderr, done.stderr
 
 

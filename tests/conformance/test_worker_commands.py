@@ -64,7 +64,7 @@ def test_script_in_the_working_directory_starts_python(fresh, tmp_path, quoted):
 
 @contextlib.contextmanager
 def printing(start):
-    """What the driver prints of its workers; not in a fixture, since pytest sets stdout anew after those."""
+    """Capture the driver's output of its workers; not a fixture, because pytest replaces stdout after those."""
     taken = io.StringIO()
     with contextlib.redirect_stdout(taken):
         start(num_cpus=1, log_to_driver=True)

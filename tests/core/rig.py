@@ -66,7 +66,7 @@ class Rig:
         return [effect.cid for effect in self.shell(kind)]
 
     def results(self, cid: int = 1) -> dict[bytes, str]:
-        """What the caller has been told: "ok" or the class of an error, by the task's id."""
+        """The caller's results: "ok" or the class of an error, by task id."""
         return {
             message[1][:24]: message[3][0] if message[2] == m.ERROR else "ok"
             for to, message in self.said
@@ -74,7 +74,7 @@ class Rig:
         }
 
     def result(self, task_id: bytes, cid: int = 1) -> str | None:
-        """What became of one call, as its caller knows it."""
+        """The result of one call, as its caller knows it."""
         return self.results(cid).get(task_id)
 
     # -- what clients say

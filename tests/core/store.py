@@ -69,7 +69,7 @@ class Store(Rig):
         return oid
 
     def answer(self, cid: int = 1) -> Any:
-        """What the process was answered last: an offset, an error, or None if it still waits."""
+        """The last answer to the process: an offset, an error, or None if it still waits."""
         replies = self.heard(cid, m.REPLY)
         return replies[-1][3] if replies else None
 
@@ -89,7 +89,7 @@ class Store(Rig):
         return self.got(cid)
 
     def got(self, cid: int = 1) -> Any:
-        """What a process was sent last."""
+        """The last message to a process."""
         values = self.heard(cid, m.VALUE)
         return values[-1][2:4] if values else None
 

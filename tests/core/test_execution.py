@@ -117,7 +117,7 @@ def test_a_stream_that_is_made_again_repeats_nothing():
 
 
 def test_a_second_attempt_is_told_what_the_reader_of_its_stream_has_taken():
-    """It repeats items that the reader has, and would wait for the reader, who waits for new ones."""
+    """The repeated items are ones the reader has: it would wait for the reader, who waits for new ones."""
     rig = Rig()
     task = rig.submit(streaming=True, retries=1)
     worker = rig.worker_of(task)

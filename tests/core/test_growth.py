@@ -1,4 +1,4 @@
-"""What must not grow with the number of nodes, tasks or groups: what is looked at is counted, not timed."""
+"""Costs that must not grow with the number of nodes, tasks or groups: steps are counted, not timed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node does when memory runs short: who is held back, who is ended, what is tried again."""
+"""Reactions of a node to memory pressure: tasks held back, workers ended, retries."""
 
 from __future__ import annotations
 

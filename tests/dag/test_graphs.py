@@ -154,7 +154,7 @@ def test_results_of_a_bound_class_with_several_results() -> None:
 
 def test_mistakes_with_methods() -> None:
     account = Account.bind()
-    with pytest.raises(AttributeError, match="no method 'pay_out'"):
+    with pytest.raises(AttributeError, match="no attribute 'pay_out' that can be called"):
         _ = account.pay_out
     with pytest.raises(TypeError, match=r"\.bind"):
         account.pay_in(1)
@@ -194,17 +194,17 @@ def test_attributes_of_a_single_argument() -> None:
 def test_an_argument_that_was_not_given() -> None:
     with InputNode() as given:
         node = add.bind(given[0], given.y)
-    with pytest.raises(ValueError, match="'y'"):
+    with pytest.raises(KeyError, match="'y'"):
         node.execute(1, 2)
 
 
 def test_mistakes_with_the_input() -> None:
     with pytest.raises(AssertionError, match="with InputNode"):
         add.bind(InputNode()).execute(1)
-    with pytest.raises(ValueError, match="no arguments"):
+    with pytest.raises(ValueError, match="should not take any args"):
         InputNode(5)
     with InputNode() as given:
-        with pytest.raises(ValueError, match="constructor of Account"):
+        with pytest.raises(ValueError, match="ClassNode constructor"):
             Account.bind(given)
         with pytest.raises(AssertionError, match=r"1\.5"):
             given[1.5]  # type: ignore[index]

@@ -41,7 +41,7 @@ def adapters(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 def alone(model_folder: Path, path: Path | None) -> list[int]:
-    """What transformers makes of the prompt with one adapter merged in."""
+    """The output of transformers for the prompt with one adapter merged in."""
     model: Any = AutoModelForCausalLM.from_pretrained(model_folder)
     if path is not None:
         model = peft.PeftModel.from_pretrained(model, path).merge_and_unload()

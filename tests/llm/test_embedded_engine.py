@@ -27,7 +27,7 @@ def reference(model_folder: Path) -> Any:
 
 
 def generated(model: Any, prompt: list[int], count: int) -> list[int]:
-    """What transformers' own generate makes of a prompt."""
+    """The output of transformers' own generate for a prompt."""
     ids = torch.tensor([prompt])
     with torch.inference_mode():
         out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=count, do_sample=False)

@@ -1,4 +1,4 @@
-"""What is put where the documents leave something out, or ask a CPU for what only a GPU does."""
+"""Substitutes for parts that the documents leave out, or that need a GPU."""
 
 from __future__ import annotations
 

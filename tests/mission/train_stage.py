@@ -44,7 +44,7 @@ def ScalingConfig(num_workers: int = 1, use_gpu: bool = False, **given: Any) -> 
 
 
 def TorchConfig(backend: str | None = None, **given: Any) -> Any:
-    """What needs GPUs is left to the library to choose."""
+    """Leave the choice of a GPU backend to the library."""
     return _torch(backend=None if backend == "nccl" else backend, **given)
 
 

@@ -49,7 +49,7 @@ class Call:
 
     @property
     def informed(self) -> bool:
-        """Whether all that it takes has come to something."""
+        """True if all its arguments have an outcome."""
         return all(other.outcome != PENDING for other in self.takes)
 
     @property
@@ -57,7 +57,7 @@ class Call:
         return all(other.outcome == "ok" for other in self.takes)
 
     def own_end(self) -> str:
-        """What it comes to by itself, given all it needs."""
+        """Its own outcome, given all its arguments."""
         if self.times > self.retries:
             return "RayTaskError" if self.does == "fail" else "WorkerCrashedError"
         return "ok"
@@ -296,7 +296,7 @@ class NodeMachine(RuleBasedStateMachine):
                         call.outcome = call.own_end()
 
     def behind_another(self, call: Call) -> bool:
-        """Whether an earlier call to the same actor still waits for what it takes."""
+        """True if an earlier call to the same actor still waits for its arguments."""
         if call.actor is None:
             return False
         calls = call.actor.calls

@@ -70,7 +70,7 @@ def picture(driver: webdriver.Chrome, path: Path) -> None:
 
 
 def complaints(driver: webdriver.Chrome) -> list[dict[str, Any]]:
-    """What the page complained of on its console since this was last asked."""
+    """The page's console errors since the last call."""
     return [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
 
 

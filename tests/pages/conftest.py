@@ -21,7 +21,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrom
 
 @pytest.fixture(autouse=True)
 def pictures(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    """What the window showed at the end of each test lies in pytest's folder of it."""
+    """Save the window's picture at the end of each test in pytest's folder of it."""
     yield
     if "driver" in request.fixturenames:
         browser.picture(request.getfixturevalue("driver"), tmp_path / "page.png")

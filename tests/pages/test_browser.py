@@ -1,4 +1,4 @@
-"""What looks at pages sees what is wrong with one, and a browser that is missing is told of."""
+"""The page checks find the faults of a page, and report a missing browser."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Program:
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
-    """It serves a small part of the reference."""
+    """Serve a small part of the reference."""
     started = Program(tmp_path_factory.mktemp("index"))
     try:
         started.until("Ctrl-C ends it")

@@ -130,7 +130,7 @@ class Program:
                 self.process.stdin.close()
 
     def story(self) -> str:
-        """What it has printed, for the message of a failed assertion."""
+        """Its output, for the message of a failed assertion."""
         return f"stdout:\n{self.out[-4000:]}\nstderr:\n{self.err[-4000:]}"
 
 

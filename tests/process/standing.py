@@ -30,7 +30,7 @@ class Node:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a program needs to find it."""
+        """The variables with which a program finds it."""
         return {"SKATE_TMPDIR": str(self.folder)}
 
     def command(
@@ -62,7 +62,7 @@ class Node:
         return done.stdout
 
     def status(self) -> dict[str, Any]:
-        """What `skate status` tells, as data."""
+        """The output of `skate status`, as data."""
         found: dict[str, Any] = json.loads(self.command("status", "--json").stdout)
         return found
 

@@ -1,4 +1,4 @@
-"""What user code starts in a worker ends with it, and with the session at the latest, however either ends."""
+"""Processes started by user code in a worker end with it, and with the session at the latest, however either ends."""
 
 from __future__ import annotations
 

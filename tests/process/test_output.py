@@ -1,4 +1,4 @@
-"""What workers print arrives at the driver: each line whole, in order, with the name of who printed it."""
+"""The output of workers arrives at the driver: each line whole, in order, with the name of its worker."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def test_last_words_are_printed_before_a_driver_ends(node: Node, run: Callable[.
 def test_driver_that_does_not_print_holds_up_its_own_workers_only(
     node: Node, program: Callable[..., Program], run: Callable[..., Program]
 ) -> None:
-    """What it is behind with is bounded, and nothing of it is lost once it goes on."""
+    """The backlog is bounded, and nothing of it is lost once the driver resumes."""
     node.start()
     slow = program(
         JOIN

@@ -1,4 +1,4 @@
-"""What ends with a driver of a node that stays, and what outlives it."""
+"""The end of a standalone node's driver: what ends with it, and what outlives it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ SERVICE = """
 
 
 def of_program(node: Node, driver: Program) -> bool:
-    """Whether a program is among the node's drivers."""
+    """True if a program is among the node's drivers."""
     return any(each["pid"] == driver.process.pid for each in node.status()["drivers"])
 
 

@@ -1,4 +1,4 @@
-"""What a long program makes again and again fills no table: of the driver, of the node, or of its workers."""
+"""Repeated work of a long program fills no table: of the driver, of the node, or of its workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of runtime environments share: wheels made by hand, and a cache of their own."""
+"""Shared fixtures of the tests of runtime environments: handmade wheels, and a private cache."""
 
 from __future__ import annotations
 

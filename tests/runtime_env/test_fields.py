@@ -1,4 +1,4 @@
-"""What each field may hold, and how it is refused when it holds something else."""
+"""Valid values of each field, and the rejection of others."""
 
 from __future__ import annotations
 

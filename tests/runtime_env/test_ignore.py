@@ -16,7 +16,7 @@ from skate.runtime_env.ignore import DEFAULTS, Rules, ignored, parse
 
 
 def left_out(path: str, rules: Sequence[Rules], *, is_folder: bool = False) -> bool:
-    """Whether a path or a folder above it stays behind."""
+    """True if a path or a folder above it is excluded."""
     parts = path.split("/")
     return any(
         ignored("/".join(parts[:depth]), depth < len(parts) or is_folder, rules)

@@ -35,7 +35,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def imported(found: Prepared, code: str) -> str:
-    """What a worker started like this would print."""
+    """Run code as in a worker with this environment, and return its output."""
     setup = f"import sys; sys.path[:0] = {found.sys_path!r}\n"
     done = subprocess.run(
         [sys.executable, "-c", setup + code], cwd=found.cwd, capture_output=True, text=True, check=False

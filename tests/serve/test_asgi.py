@@ -1,4 +1,4 @@
-"""What ASGI applications may do besides answering: lifespans, mounted applications, background tasks, middlewares."""
+"""Features of ASGI applications besides responses: lifespans, mounted applications, background tasks, middlewares."""
 
 from __future__ import annotations
 

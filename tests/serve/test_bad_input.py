@@ -1,4 +1,4 @@
-"""What users get wrong: each mistake is told at once, with what was asked, what there is, and what to do."""
+"""Mistakes of users: each is reported at once, with what was asked, what was given, and what to do."""
 
 from __future__ import annotations
 

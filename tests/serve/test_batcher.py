@@ -19,7 +19,7 @@ TINY = 1e-6
 
 @dataclass
 class Seen:
-    """What a batched function saw: each batch with its moment and the largest size at that moment; the moments batches ended."""
+    """A batched function's record: each batch with its time and the batch size then; the times batches ended."""
 
     batches: list[tuple[float, list[int], int]] = field(default_factory=list)
     ended: list[float] = field(default_factory=list)

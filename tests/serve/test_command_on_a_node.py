@@ -143,7 +143,7 @@ def test_runtime_environment(site: Site, tmp_path: Path) -> None:
     words = ["deploy", "flavoured:app", "--runtime-env-json", environment, "--working-dir", str(tmp_path)]
     site.serve(*words, "--address", site.rest)
     wait_for(lambda: get(site.port) == (200, "said own"), 30, "the environment")
-    assert "is no JSON" in site.serve("deploy", "flavoured:app", "--runtime-env-json", "{", code=1)
+    assert "is not JSON" in site.serve("deploy", "flavoured:app", "--runtime-env-json", "{", code=1)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_runtime_environment(site: Site, tmp_path: Path) -> None:
             "line 3: applications[1].route_prefix: Found duplicate applications for route prefix '/'",
         ),
         ("http_options:\n  port: many\napplications: []\n", "line 2: http_options.port: "),
-        ("applications: [\n", "is no YAML"),
+        ("applications: [\n", "is not valid YAML"),
         ("- 1\n", "line 1: ServeDeploySchema is made from a dict"),
     ],
 )

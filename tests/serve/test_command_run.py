@@ -55,7 +55,7 @@ def run(tmp_path: Path) -> Iterator[Callable[..., Program]]:
 
 
 def refused(program: Program) -> str:
-    """What it complains of; it has to end with 1 and leave nothing."""
+    """Its complaint; it must exit with 1 and leave nothing."""
     assert program.end() == 1, program.story()
     program.gone()
     assert program.err.startswith("serve run: "), program.story()
@@ -127,7 +127,9 @@ def test_reload(run: Callable[..., Program], tmp_path: Path, target: str) -> Non
     wait_for(lambda: get(port) == (200, "plain two"), 30, f"the changed module; {program.story()}")
     (tmp_path / "program.py").write_text("this is no Python\n" + PROGRAM)
     wait_for(lambda: "SyntaxError" in program.err, 30, f"the error of the broken version; {program.story()}")
-    wait_for(lambda: "The version before is served on" in program.err, 30, "the end of what is told of it")
+    wait_for(
+        lambda: "The previous version is still served" in program.err, 30, "the end of what is told of it"
+    )
     assert get(port) == (200, "plain two"), "the version before the mistake is served on"
     (tmp_path / "program.py").write_text(PROGRAM.replace('"plain "', '"mended "'))
     wait_for(lambda: get(port) == (200, "mended two"), 30, f"the mended version; {program.story()}")

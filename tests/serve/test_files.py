@@ -65,7 +65,7 @@ def free_port() -> int:
             {"applications": [{"import_path": "p:a"}, {"import_path": "p:b"}]},
             "given more than once: 'default', by number 1 and 2 of the applications",
         ),
-        ({"applications": [], "http_options": {"port": "many"}}, "port is a whole number, not 'many'"),
+        ({"applications": [], "http_options": {"port": "many"}}, "port must be a whole number, got 'many'"),
         ({"applications": [], "proxy_location": "Somewhere"}, "one of 'Disabled', 'HeadOnly', 'EveryNode'"),
         ({"applications": [], "target_capacity": 120}, "percentage"),
     ],

@@ -1,4 +1,4 @@
-"""What holds `max_ongoing_requests` inside a replica."""
+"""The gate that enforces `max_ongoing_requests` inside a replica."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ LIGHT: dict[str, Any] = {"ray_actor_options": {"num_cpus": 0}}
 
 
 def add_echo(servicer: Any, server: Any) -> None:
-    """What generated code is like: bytes in, bytes out."""
+    """Register an echo like generated code: bytes in, bytes out."""
     import grpc
 
     handlers = {

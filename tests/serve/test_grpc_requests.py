@@ -23,7 +23,7 @@ UNARY = ("Echo", "Said", "Fail", "Status", "Who", "Wait", "Late", "Absent")
 
 
 def add_demo(servicer: Any, server: Any) -> None:
-    """What generated code does, for messages that are bytes."""
+    """Register a service like generated code, for messages that are bytes."""
     import grpc
 
     handlers = {name: grpc.unary_unary_rpc_method_handler(getattr(servicer, name)) for name in UNARY}

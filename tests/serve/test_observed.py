@@ -1,4 +1,6 @@
-"""What is seen of requests from outside: metrics by route and deployment, the access log, request ids, and work that ends."""
+"""Observation of requests from outside: metrics by route and deployment, the access log, request ids, and work
+that ends.
+"""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def nothing_served(port: int) -> Iterator[None]:
 
 
 def replicas(name: str, app: str = "default") -> list[dict[str, Any]]:
-    """Those of a deployment, as the REST API tells of them."""
+    """The replicas of a deployment, as the REST API lists them."""
     from skate.serve.rest import details
 
     found: list[dict[str, Any]] = details()["applications"][app]["deployments"][name]["replicas"]

@@ -1,4 +1,4 @@
-"""What Serve promises beyond Ray: errors that say why, work that ends with its client, scale from zero, HTTPS."""
+"""Promises of Serve beyond Ray: errors with reasons, work that ends with its client, scale from zero, HTTPS."""
 
 from __future__ import annotations
 

@@ -24,12 +24,12 @@ KEY = ("app", "d")
 
 @pytest.fixture(autouse=True)
 def no_thread_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a thread does now and then is done by the test."""
+    """Let the test do the periodic work of a thread."""
     monkeypatch.setattr(routing, "looker", SimpleNamespace(watch=lambda router: None))
 
 
 class Ref:
-    """What stands for an answer."""
+    """A substitute for a response."""
 
     def __init__(self, replica: Replica, number: int) -> None:
         self.replica = replica
@@ -78,7 +78,7 @@ class Replica:
         return ref
 
     def die(self, begun: int) -> None:
-        """Those it had begun are lost with it; the others say that they were not."""
+        """Lose the calls it had begun; the others report that they had not begun."""
         self.dead = True
         refs, self.under_way = self.under_way, []
         for at, ref in enumerate(refs):
@@ -274,7 +274,7 @@ def boards() -> Iterator[Callable[[int], Board]]:
 
 
 def test_it_reads_the_real_queues_and_takes_the_shorter_of_two(boards: Callable[[int], Board]) -> None:
-    """What others have sent there is seen; the busiest of all is never taken, since it never wins."""
+    """Requests of others are seen; the busiest of all is never chosen, because it never wins."""
     world = World(1000, -1)
     for _ in range(4):
         world.start()

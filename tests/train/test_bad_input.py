@@ -1,4 +1,4 @@
-"""What cannot be, and how it is told: the messages as somebody reads them who sees them for the first time."""
+"""Invalid input, and its messages as a first-time reader sees them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def fit(function: Any, tmp_path: Path, scaling: ScalingConfig | None = None, **g
 
 
 def failure_of(function: Any, tmp_path: Path, **given: Any) -> Exception:
-    """What the one rank failed of."""
+    """The failure of the single rank."""
     with pytest.raises(train.WorkerGroupError) as caught:
         fit(function, tmp_path, **given)
     found: Exception = caught.value.worker_failures[0]
@@ -54,15 +54,15 @@ def test_more_workers_than_there_is_room_for(tmp_path: Path) -> None:
         fit(idle, tmp_path, ScalingConfig(num_workers=3, resources_per_worker={"CPU": 1, "special": 0.5}))
     assert time.perf_counter() - began < 1, "at once"
     assert str(caught.value) == (
-        "3 workers with 1 CPU, 0.5 special each were asked for (3 CPU, 1.5 special in all), but the cluster has 2 CPU, 0 special "
-        "on 1 node: room for 0 workers; no node has 0.5 special; give nodes the resource, "
-        "as with init(resources={'special': 0.5})"
+        "3 workers with 1 CPU, 0.5 special each were requested (3 CPU, 1.5 special in all), but the cluster has 2 CPU, 0 special "
+        "on 1 node: room for 0 workers; no node has 0.5 special; add the resource to nodes, "
+        "for example with init(resources={'special': 0.5})"
     )
     with pytest.raises(ValueError) as caught:
         fit(idle, tmp_path, ScalingConfig(num_workers=3))
     assert str(caught.value) == (
-        "3 workers with 1 CPU each were asked for (3 CPU in all), but the cluster has 2 CPU on 1 node: room for 2 workers; "
-        "lower num_workers or resources_per_worker, or start the session with more"
+        "3 workers with 1 CPU each were requested (3 CPU in all), but the cluster has 2 CPU on 1 node: room for 2 workers; "
+        "lower num_workers or resources_per_worker, or start a larger session"
     )
 
 
@@ -70,7 +70,7 @@ def test_gpus_where_there_are_none(tmp_path: Path) -> None:
     with pytest.raises(ValueError) as caught:
         fit(idle, tmp_path, ScalingConfig(num_workers=1, use_gpu=True))
     assert str(caught.value) == (
-        "1 worker with 1 GPU each was asked for (1 GPU in all), but the cluster has 0 GPU on 1 node: room for 0 workers; "
+        "1 worker with 1 GPU each was requested (1 GPU in all), but the cluster has 0 GPU on 1 node: room for 0 workers; "
         "no node has 1 GPU; on a machine without GPUs leave use_gpu=False"
     )
 
@@ -100,7 +100,7 @@ def test_a_loop_that_is_none() -> None:
 def test_a_loop_with_a_keyword_that_is_needed() -> None:
     def loop(config: Any, *, rank: int) -> None: ...
 
-    with pytest.raises(ValueError, match=r"needs the keyword 'rank', which nobody gives it"):
+    with pytest.raises(ValueError, match=r"needs the keyword 'rank', which is not passed"):
         DataParallelTrainer(loop)
 
 
@@ -124,7 +124,7 @@ def test_a_path_in_the_place_of_a_checkpoint(tmp_path: Path) -> None:
     failure = failure_of(loop, tmp_path)
     assert isinstance(failure, TypeError)
     assert (
-        "checkpoint is a ray.train.Checkpoint, not str; make one of a folder: Checkpoint.from_directory(folder)"
+        "checkpoint must be a ray.train.Checkpoint, got str; create one from a folder: Checkpoint.from_directory(folder)"
         in str(failure)
     )
 

@@ -58,7 +58,7 @@ class Watched:
         self.problems: list[BaseException] = []
 
     def entries(self, event: str) -> list[dict[str, Any]]:
-        """What the journal has of a kind."""
+        """The journal's entries of a kind."""
         try:
             lines = (self.storage / "run" / "journal.jsonl").read_text().splitlines()
         except FileNotFoundError:

@@ -15,7 +15,7 @@ EXAMPLES = ROOT / "examples" / "train"
 
 
 def run(name: str, *words: str, cwd: Path) -> str:
-    """What an example prints; it has to end well."""
+    """Run an example and return its output; it must succeed."""
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / name), *words],
         capture_output=True,
@@ -101,7 +101,7 @@ def test_the_chart_is_drawn(tmp_path: Path) -> None:
 
 
 def drawn(picture: Path) -> bool:
-    """Whether lines of both colors of matplotlib's first two are in the picture."""
+    """True if lines of matplotlib's first two colors are in the picture."""
     from matplotlib.image import imread  # slow, and only here
 
     pixels = (imread(picture)[..., :3] * 255).round().astype(int).reshape(-1, 3)

@@ -37,7 +37,7 @@ def no_session() -> Iterator[None]:
 
 
 def look() -> tuple[bool, int]:
-    """Whether the module is there, and which process this one was forked from."""
+    """Return True if the module is loaded, and the process that this one was forked from."""
     return "wave" in sys.modules, os.getppid()
 
 

@@ -60,7 +60,7 @@ def environment() -> dict[str, str]:
 
 
 def in_a_terminal(words: list[str]) -> str:
-    """What a program writes to a terminal."""
+    """The output of a program to a terminal."""
     ours, theirs = pty.openpty()
     child = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment())
     os.close(theirs)

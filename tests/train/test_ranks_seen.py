@@ -1,4 +1,4 @@
-"""What is seen of ranks: their lines, which failed first, which is late and where it is."""
+"""Observation of ranks: their lines, which failed first, which is late and where it is."""
 
 from __future__ import annotations
 

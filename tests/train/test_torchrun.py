@@ -92,7 +92,7 @@ def test_strategies_agree(by_trainer: dict[str, list[float]]) -> None:
 
 
 def rows_by_sampler(config: dict[str, Any]) -> Any:
-    """What rank 0 gathers: the rows of each rank, by epoch."""
+    """The rows of each rank, by epoch, gathered by rank 0."""
     import torch
     from torch import distributed
     from torch.utils.data import DataLoader, TensorDataset

@@ -61,7 +61,7 @@ def curve(wrap: Wrap, load: Load, accumulate: int = 1) -> list[float]:
 
 
 def sampled(loader: DataLoader[Any]) -> DataLoader[Any]:
-    """What prepare_data_loader does, by hand."""
+    """Do by hand the work of prepare_data_loader."""
     sampler: DistributedSampler[Any] = DistributedSampler(loader.dataset, shuffle=True)
     return DataLoader(loader.dataset, batch_size=loader.batch_size, sampler=sampler)
 

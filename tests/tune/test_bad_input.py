@@ -1,4 +1,4 @@
-"""What is refused, and with what words."""
+"""Rejected arguments, and the messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs inside trials: trainers, datasets, tasks, and parts of GPUs."""
+"""Code inside trials: trainers, datasets, tasks, and parts of GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search writes: the names, columns and tags of Ray's files, read back by what reads them; services that keep runs."""
+"""Files of a search: names, columns and tags as in Ray's, read back by their readers; and experiment trackers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sees of a search, in a terminal, in a notebook and in a file; and the page on Tune, whose programs run."""
+"""The display of a search in a terminal, in a notebook and in a file; and the page on Tune, whose programs run."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ class Processes:
 
 @dataclass
 class Shape:
-    """What a search is like."""
+    """The shape of a search."""
 
     trials: int = 4
     cpus: int = 2
@@ -350,7 +350,7 @@ def unlike(found: dict[str, Any], expected: dict[str, Any]) -> str:
 
 
 def seen(trial: Trial) -> dict[str, Any]:
-    """What a journal has to give back of a trial."""
+    """The facts about a trial that a journal must preserve."""
     status = Trial.PENDING if trial.status == Trial.PAUSED else trial.status
     source = trial.source
     if source is not None and trial.latest is not None and source.name == trial.latest.name:

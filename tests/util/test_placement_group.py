@@ -49,14 +49,14 @@ def node() -> Iterator[None]:
         ({"lifetime": "eternal"}, ValueError, "eternal"),
         ({"name": 5}, TypeError, "5"),
         ({"_soft_target_node_id": "ab" * 28}, ValueError, "STRICT_PACK"),
-        ({"_soft_target_node_id": "ff" * 28, "strategy": "STRICT_PACK"}, ValueError, "no node"),
+        ({"_soft_target_node_id": "ff" * 28, "strategy": "STRICT_PACK"}, ValueError, "not the id of a node"),
         ({"bundle_label_selector": [{}, {}]}, ValueError, "2 entries for 1"),
         ({"bundle_label_selector": {"zone": "a"}}, ValueError, "dict"),
         ({"bundle_label_selector": [{"zone": 5}]}, ValueError, "5"),
         ({"topology_strategy": {"rack": "SPREAD"}}, ValueError, "STRICT_PACK"),
         ({"topology_strategy": {"ray.io/node-id": "PACK"}, "strategy": "PACK"}, ValueError, "keep one"),
         ({"topology_strategy": ["PACK"]}, ValueError, "list"),
-        ({"topology_strategy": {"a": "STRICT_PACK", "b": "STRICT_PACK"}}, ValueError, "not 2"),
+        ({"topology_strategy": {"a": "STRICT_PACK", "b": "STRICT_PACK"}}, ValueError, "got 2"),
     ],
 )
 def test_what_cannot_be_is_refused(options: dict[str, Any], error: type[Exception], words: str) -> None:

@@ -76,7 +76,7 @@ def carry(writer: Channel, reader: Channel) -> list[tuple[Any, ...]]:
 
 
 def feed(data: bytes, cuts: list[int]) -> list[tuple[Any, ...]]:
-    """What a channel makes of these bytes when they arrive in pieces; ChannelClosed when it refuses them."""
+    """Feed bytes to a channel in pieces; return its messages, or ChannelClosed if it rejects them."""
     with bare() as (peer, reader):
         got: list[tuple[Any, ...]] = []
         edges = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]

@@ -1,4 +1,4 @@
-"""What a worker's slot says of the tasks that it has begun, and the answers it keeps."""
+"""A worker's slot: the tasks it has begun, and the answers it keeps."""
 
 from __future__ import annotations
 

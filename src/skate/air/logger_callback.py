@@ -17,7 +17,7 @@ class LoggerCallback(Callback, UserCallback):
     Give instances to `RunConfig(callbacks=[...])`, of Train or of Tune.
     """
 
-    #: Files in the folder of a trial that a resumed one goes on writing.
+    #: Files in the folder of a trial that a resumed trial continues to write.
     kept_files: tuple[str, ...] = ()
     _run: LoggedRun | None = None
 

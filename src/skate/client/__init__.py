@@ -1,4 +1,6 @@
-"""What one process holds: refs, remote functions, actor handles; and `ray.client(...)`, which shares the package's name."""
+"""State of one process: refs, remote functions, actor handles; and `ray.client(...)`, which shares the package's
+name.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any
 
 
 class _Package(types.ModuleType):
-    """Ray has a function where this package stands, so the package can be called."""
+    """Makes the package callable, because Ray has a function of this name."""
 
     def __call__(self, address: str | None = None, _deprecation_warn_enabled: bool = True) -> Any:
         """A builder of a session; see `remote_client.client`."""

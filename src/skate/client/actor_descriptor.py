@@ -1,4 +1,4 @@
-"""What is known of an actor's class without having the class: travels with every handle."""
+"""Description of an actor's class for processes without the class: sent with every handle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ METHOD_OPTIONS = "__ray_method_options__"
 
 
 class ActorDescriptor:
-    """What a handle knows of its class: name, methods with their options and signatures."""
+    """A handle's knowledge of its class: name, methods with their options and signatures."""
 
     __slots__ = ("class_name", "methods", "signatures", "is_async", "groups", "tensors")
 
@@ -36,7 +36,7 @@ class ActorDescriptor:
 
     @classmethod
     def of(cls, target: type, given: dict[str, Any]) -> ActorDescriptor:
-        """Read a class."""
+        """Describe a class."""
         signs = signatures.of_methods(target)
         methods: dict[str, dict[str, Any]] = {}
         is_async = False
@@ -55,7 +55,7 @@ class ActorDescriptor:
         if named and wanted is False:
             raise ValueError(
                 "Actor class has methods with @ray.method(tensor_transport=...) decorator but "
-                f"@ray.remote(enable_tensor_transport=False): {target.__qualname__}. Take one of the two back"
+                f"@ray.remote(enable_tensor_transport=False): {target.__qualname__}. Remove one of the two"
             )
         return cls(target.__qualname__, methods, signs, is_async, groups, named or bool(wanted))
 

@@ -57,7 +57,7 @@ class ActorHandle:
         return _MethodState(name, said, descriptor.signatures.get(name))
 
     def _skate_public(self) -> tuple[Any, ...]:
-        """What another process needs to make a handle: descriptor and limits."""
+        """The data from which another process builds a handle: descriptor and limits."""
         return self._skate_descriptor, self._skate_max_pending
 
     @property
@@ -107,7 +107,7 @@ def _no_method(descriptor: ActorDescriptor, name: str) -> str:
 
 
 class _MethodState:
-    """What the calls of a method through one handle have in common; it does not keep the handle alive."""
+    """Shared state of the calls of a method through one handle; does not keep the handle alive."""
 
     __slots__ = (
         "name",
@@ -142,7 +142,7 @@ class _MethodState:
         """Make the method known to the node of a session."""
         if process.closed or (handle._skate_hold is not None and handle._skate_hold.process is not process):
             raise RuntimeError(
-                f"{handle!r} belongs to a session that has ended; actors end with shutdown(), start it again"
+                f"{handle!r} belongs to a session that has ended; actors end with shutdown(); start it again"
             )
         said = self.options
         group = said.get("concurrency_group") or ""
@@ -206,7 +206,7 @@ class ActorMethod:
         return f"{self._handle._skate_descriptor.class_name}.{self._state.name}"
 
     def options(self, **method_options: Any) -> ActorMethod:
-        """The same method with other options, for the calls made through what is returned."""
+        """Return the method with other options, for calls made through the result."""
         state = self._state
         merged = options.method_options(method_options, decorator=False, base=state.options)
         return ActorMethod(self._handle, _MethodState(state.name, merged, state.signature))

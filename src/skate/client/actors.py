@@ -24,7 +24,7 @@ class ActorClassInheritanceException(TypeError):
 
 
 class _Metadata:
-    """What tools read of an actor class under ``__ray_metadata__``."""
+    """The attributes that tools read of an actor class under ``__ray_metadata__``."""
 
     __slots__ = ("modified_class", "class_name")
 
@@ -43,7 +43,7 @@ class _Constructor:
         self.signature = signature
 
     def parameters(self) -> list[str]:
-        """Names of its parameters."""
+        """The names of its parameters."""
         return parameter_names(self.signature)
 
 
@@ -95,7 +95,7 @@ class ActorClass:
         return self._start(args, kwargs, self._options)
 
     def options(self, **actor_options: Any) -> _ActorCall:
-        """The same class with other options, for the actors started through what is returned."""
+        """Return the class with other options, for actors started through the result."""
         return _ActorCall(self, options.actor_options(actor_options, decorator=False, base=self._options))
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
@@ -179,7 +179,7 @@ class ActorClass:
             kind = "async" if descriptor.is_async else "multi-threaded"
             raise ValueError(
                 f"{self._name}: you asked for allow_out_of_order_execution=False, but if you're using {kind} actors, Ray can't "
-                "execute actor tasks in order. Leave the option out, or set `allow_out_of_order_execution=True`"
+                "execute actor tasks in order. Leave the option out or set `allow_out_of_order_execution=True`"
             )
         fields = exports.common_fields(process, given, self._name, function_key, "actor")
         fields |= {
@@ -231,7 +231,8 @@ def method(*args: Any, **kwargs: Any) -> Any:
         return args[0]
     if args:
         raise AssertionError(
-            f"@ray.method goes on a method, bare or with options such as @ray.method(num_returns=2); it was given {args[0]!r:.60}"
+            f"@ray.method decorates a method, bare or with options such as @ray.method(num_returns=2), got "
+            f"{args[0]!r:.60}"
         )
     said = options.method_options(kwargs, decorator=True)
 
@@ -243,7 +244,15 @@ def method(*args: Any, **kwargs: Any) -> Any:
 
 
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
-    """The handle of a living named actor. Raises ValueError if there is none."""
+    """Return a handle of a living actor by its name.
+
+    Args:
+        name: The name from `options(name=...)`.
+        namespace: The namespace of the actor; the session's own by default.
+
+    Raises:
+        ValueError: no living actor has this name, or a name is not a non-empty string.
+    """
     if not isinstance(name, str) or not name:
         raise ValueError(
             f"Please supply a non-empty value to get_actor: the name of an actor is a text, not {name!r}"
@@ -258,7 +267,7 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
 
 
 def list_named_actors(all_namespaces: bool = False) -> list[Any]:
-    """Names of the living named actors of this namespace; of all as dicts with name and namespace."""
+    """Return the names of the living named actors of this namespace; of all namespaces, as dicts with both names."""
     process = session.current()
     found = process.request("list_named_actors", None if all_namespaces else process.namespace)
     if all_namespaces:
@@ -267,9 +276,14 @@ def list_named_actors(all_namespaces: bool = False) -> list[Any]:
 
 
 def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
-    """End an actor's process at once; with `no_restart=False` it is restarted if it may be.
+    """End the process of an actor at once, in the middle of a method if one runs.
 
-    Raises ValueError for anything but an actor handle.
+    Args:
+        actor: A handle of the actor.
+        no_restart: False restarts the actor if it has restarts left (`max_restarts`); True (the default) does not.
+
+    Raises:
+        ValueError: `actor` is not an actor handle.
     """
     if not isinstance(actor, ActorHandle):
         raise ValueError(
@@ -289,5 +303,5 @@ def exit_actor() -> None:
     process = session.current_or_none()
     context = None if process is None else process.context
     if context is None or not context.actor_id:
-        raise TypeError("exit_actor() is called from inside a method of an actor; this is not an actor")
+        raise TypeError("exit_actor() must be called inside a method of an actor, but this is not an actor")
     context.exit_actor()

@@ -1,4 +1,4 @@
-"""A driver that joins a node in another process: its way there, and what it brings along."""
+"""A driver attached to a node in another process: its connection, and its settings."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ STARTS_WORK = frozenset({m.SUBMIT, m.CALL, m.CREATE_ACTOR})
 QUEUED_MAX = 24
 #: How long a driver that leaves waits for the last words of its workers.
 FAREWELL_SECONDS = 3.0
-#: The node is told of what was printed in steps of this.
+#: The node is told how much was printed in steps of this size.
 PRINTED_STEP = 1 << 16
 
 
 class AttachedLink:
-    """The way over the socket: a call goes out at once while nothing is under way, and with others otherwise."""
+    """A link over the socket: a call is sent at once while the link is idle, otherwise together with others."""
 
     def __init__(self, channel: Channel, process: Process, pump: Pump) -> None:
         self._channel = channel
@@ -53,22 +53,22 @@ class AttachedLink:
                 self._pump.kick()
 
     def flush(self) -> None:
-        """Write what is queued."""
+        """Write queued data."""
         self.armed = False
         if not self._channel.flush():
             self._pump.want_write(self._channel.fd, True)
 
     def block(self) -> bool:
-        """A driver holds no CPU, so nobody need be told."""
+        """No-op: a driver holds no CPU, so the node need not know; returns False."""
         self.flush()
         return False
 
     def unblock(self) -> None:
-        """Nothing to tell."""
+        """No-op: an attached driver never blocks the node."""
 
 
 class AttachedMemory(Memory):
-    """The node's memory; knows what of it is in view, as that must not be used again when the session ends."""
+    """The node's memory; tracks the views of it, which must not be reused when the session ends."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -183,7 +183,7 @@ class Attachment:
             self._said_farewell = True
 
     def _lost(self, how: str) -> None:
-        """The node is gone: whoever waits for anything learns of it."""
+        """Handle the loss of the node: raise an error in all waiting calls."""
         process = self.process
         self._pump.remove(self._channel.fd)
         self._said_farewell = True
@@ -241,7 +241,7 @@ class Attachment:
 
 
 def _view(settings: Settings, given: dict[str, Any]) -> dict[str, Any]:
-    """What this program's workers are to have as it has it."""
+    """The program's settings that its workers adopt."""
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     view = zygote_config(sys.path, settings.preload, {"main": main, "namespace": settings.namespace})
     return {
@@ -253,9 +253,9 @@ def _view(settings: Settings, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def join(address: str, given: dict[str, Any]) -> Attachment:
-    """Become a driver of the node at an address.
+    """Attach as a driver to the node at an address.
 
-    Raises ConnectionError if there is none, ValueError for settings that are for the node to have.
+    Raises ConnectionError if there is none, ValueError for settings that belong to the node.
     """
     from skate.node import address as places  # with the socket module behind it
 

@@ -1,4 +1,4 @@
-"""What the running code may ask about itself: ids, resources, namespace."""
+"""The runtime context: ids, resources, namespace of the running code."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class RuntimeContext:
         return self._execution.own_handle()
 
     def get_assigned_resources(self) -> dict[str, float]:
-        """What the running task or actor holds. Raises RuntimeError in a driver, which holds nothing."""
+        """The resources of the running task or actor. Raises RuntimeError in a driver, which holds none."""
         self._need_execution("get_assigned_resources()")
         return {
             name: units / 10_000 if name != "memory" else units / 10_000
@@ -130,7 +130,7 @@ class RuntimeContext:
         }
 
     def get_resource_ids(self) -> dict[str, list[str]]:
-        """`get_accelerator_ids` by its older name."""
+        """Older name of `get_accelerator_ids`."""
         deprecation.warn("get_resource_ids()", "get_accelerator_ids()")
         return self.get_accelerator_ids()
 
@@ -186,7 +186,7 @@ class RuntimeContext:
         """True if the running task has been cancelled; for code that looks now and then. Raises RuntimeError in a driver."""
         if self._execution is None:
             raise RuntimeError(
-                "is_canceled(): This method is only available when the process is a worker; this is a driver"
+                "is_canceled(): This method is only available when the process is a worker, but this is a driver"
             )
         return bool(self._execution.is_cancelled())
 
@@ -223,7 +223,7 @@ class RuntimeContext:
 
 
 def get_runtime_context() -> RuntimeContext:
-    """Facts about the current driver, task or actor; starts a session if there is none."""
+    """Return the context of the current driver, task or actor; starts a session if there is none."""
     return RuntimeContext(session.current())
 
 
@@ -234,7 +234,7 @@ def get_gpu_ids() -> list[Any]:
 
 
 def node_ip_address() -> str:
-    """The address of this machine as other nodes see it; loopback while there are none."""
+    """The address of this machine as seen by other nodes; loopback while there are none."""
     return "127.0.0.1"
 
 

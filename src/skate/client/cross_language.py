@@ -1,4 +1,4 @@
-"""Functions and classes of other languages: programs name them, and are told that Skate runs Python."""
+"""Functions and classes of other languages: calls raise errors, because Skate supports only Python."""
 
 from __future__ import annotations
 
@@ -36,6 +36,6 @@ def cpp_actor_class(create_function_name: str, class_name: str) -> Any:
 
 def _refusal(what: str, language: str) -> NotImplementedError:
     return NotImplementedError(
-        f"{what} cannot be used: Skate's workers run Python; reach {language} code through a Python binding "
+        f"{what} cannot be used: Skate's workers run only Python; call {language} code through a Python binding "
         "(JPype, pybind11, ctypes) or a service, inside a Python task or actor"
     )

@@ -10,7 +10,7 @@ class RayDeprecationWarning(DeprecationWarning):
 
 
 def warn(what: str, instead: str) -> None:
-    """Say that something is on its way out, at the line of the program that uses it."""
+    """Warn about a deprecated name, at the line of the program that uses it."""
     warnings.warn(
         f"{what} is deprecated and may be removed. Use {instead} instead", RayDeprecationWarning, stacklevel=3
     )

@@ -51,7 +51,7 @@ def init(
         preload: (keyword of ours) modules that workers start with, such as ["torch"].
 
     The other arguments are accepted for compatibility and have no effect on one machine. Raises RuntimeError if a session
-    runs already, ValueError and TypeError for settings that cannot be.
+    runs already, ValueError and TypeError for invalid settings.
     """
     return session.init(
         address,

@@ -28,7 +28,7 @@ def join(host: NodeHost, namespace: str, runtime_env: dict[str, Any] | None) -> 
 
 
 class EndedLink:
-    """What stands in for the link once the session has ended: a thread in the middle of a call learns of it here."""
+    """Replaces the link after the end of the session: raises in threads that are in the middle of a call."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -38,14 +38,14 @@ class EndedLink:
         raise self._process.ended()
 
     def flush(self) -> None:
-        """Nothing is queued."""
+        """No-op: nothing is queued."""
 
     def block(self) -> bool:
-        """Nobody need be told."""
+        """No-op: the session has ended; returns False."""
         return False
 
     def unblock(self) -> None:
-        """Nothing to tell."""
+        """No-op: the session has ended."""
 
 
 class EmbeddedLink:
@@ -71,8 +71,8 @@ class EmbeddedLink:
             self._host.flush()
 
     def block(self) -> bool:
-        """A driver holds no CPU, so nobody need be told."""
+        """No-op: a driver holds no CPU, so the node need not know; returns False."""
         return False
 
     def unblock(self) -> None:
-        """Nothing to tell."""
+        """No-op: an embedded driver never blocks the node."""

@@ -59,7 +59,7 @@ def key_of(*parts: bytes) -> bytes:
 
 
 def stamp_of(definition: Any) -> bytes:
-    """Identity of the source file that a definition is imported from, so that an edited module is sent anew."""
+    """Identity of the source file that a definition is imported from, so that an edited module is sent again."""
     module = sys.modules.get(getattr(definition, "__module__", None) or "")
     path = getattr(module, "__file__", None)
     if not path or getattr(module, "__name__", "") == "__main__" or "site-packages" in path:
@@ -72,7 +72,7 @@ def stamp_of(definition: Any) -> bytes:
 
 
 class Export:
-    """What a process has made known to its node, as long as something in the process may name it: whoever does keeps this."""
+    """A registration of a process at its node, alive while the process may refer to it."""
 
     __slots__ = ("key", "function", "_unused", "__weakref__")
 
@@ -121,7 +121,7 @@ def _export(process: Process, key: bytes, function: Export | None) -> Export:
 
 
 def _forget(process: Process) -> None:
-    """Tell the node what nothing here names any more, as far as nothing names it anew."""
+    """Unregister templates and functions at the node that nothing here refers to any more."""
     gone = []
     for _ in range(len(process.unused)):
         key = process.unused.popleft()
@@ -157,7 +157,7 @@ def common_fields(
 def _check_no_index(index: int) -> None:
     if index != -1:
         raise ValueError(
-            f"If placement group is not set, the value of bundle index must be -1, not {index}; give the group as well"
+            f"If placement group is not set, the value of bundle index must be -1, got {index}; pass the group as well"
         )
 
 
@@ -178,7 +178,7 @@ def strategy_of(process: Process, options: dict[str, Any], kind: str, name: str)
             return None
         if not hasattr(group, "is_empty"):
             raise TypeError(
-                f"placement_group={group!r:.80} is no placement group; give what placement_group() returned, or None for none"
+                f"placement_group={group!r:.80} must be a PlacementGroup (from placement_group()) or None"
             )
         if group.is_empty:
             _check_no_index(index)
@@ -224,8 +224,8 @@ def _check_fits(group: Any, index: int, options: dict[str, Any], kind: str, name
     which = "no bundle of its placement group" if index < 0 else f"bundle {index} of its placement group"
     raise ValueError(
         f"Cannot schedule {name} with the placement group: {kind} {name} asks for {format_request(request)}, and {which} "
-        f"has that much, so it cannot fit into any bundles for the placement group, {bundles}; ask for less, or make the "
-        "group with a larger bundle"
+        f"has that much, so it cannot fit into any bundles for the placement group, {bundles}; request less, or "
+        "create the group with a larger bundle"
     )
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def to_exception(error: tuple[str, dict[str, Any]], site: Any, process: Process | None) -> BaseException:
-    """The exception that an error payload stands for; `site` is where the failed call was submitted."""
+    """The exception for an error payload; `site` is where the failed call was submitted."""
     from skate import exceptions as e  # only errors need the tree
 
     name, fields = error
@@ -127,7 +127,7 @@ def _actor_died(fields: dict[str, Any], text: str) -> BaseException:
 
 
 def print_unhandled(error: tuple[str, dict[str, Any]], site: Any) -> None:
-    """Tell of an error that nobody fetched, unless RAY_IGNORE_UNHANDLED_ERRORS is set."""
+    """Print an error that was never fetched, unless RAY_IGNORE_UNHANDLED_ERRORS is set."""
     if os.environ.get("RAY_IGNORE_UNHANDLED_ERRORS") == "1":
         return
     shown = to_exception(error, site, None)

@@ -21,7 +21,7 @@ ALL = 2**62
 
 
 class Stream:
-    """What has arrived of a stream and was not taken yet."""
+    """The values of a stream that have arrived and were not taken yet."""
 
     __slots__ = (
         "task_id",
@@ -61,7 +61,7 @@ class Stream:
         self.wake()
 
     def end(self, count: int) -> None:
-        """No more values come; the lock is held."""
+        """Mark the end of the stream; the lock is held."""
         self.count = count
         last, self.last = self.last, None
         self.settle(last)
@@ -85,7 +85,7 @@ class Stream:
             waiter()
 
     def drop(self) -> None:
-        """Nobody will take what is there or comes; its errors are nobody's concern. The lock is held."""
+        """Discard present and future values, including errors. The lock is held."""
         self.dropped = True
         for ref in (*self.ready, self.whole):
             if not isinstance(ref._held, list):
@@ -93,7 +93,7 @@ class Stream:
         self.ready.clear()
 
     def abandon(self) -> None:
-        """Its reader is gone: a generator that waits for it goes on. The lock is held."""
+        """Release a generator that waits for its reader, which is gone. The lock is held."""
         if self.count is None and not self.dropped:
             self.process.link.send(m.Consumed(m.CONSUMED, self.task_id, ALL))
         self.drop()
@@ -258,7 +258,7 @@ class DynamicObjectRefGenerator:
 
 
 class Gathered(Stream):
-    """A stream that is read by nobody: at its end its refs become the value of the ref of the whole task."""
+    """A stream without a reader: at its end its refs become the value of the ref of the whole task."""
 
     __slots__ = ()
 

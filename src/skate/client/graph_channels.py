@@ -26,7 +26,7 @@ SYSTEM_GROUP = "_ray_system"
 
 
 class Failure:
-    """What stands in the place of a value that could not be computed."""
+    """Replaces a value that could not be computed."""
 
     __slots__ = ("payload",)
 
@@ -98,7 +98,7 @@ class ValueWriter:
             self._kept[slot] = packed.met
 
     def close(self) -> None:
-        """Let go of what was written."""
+        """Release written values."""
         self._ring.close()
         self._kept = {}
 
@@ -120,7 +120,7 @@ class ValueReader:
         return self._ring.ready()
 
     def read(self) -> Any:
-        """The next value, or its Failure; it is there. Raises Closed if its writer is gone."""
+        """Return the next value, or its Failure; one must be ready. Raises Closed if its writer is gone."""
         view, kind = self._ring.peek()
         try:
             if kind == FAILURE:
@@ -139,7 +139,7 @@ class ValueReader:
         return self._file.wait(self._ring.ready, until)
 
     def close(self) -> None:
-        """Let go of what was read; arrays that were read stay good."""
+        """Release the messages read; arrays that were read stay valid."""
         self._ring.close()
 
 
@@ -153,7 +153,7 @@ class GraphFile:
         self.rings.enter()
 
     def watch(self, member: int) -> None:
-        """Give up waiting once that member's process is gone."""
+        """Stop waiting once that member's process has ended."""
         pid = self.rings.pid_of(member)
         if pid == os.getpid():
             return
@@ -165,7 +165,7 @@ class GraphFile:
         self.rings.look = lambda: _gone(pid, fd)
 
     def wait_any(self, ready: Callable[[], bool], until: float | None) -> bool:
-        """Wait until `ready` says there is what is wanted; False if the time (monotonic) is over. Raises Closed."""
+        """Wait until `ready` is true; False after the time limit (monotonic). Raises Closed."""
         return self.rings.wait(ready, until)
 
     def wait_until_left(self, members: list[int], seconds: float) -> list[int]:
@@ -186,7 +186,7 @@ class GraphFile:
         return [member for member, pid in pids.items() if pid == os.getpid()]
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the rings."""
         self.rings.close()
         fd, self._parent = self._parent, -1
         if fd >= 0:
@@ -208,7 +208,7 @@ def _gone(pid: int, fd: int) -> bool:
 
 
 def adopt_call() -> Callable[[], None]:
-    """Have another thread run under the name of the current call: the thread calls what is returned."""
+    """Return a function that makes another thread run under the name of the current call."""
     process = session.current()
     context = process.context
     running = None if context is None else context.current()
@@ -221,7 +221,7 @@ def adopt_call() -> Callable[[], None]:
 
 
 class Watch:
-    """Calls back when one of several processes ends; a thread of its own, gone with `close`."""
+    """Calls back when one of several processes ends, from a thread of its own, which ends with `close`."""
 
     def __init__(self, pids: dict[int, int], on_end: Callable[[int], None]) -> None:
         import select  # only a graph needs it
@@ -257,7 +257,7 @@ class Watch:
         self._on_end = lambda key: None
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         if self._thread.is_alive():
             try:
                 os.eventfd_write(self._stop, 1)

@@ -1,5 +1,5 @@
-"""The one place where the client meets lazy graphs: `bind` makes nodes of `skate.dag`, which itself stands
-on the api.
+"""The connection between the client and lazy graphs: `bind` creates nodes of `skate.dag`, which itself builds on
+the API.
 
 The package is looked up by its name when a graph is first bound, so that the client depends on nothing above
 it.

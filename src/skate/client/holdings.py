@@ -1,7 +1,8 @@
-"""Who holds which object: what nodes and processes have told, put together as one row for each reason that keeps a value.
+"""The references to each object, collected from nodes and processes: one row for each reason that keeps a value alive.
 
-A process that has a ref, a view of a value that outlives its ref, a task that was given one and has not ended, a value or a
-function that contains one: each is a row, with the object's size and place, the line that made it, and the task.
+A process that has a ref, a view of a value that outlives its ref, a running task with it as an argument, a
+value or a function that contains it: each is a row, with the object's size and place, and the line that created
+it, and the task.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ def parsed(text: str | None) -> Any:
 
 
 def process_text(process: Row) -> str:
-    """A process in words."""
+    """Describe a process."""
     what = "driver" if process.get("driver") else "worker"
     name = process.get("name") or ""
     return f"{what} pid={process.get('pid') or '?'}" + (f" ({name})" if name else "")
 
 
 class Holdings:
-    """Collects what was told of each object."""
+    """Collects the references to each object."""
 
     def __init__(self, parts: list[Row]) -> None:
         self.records: dict[bytes, Row] = {}

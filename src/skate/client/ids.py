@@ -62,7 +62,7 @@ def _for_fake_task(cls: Any, job_id: JobID) -> TaskID:
 
 
 def _for_driver_task(cls: Any, job_id: JobID) -> TaskID:
-    """The id that stands for the driver of a job."""
+    """The id of the driver task of a job."""
     return TaskID(ids.task_id(b"\xff" * ids.TASK_UNIQUE_BYTES, ids.no_actor(bytes(job_id))))
 
 

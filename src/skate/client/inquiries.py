@@ -14,7 +14,7 @@ from skate.protocol.states import CREATION
 def _ask(verb: str) -> Any:
     process = session.current_or_none()
     if process is None:
-        raise RuntimeError("no session runs, so there is no cluster to ask about; call init() first")
+        raise RuntimeError("no session runs, so there is no cluster to query; call init() first")
     return process.request(verb)
 
 
@@ -23,17 +23,17 @@ def _amounts(units: dict[str, int]) -> dict[str, float]:
 
 
 def cluster_resources() -> dict[str, float]:
-    """What all nodes have together, by resource."""
+    """The total resources of all nodes, by resource."""
     return _amounts(_ask("cluster_resources"))
 
 
 def available_resources() -> dict[str, float]:
-    """What is free now, by resource."""
+    """The free resources, by resource."""
     return _amounts(_ask("available_resources"))
 
 
 def available_per_node() -> dict[str, dict[str, float]]:
-    """What is free now on each node that lives, by its id."""
+    """The free resources of each living node, by node id."""
     return {node["node_id"]: _amounts(node["available"]) for node in _ask("nodes") if node["alive"]}
 
 

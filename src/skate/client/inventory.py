@@ -1,6 +1,6 @@
-"""What there is in the cluster, as rows with the columns of the state API: tasks, actors, workers, jobs, nodes, groups.
+"""The state of the cluster as rows with the columns of the state API: tasks, actors, workers, jobs, nodes, groups.
 
-Rows of objects have a file of their own, `holdings`.
+Rows of objects are in `holdings`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ADDRESS = "127.0.0.1"
 
 
 class Found:
-    """The rows of one kind, and what could not be asked, in words."""
+    """The rows of one kind, and descriptions of sources that did not answer."""
 
     def __init__(self, rows: list[Row], missing: list[str]) -> None:
         self.rows = rows
@@ -49,7 +49,7 @@ class Found:
 def find(kind: str, timeout: float) -> Found:
     """The rows of a kind ("tasks", "actors", "objects", ...), waiting `timeout` seconds for processes to answer.
 
-    Raises RuntimeError if no session runs, ValueError for a kind that there is not.
+    Raises RuntimeError if no session runs, ValueError for an unknown kind.
     """
     process = current_or_none()
     if process is None:

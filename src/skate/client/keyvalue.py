@@ -15,7 +15,7 @@ def put(
 
 
 def get(key: str | bytes, namespace: str | bytes | None = None) -> bytes | None:
-    """The value of a key; None if there is none."""
+    """Return the value of a key; None if there is none."""
     found: bytes | None = _ask("kv_get", _bytes(namespace), _bytes(key))
     return found
 

@@ -17,7 +17,7 @@ class Link(Protocol):
         """Have everything queued on its way."""
 
     def block(self) -> bool:
-        """The calling thread is about to wait; True if the node must be told when it goes on."""
+        """Prepare for a wait of the calling thread; True if `unblock` must be called afterwards."""
 
     def unblock(self) -> None:
-        """The calling thread goes on."""
+        """Record that the calling thread resumes."""

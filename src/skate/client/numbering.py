@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Numbering:
-    """Counts what a process makes; `tail` is the last 16 bytes of every task id made here."""
+    """Generates the ids of a process; `tail` is the last 16 bytes of every task id made here."""
 
     tail: bytes
     job: bytes

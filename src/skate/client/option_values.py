@@ -42,18 +42,19 @@ _LABEL_KEY = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*/)?{_LABEL}")
 
 
 class UnknownOption(ValueError):
-    """A name that is no option."""
+    """A name that is not an option."""
 
 
 def _wrong_type(name: str, value: object, wanted: str) -> TypeError:
     return TypeError(
-        f"The type of keyword '{name}' must be another: {name}={value!r} is of type {type(value).__name__}; give {wanted}"
+        f"The type of keyword '{name}' must be another: {name}={value!r} is of type {type(value).__name__}; use {wanted}"
     )
 
 
 def is_a(value: object, class_name: str) -> bool:
-    """Whether `value` is of a class of this name. By name, so that the module that has the class is imported
-    only by programs that use it."""
+    """True if `value` is an instance of a class of this name. By name, so that the class's module is imported only
+    by programs that use it.
+    """
     return any(base.__name__ == class_name for base in type(value).__mro__)
 
 
@@ -84,7 +85,7 @@ def quantity(name: str, value: Any) -> float | None:
 
 
 def memory(name: str, value: Any) -> int | None:
-    """Bytes: None, or 0 or more."""
+    """Check an amount of bytes: None, or >= 0."""
     amount = quantity(name, value)
     return None if amount is None else int(amount)
 
@@ -97,13 +98,13 @@ def _integer(name: str, value: Any, wanted: str) -> int:
 
 
 def count(name: str, value: Any) -> int | None:
-    """None, or 0 or more."""
+    """Check a number: None, or >= 0."""
     if value is None:
         return None
     number = _integer(name, value, "an integer of 0 or more")
     if number < 0:
         raise ValueError(
-            f"The keyword '{name}' only accepts None, 0 or a positive integer: {name}={value} is negative; give 0 or more"
+            f"The keyword '{name}' only accepts None, 0 or a positive integer: {name}={value} is negative; use 0 or more"
         )
     return number
 
@@ -116,18 +117,18 @@ def count_or_forever(name: str, value: Any) -> int | None:
     if number < -1:
         raise ValueError(
             f"The keyword '{name}' only accepts None, 0, -1 or a positive integer, where -1 represents infinity: "
-            f"{name}={value} is negative; give 0 or more, or -1 for no limit"
+            f"{name}={value} is negative; use 0 or more, or -1 for no limit"
         )
     return number
 
 
 def positive(name: str, value: Any) -> int | None:
-    """None, or 1 or more."""
+    """Check a number: None, or >= 1."""
     if value is None:
         return None
     number = _integer(name, value, "an integer of 1 or more")
     if number < 1:
-        raise ValueError(f"{name}={value} is too small; give 1 or more")
+        raise ValueError(f"{name}={value} is too small; use 1 or more")
     return number
 
 
@@ -138,8 +139,8 @@ def backpressure(name: str, value: Any) -> int | None:
     number = _integer(name, value, "an integer of 1 or more, or -1 for no limit")
     if number == 0:
         raise ValueError(
-            f"{name}=0 is not allowed, as the generator could make nothing; give 1 or more (1 makes each value when "
-            "it is asked for), or -1 for no limit"
+            f"{name}=0 is not allowed, because the generator could not yield anything; use 1 or more (with 1 "
+            "each value is computed on request), or -1 for no limit"
         )
     return number
 
@@ -148,7 +149,7 @@ def bundle_index(name: str, value: Any) -> int:
     """The deprecated index of a bundle: -1 for any, or 0 or more."""
     number = _integer(name, value, "an integer, -1 for any bundle")
     if number < -1:
-        raise ValueError(f"{name}={value} is negative; give 0 or more, or -1 for any bundle")
+        raise ValueError(f"{name}={value} is negative; use 0 or more, or -1 for any bundle")
     if number != -1:
         _warn_placement(name)
     return number
@@ -160,22 +161,22 @@ def num_returns(name: str, value: Any) -> int | str | None:
         return value  # type: ignore[no-any-return]
     if value == "dynamic":
         warn_deprecated(
-            'num_returns="dynamic" is deprecated; "streaming" gives each value as soon as it is made'
+            'num_returns="dynamic" is deprecated; "streaming" delivers each value as soon as it is yielded'
         )
         return "dynamic"
     if isinstance(value, str):
-        raise ValueError(f'{name}={value!r} is unknown; give a number of 0 or more, or "streaming"')
+        raise ValueError(f'{name}={value!r} is unknown; use a number of 0 or more, or "streaming"')
     number = _integer(name, value, 'a number of 0 or more, or "streaming"')
     if number < 0:
         raise ValueError(
             f"The keyword 'num_returns' only accepts None, a non-negative integer, 'streaming' or 'dynamic': {name}={value} "
-            "is negative; give 0 or more"
+            "is negative; use 0 or more"
         )
     return number
 
 
 def streams(value: int | str | None) -> None:
-    """Refuse "streaming" and "dynamic" for a function that is no generator function."""
+    """Reject "streaming" and "dynamic" for a function that is not a generator function."""
     if value in ("streaming", "dynamic"):
         raise ValueError(
             f"num_returns={value!r} can only be used with generator functions, those that yield; this one returns its value"
@@ -186,7 +187,7 @@ def streams(value: int | str | None) -> None:
 
 
 def text(name: str, value: Any) -> str | None:
-    """None or text."""
+    """Check a text or None."""
     if value is None or isinstance(value, str):
         return value
     raise _wrong_type(name, value, "text or None")
@@ -204,26 +205,26 @@ def actor_name(name: str, value: Any) -> str | None:
 def namespace(name: str, value: Any) -> str | None:
     """None or text that is not empty."""
     if text(name, value) == "":
-        raise ValueError("namespace='' is no namespace; give it a name, or None for the job's own")
+        raise ValueError("namespace='' is not a namespace; use a non-empty name, or None for the job's own")
     return value  # type: ignore[no-any-return]
 
 
 def lifetime(name: str, value: Any) -> str | None:
     """None, "detached" or "non_detached"."""
     if text(name, value) not in (None, "detached", "non_detached"):
-        raise ValueError(f'{name}={value!r} is unknown; give "detached", "non_detached" or None')
+        raise ValueError(f'{name}={value!r} is unknown; use "detached", "non_detached" or None')
     return value  # type: ignore[no-any-return]
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or False."""
+    """Check a bool."""
     if isinstance(value, bool):
         return value
     raise _wrong_type(name, value, "True or False")
 
 
 def flag_or_none(name: str, value: Any) -> bool | None:
-    """True, False or None."""
+    """Check a bool or None."""
     if value is None or isinstance(value, bool):
         if value and name == "placement_group_capture_child_tasks":
             _warn_placement(name)
@@ -248,7 +249,7 @@ def resources(name: str, value: Any) -> dict[str, float] | None:
     checked = {}
     for key, amount in value.items():
         if not isinstance(key, str):
-            raise TypeError(f"{name} has the key {key!r} of type {type(key).__name__}; names are text")
+            raise TypeError(f"{name} has the key {key!r} of type {type(key).__name__}; names must be str")
         if key in _OWN_OPTION:
             phrase = (
                 "Use the 'num_cpus' and 'num_gpus' keyword instead of 'CPU' and 'GPU' in 'resources' keyword"
@@ -265,7 +266,7 @@ def resources(name: str, value: Any) -> dict[str, float] | None:
             )
         kept = quantity(f"{name}[{key!r}]", amount)
         if kept is None:
-            raise TypeError(f"{name}[{key!r}]=None is not an amount; leave it out, or give a number")
+            raise TypeError(f"{name}[{key!r}]=None is not an amount; leave it out, or use a number")
         if key in DEVICES:
             _check_devices(key, kept)
         checked[key] = kept
@@ -294,8 +295,8 @@ def retry_exceptions(name: str, value: Any) -> bool | tuple[type[Exception], ...
     for one in value:
         if not (isinstance(one, type) and issubclass(one, Exception)):
             raise ValueError(
-                f"retry_exceptions must be either a boolean or a list of exceptions: {name} lists {one!r}, which is no "
-                "exception class; give True, False or a list of them"
+                f"retry_exceptions must be either a boolean or a list of exceptions: {name} lists {one!r}, "
+                "which is not an exception class; use True, False or a list of them"
             )
     return tuple(value)
 
@@ -307,17 +308,17 @@ def concurrency_groups(name: str, value: Any) -> dict[str, int] | None:
     if isinstance(value, (list, tuple)):
         # The older spelling: [{"name": "io", "max_concurrency": 2}].
         if not all(isinstance(one, dict) and "name" in one and "max_concurrency" in one for one in value):
-            raise ValueError(f"{name}={value!r}: give a dict of group name -> how many calls it runs at once")
+            raise ValueError(f"{name}={value!r}; use a dict of group name -> number of concurrent calls")
         value = {one["name"]: one["max_concurrency"] for one in value}
     if not isinstance(value, dict):
-        raise _wrong_type(name, value, "a dict of group name -> how many calls it runs at once")
+        raise _wrong_type(name, value, "a dict of group name -> number of concurrent calls")
     groups = {}
     for group, size in value.items():
         if not isinstance(group, str):
-            raise TypeError(f"{name} has the key {group!r} of type {type(group).__name__}; names are text")
+            raise TypeError(f"{name} has the key {group!r} of type {type(group).__name__}; names must be str")
         number = positive(f"{name}[{group!r}]", size)
         if number is None:
-            raise TypeError(f"{name}[{group!r}]=None is no size; give 1 or more")
+            raise TypeError(f"{name}[{group!r}]=None is not a size; use 1 or more")
         groups[group] = number
     return groups
 
@@ -328,16 +329,16 @@ def label_selector(name: str, value: Any) -> dict[str, str] | None:
         return None
     for key, wanted in value.items():
         if not isinstance(key, str) or not isinstance(wanted, str):
-            raise TypeError(f"{name} has {key!r}: {wanted!r}; labels and what they must be are text")
+            raise TypeError(f"{name} has {key!r}: {wanted!r}; labels and their conditions must be str")
         if not _LABEL_KEY.fullmatch(key):
             raise ValueError(
-                f"Invalid label selector key {key!r}: {name}: {key!r} cannot be a label; give letters, digits, - _ . and at "
+                f"Invalid label selector key {key!r}: {name}: {key!r} cannot be a label; use letters, digits, - _ . and at "
                 "most one /"
             )
         if not _LABEL_VALUE.fullmatch(wanted):
             raise ValueError(
-                f"Invalid label selector value `{wanted}`: {name}: {key!r} cannot be {wanted!r}; "
-                'give "value", "!value", "in(a,b)" or "!in(a,b)"'
+                f'Invalid label selector value `{wanted}`: {name}: {key!r} cannot be {wanted!r}; use "value", '
+                '"!value", "in(a,b)" or "!in(a,b)"'
             )
     return dict(value)
 
@@ -353,7 +354,7 @@ def fallback_strategy(name: str, value: Any) -> list[dict[str, Any]] | None:
         if not isinstance(one, dict):
             raise ValueError(f'{name} lists {one!r}; each entry is {{"label_selector": {{...}}}}')
         if set(one) != {"label_selector"}:
-            raise ValueError(f'{name} lists {one!r}; each entry has the one key "label_selector"')
+            raise ValueError(f'{name} lists {one!r}; each entry must have the single key "label_selector"')
         kept.append({"label_selector": label_selector(f"{name}'s label_selector", one["label_selector"])})
     return kept
 
@@ -367,7 +368,7 @@ def scheduling_strategy(name: str, value: Any) -> Any:
         return value
     if isinstance(value, str):
         raise ValueError(
-            f'Invalid scheduling_strategy value {value}: {name}={value!r} is unknown; give "DEFAULT", "SPREAD" or an object '
+            f'Invalid scheduling_strategy value {value}: {name}={value!r} is unknown; use "DEFAULT", "SPREAD" or an object '
             f"of {', '.join(_STRATEGIES)}"
         )
     if not any(is_a(value, strategy) for strategy in _STRATEGIES):
@@ -379,7 +380,7 @@ def placement_group(name: str, value: Any) -> Any:
     """The deprecated way to name a placement group: "default" for the parent's, None for none, or a group."""
     if isinstance(value, str):
         if value != "default":
-            raise ValueError(f'{name}={value!r} is unknown; give a placement group, None or "default"')
+            raise ValueError(f'{name}={value!r} is unknown; use a placement group, None or "default"')
         return value
     if value is not None and not is_a(value, "PlacementGroup"):
         raise _wrong_type(name, value, "a placement group")
@@ -401,7 +402,7 @@ def not_for_tasks(name: str, value: Any) -> None:
 
 
 def deprecated_store_memory(name: str, value: Any) -> int | None:
-    """Accepted for old programs; reserves nothing."""
+    """Accept a deprecated option, which has no effect."""
     warn_deprecated(f"{name} is deprecated and reserves nothing; leave it out (full memory spills to disk)")
     return count(name, value)
 
@@ -422,6 +423,6 @@ def tensor_transport(name: str, value: Any) -> str | None:
         raise _wrong_type(name, value, f"one of {', '.join(sorted(TENSOR_TRANSPORTS))}")
     if value.upper() not in TENSOR_TRANSPORTS:
         raise ValueError(
-            f"Invalid tensor transport: {value.upper()}. {name} is one of {', '.join(sorted(TENSOR_TRANSPORTS))}"
+            f"Invalid tensor transport: {value.upper()}. {name} must be one of {', '.join(sorted(TENSOR_TRANSPORTS))}"
         )
     return value.upper()

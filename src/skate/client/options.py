@@ -106,8 +106,8 @@ def task_options(
     options = _checked(given, TASK_OPTIONS, "a task", ACTOR_OPTIONS, "actors")
     if not decorator and "max_calls" in options:
         raise ValueError(
-            "Setting 'max_calls' is not supported in '.options()': max_calls belongs to the function, not to one call; give "
-            "it in @ray.remote(max_calls=...)"
+            "Setting 'max_calls' is not supported in '.options()': max_calls belongs to the function, not to "
+            "one call; set it in @ray.remote(max_calls=...)"
         )
     if generator is False:
         check.streams(options.get("num_returns"))
@@ -127,8 +127,8 @@ def actor_options(
     options = _checked(given, ACTOR_OPTIONS, "an actor", TASK_OPTIONS, "tasks")
     if not decorator and "concurrency_groups" in options:
         raise ValueError(
-            "concurrency_groups belong to the class, not to one actor; "
-            "give them in @ray.remote(concurrency_groups=...)"
+            "concurrency_groups belong to the class, not to one actor; set them in "
+            "@ray.remote(concurrency_groups=...)"
         )
     merged = {**base, **options} if base else options
     if merged.get("get_if_exists") and not merged.get("name"):
@@ -160,7 +160,7 @@ def method_options(
 
 
 def remote_usage() -> str:
-    """What ``@remote`` takes, for the error of whoever gave it something else."""
+    """Describe the usage of ``@remote``, for error messages."""
     return (
         "The @ray.remote decorator must be applied either with no arguments and no parentheses, or with options, to a function "
         f"or a class: @ray.remote or @ray.remote(num_returns=2). The options are: {', '.join(sorted(_public(_REMOTE_OPTIONS)))}"
@@ -219,11 +219,11 @@ def _check_placement(options: Mapping[str, Any]) -> None:
 
 
 def resource_request(options: Mapping[str, Any], *, kind: str) -> dict[str, int]:
-    """What a task holds while it runs, or an actor while it lives, in units of 1/10000; no zero entries.
+    """Return the resources of a running task or a living actor, in units of 1/10000, without zero entries.
 
-    `kind` is "task" or "actor". A task holds 1 CPU by default. An actor holds nothing by default, and 1 CPU
-    when it asks for GPUs or custom resources without saying num_cpus. Raises ValueError for a fraction of
-    GPUs above one.
+    `kind` is "task" or "actor". A task takes 1 CPU by default. An actor takes nothing by default, and 1 CPU
+    when it requests GPUs or custom resources without num_cpus. Raises ValueError for a fraction of several
+    GPUs.
     """
     request: dict[str, int] = {}
     for name, amount in (options.get("resources") or {}).items():
@@ -251,8 +251,9 @@ def resource_request(options: Mapping[str, Any], *, kind: str) -> dict[str, int]
 
 
 def placement_request(options: Mapping[str, Any]) -> dict[str, int]:
-    """What a node must have free for an actor to be placed there: what it holds, and 1 CPU when nothing is
-    said of CPUs, GPUs or custom resources."""
+    """Return the resources that must be free on a node to place an actor: its own, and 1 CPU if it specifies
+    neither CPUs, GPUs nor custom resources.
+    """
     request = resource_request(options, kind="actor")
     said = ("num_cpus", "num_gpus", "resources", "accelerator_type")
     if all(options.get(name) in (None, {}) for name in said):

@@ -1,4 +1,4 @@
-"""What workers printed last, as far as the node that this process hosts has kept it."""
+"""The last output of workers, as far as this process's node has kept it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def kept() -> list[tuple[int, str]]:
 
 
 def lines_of(pid: int, suffix: str) -> list[str] | None:
-    """The last lines of a worker, or None if nothing of it is kept here."""
+    """The last lines of a worker, or None if none are kept here."""
     output = _output()
     tail = None if output is None else output.tails.get((pid, suffix))
     return None if tail is None else list(tail.lines)

@@ -1,4 +1,4 @@
-"""Waiting for what comes from the node: told to it, explained after a while, and ended if it can never end.
+"""Waits for objects from the node: reported to it, explained after a while, and ended if they can never succeed.
 
 What comes within half a second costs nothing here. A wait without a timeout that lasts longer is said to the node, which looks
 for deadlocks; any that lasts ten seconds says on stderr what it waits for and why, and now and then again.
@@ -75,7 +75,7 @@ class Patience:
         self._number = 0
 
     def wait(self, ready: Ready, left: float | None) -> bool:
-        """Go on waiting, for `left` seconds at most."""
+        """Continue waiting, for `left` seconds at most."""
         process = self.process
         deadline = None if left is None else time.monotonic() + left
         if deadline is None and self._is_own_thread():
@@ -155,9 +155,9 @@ class Patience:
             return
         site = next((site_of(each) for each in self.what if id_of(each) == ids[0]), None)
         if site is not None and site.startswith(HERE) and _is_under_way(reason):
-            return  # the work of a library goes on, which shows how far it has come by itself
+            return  # the work of a library continues, which shows how far it has come by itself
         waited = time.monotonic() - self.started
-        text = f"skate: waiting since {waited:.0f} s{' at ' + self.where if self.where else ''}"
+        text = f"skate: waiting for {waited:.0f} s{' at ' + self.where if self.where else ''}"
         if len(self.what) > 1:
             text += (
                 f" for {self.needed or len(self.what)} of {len(self.what)} values, {len(ids)} are not there"
@@ -165,12 +165,12 @@ class Patience:
         text += f"; {'the first' if len(ids) > 1 else 'it'}"
         text += f" was submitted at {site}" if site else " was made elsewhere"
         with process.pump.aside():
-            sys.stderr.write(f"{text}: {reason or 'nothing is known of it here'}\n")
+            sys.stderr.write(f"{text}: {reason or 'no reason known here'}\n")
             sys.stderr.flush()
 
 
 def _is_under_way(reason: str) -> bool:
-    """Whether something takes its time, and waits for nothing."""
+    """True if the reason is work in progress rather than a wait."""
     return reason.startswith("runs on") or reason.endswith("its worker is being started")
 
 
@@ -186,7 +186,7 @@ def site_of(thing: Any) -> str | None:
 
 
 def why(process: Process, any_id: bytes) -> str:
-    """Why a thing is not there, in the node's words; nothing if it does not say. The lock is held."""
+    """The node's reason why an object is not ready; empty if it gives none. The lock is held."""
     answers = process.answers
     number = process.next_number()
     process.send(m.Request(m.REQUEST, number, "why", (any_id,)))
@@ -221,7 +221,7 @@ def confirm(process: Process, message: m.Confirm) -> None:
 
 
 def note_times() -> Iterator[float]:
-    """After how many seconds of waiting a note is written, as SKATE_WAIT_NOTE_SECONDS says."""
+    """Yield the seconds of waiting after which notes are written, from SKATE_WAIT_NOTE_SECONDS."""
     try:
         first = float(os.environ.get("SKATE_WAIT_NOTE_SECONDS") or NOTE_SECONDS)
     except ValueError:

@@ -30,17 +30,17 @@ class PlacementGroup:
 
     @staticmethod
     def empty() -> PlacementGroup:
-        """The group that stands for none."""
+        """Return the group that represents none."""
         return PlacementGroup(PlacementGroupID.nil())
 
     @property
     def is_empty(self) -> bool:
-        """True for the group that stands for none."""
+        """True for the group that represents none."""
         return self.id.is_nil()
 
     @property
     def bundle_specs(self) -> list[Bundle]:
-        """What each bundle sets apart, by resource. Raises ValueError if the group is not known."""
+        """The resources of each bundle. Raises ValueError if the group is unknown."""
         if not self.bundle_cache:
             self.bundle_cache = _bundles_of(self.id.binary())
         return self.bundle_cache
@@ -163,18 +163,18 @@ def _checked(
 
 
 def remove_placement_group(placement_group: PlacementGroup) -> None:
-    """Give a group's resources back; what runs in it is ended. Removing it again is no error."""
+    """Remove a group: release its resources, and end whatever runs in it. Removing it again is no error."""
     if not isinstance(placement_group, PlacementGroup):
-        raise TypeError(f"remove_placement_group takes a placement group, not {placement_group!r:.80}")
+        raise TypeError(f"remove_placement_group takes a placement group, got {placement_group!r:.80}")
     session.current().request("remove_group", placement_group.id.binary())
 
 
 def get_placement_group(placement_group_name: str) -> PlacementGroup:
-    """The group of that name. Raises ValueError if there is none."""
+    """Return the group of that name. Raises ValueError if there is none."""
     if not isinstance(placement_group_name, str) or not placement_group_name:
         raise ValueError(
-            "Please supply a non-empty value to get_placement_group: the name of a placement group is a text that is not "
-            f"empty, not {placement_group_name!r}"
+            "Please supply a non-empty value to get_placement_group: the name of a placement group must be a "
+            f"non-empty string, got {placement_group_name!r}"
         )
     process = session.current()
     found = process.request("find_group", placement_group_name)
@@ -193,7 +193,7 @@ def get_placement_group(placement_group_name: str) -> PlacementGroup:
 
 
 def placement_group_table(placement_group: PlacementGroup | None = None) -> dict[str, Any]:
-    """How a group stands, as a dict; of all groups, by id, if none is given. Empty for an unknown group."""
+    """Return the state of a group as a dict; of all groups, by id, if none is given. Empty for an unknown group."""
     entries = {
         entry["placement_group_id"]: _described(entry) for entry in session.current().request("group_table")
     }
@@ -207,8 +207,8 @@ def check_placement_group_index(placement_group: PlacementGroup, bundle_index: i
     if placement_group.id.is_nil():
         if bundle_index != -1:
             raise ValueError(
-                f"If placement group is not set, the value of bundle index must be -1, not {bundle_index}; "
-                "give the group as well"
+                f"If placement group is not set, the value of bundle index must be -1, got {bundle_index}; pass "
+                "the group as well"
             )
     elif not -1 <= bundle_index < placement_group.bundle_count:
         count = placement_group.bundle_count
@@ -258,7 +258,7 @@ def _strategy(strategy: Any, topology: Any) -> str:
     if topology is not None:
         if strategy is not None:
             raise ValueError(
-                "strategy and topology_strategy both say how bundles are placed; keep one, as "
+                "strategy and topology_strategy both set how bundles are placed; keep one, such as "
                 "topology_strategy="
                 f"{{{NODE_LABEL!r}: {strategy!r}}}"
             )
@@ -274,11 +274,13 @@ def _strategy(strategy: Any, topology: Any) -> str:
 
 def _topology(topology: Any) -> str:
     if not isinstance(topology, dict):
-        raise ValueError(f"topology_strategy is a dict of label to strategy, not a {type(topology).__name__}")
+        raise ValueError(
+            f"topology_strategy must be a dict of label to strategy, got a {type(topology).__name__}"
+        )
     others = [key for key in topology if key != NODE_LABEL]
     for key, wanted in topology.items():
         if not isinstance(key, str) or not key:
-            raise ValueError(f"topology_strategy has the key {key!r}; labels are texts that are not empty")
+            raise ValueError(f"topology_strategy has the key {key!r}; labels must be non-empty strings")
         if wanted not in STRATEGIES:
             raise ValueError(
                 f"topology_strategy: {key!r} cannot be {wanted!r}; strategies are {', '.join(STRATEGIES)}"
@@ -290,7 +292,7 @@ def _topology(topology: Any) -> str:
             )
     if len(others) > 1:
         raise ValueError(
-            f"topology_strategy takes one label beside {NODE_LABEL!r}, not {len(others)}: {others}"
+            f"topology_strategy takes one label besides {NODE_LABEL!r}, got {len(others)}: {others}"
         )
     return str(topology.get(NODE_LABEL, "PACK"))
 
@@ -299,18 +301,18 @@ def _bundle_units(bundles: Any) -> list[dict[str, int]]:
     example = 'a list such as [{"CPU": 1}, {"GPU": 1}]'
     if not isinstance(bundles, list):
         raise ValueError(
-            f"Placement group bundles must be a list: bundles is {example}, not a {type(bundles).__name__}"
+            f"Placement group bundles must be a list: bundles must be like {example}, got a {type(bundles).__name__}"
         )
     if not bundles:
         raise ValueError(
-            f"Bundles must be a non-empty list of resource dictionaries, and this one is empty; give {example}"
+            f"Bundles must be a non-empty list of resource dictionaries, but this one is empty; use {example}"
         )
     found = []
     for index, bundle in enumerate(bundles):
         if not isinstance(bundle, dict) or not all(isinstance(key, str) for key in bundle):
             raise ValueError(
                 "Bundles must be a non-empty list of resource dictionaries: "
-                f"bundle {index} is {bundle!r:.80}; bundles are dicts of resource to amount: give {example}"
+                f"bundle {index} is {bundle!r:.80}; bundles must be dicts of resource to amount, such as {example}"
             )
         if "bundle" in bundle:
             from skate.exceptions import RaySystemError  # only errors need the tree
@@ -323,14 +325,14 @@ def _bundle_units(bundles: Any) -> list[dict[str, int]]:
             if isinstance(amount, bool) or not isinstance(amount, (int, float)):
                 raise ValueError(
                     "Bundles must be a non-empty list of resource dictionaries: "
-                    f"bundle {index}: {key} is {amount!r}, which is no amount; give a number"
+                    f"bundle {index}: {key} is {amount!r}, which is not an amount; use a number"
                 )
         units = {key: to_units(amount, f"bundle {index}: {key}") for key, amount in bundle.items()}
         kept = {key: each for key, each in units.items() if each}
         if not kept:
             raise ValueError(
                 "Bundles cannot be an empty dictionary or resources with only 0 values: "
-                f"bundle {index} is {bundle!r}, which sets nothing apart; leave it out or give an amount"
+                f"bundle {index} is {bundle!r}, which reserves nothing; leave it out or set an amount"
             )
         found.append(kept)
     return found
@@ -340,14 +342,14 @@ def _name(name: Any) -> str:
     if name is None:
         return ""
     if not isinstance(name, str):
-        raise TypeError(f"the name of a placement group is a text, not {name!r}")
+        raise TypeError(f"the name of a placement group must be a string, got {name!r}")
     return name
 
 
 def _detached(lifetime: Any) -> bool:
     if lifetime not in (None, "detached"):
         raise ValueError(
-            f"Placement group `lifetime` argument must be either `None` or 'detached', not {lifetime!r}"
+            f"Placement group `lifetime` argument must be either `None` or 'detached', got {lifetime!r}"
         )
     return bool(lifetime == "detached")
 
@@ -356,18 +358,18 @@ def _check_target(node_id: Any, strategy: str) -> None:
     if strategy != "STRICT_PACK":
         raise ValueError(f"_soft_target_node_id currently only works with STRICT_PACK but got {strategy}")
     if NodeID.from_hex(node_id).is_nil():
-        raise ValueError(f"_soft_target_node_id={node_id!r} is the id of no node")
+        raise ValueError(f"_soft_target_node_id={node_id!r} is not the id of a node")
 
 
 def _selectors(selectors: Any, count: int) -> list[Any]:
     if not isinstance(selectors, list):
         raise ValueError(
-            f"bundle_label_selector is a list with one dict a bundle, not a {type(selectors).__name__}"
+            f"bundle_label_selector must be a list with one dict per bundle, got a {type(selectors).__name__}"
         )
     if len(selectors) != count:
         raise ValueError(
             "The length of `bundle_label_selector` should equal the length of `bundles`: "
-            f"bundle_label_selector has {len(selectors)} entries for {count} bundles; give one a bundle, {{}} for any node"
+            f"bundle_label_selector has {len(selectors)} entries for {count} bundles; pass one per bundle, {{}} for any node"
         )
     try:
         checked = [option_values.label_selector("bundle_label_selector", each) for each in selectors]

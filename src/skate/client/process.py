@@ -1,7 +1,8 @@
-"""What one process holds: its refs, the values it knows, what it asked the node and what the node answers.
+"""The state of one process: its refs, known values, and requests to the node with their replies.
 
-One `Process` per driver or worker. It speaks to its node through a *link*: in an embedded driver a direct call, in a worker the
-channel. Everything that changes state happens under the engine lock; values are packed and unpacked outside of it.
+One `Process` per driver or worker. It communicates with its node through a *link*: in an embedded driver a direct
+call, in a worker the channel. Everything that changes state happens under the engine lock; values are packed and
+unpacked outside of it.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class Process(Numbering):
                 self.pump.drain()
 
     def request(self, verb: str, *arguments: Any, timeout: float | None = None) -> Any:
-        """Ask the node something and wait for the answer; raises what the node refuses with."""
+        """Send a request to the node and wait for the reply; raises the node's error."""
         with self.lock:
             self._check_open()
             number = self.next_number()
@@ -125,7 +126,7 @@ class Process(Numbering):
         if answer is None:
             if self.lost:
                 raise self.ended()
-            raise RuntimeError("the session ended while its node was asked something")
+            raise RuntimeError("the session ended during a request to its node")
         ok, value = answer
         if not ok:
             raise failures.to_exception(value, None, self)
@@ -162,14 +163,14 @@ class Process(Numbering):
             hold = ref if isinstance(ref, ActorHold) else ref._skate_hold
             if hold is not None and hold.process is not self:
                 raise ValueError(
-                    f"{ref!r} belongs to a session that has ended; actors end with shutdown(), start it again"
+                    f"{ref!r} belongs to a session that has ended; actors end with shutdown(); start it again"
                 )
             return actor_id
         if ref._process is not self:
             if ref._process is None and ref._kind == UNKNOWN:
                 return ref._id
             raise ValueError(
-                f"{ref!r} belongs to a session that has ended; refs do not outlive shutdown(), make the value again"
+                f"{ref!r} belongs to a session that has ended; refs do not outlive shutdown(); create the value again"
             )
         if ref._grants:
             return ref._id
@@ -223,7 +224,7 @@ class Process(Numbering):
         return hold
 
     def know_actor(self, actor_id: bytes) -> Any:
-        """What this process has in common for the handles of an actor, without keeping the actor alive."""
+        """The shared state of an actor's handles in this process; does not keep the actor alive."""
         weak = self.actors.get(actor_id)
         hold = weak() if weak is not None else None
         if hold is None or not hold.grants:
@@ -232,7 +233,9 @@ class Process(Numbering):
         return hold
 
     def keep_forever(self, ref: ObjectRef[Any]) -> None:
-        """A ref was pickled outside of any task: nobody can count it any more, so its value stays for the session."""
+        """Keep a ref that was pickled outside of any task: it cannot be counted any more, so its value stays for
+        the session.
+        """
         with self.lock:
             self.escape(ref)
             self.immortal.append(ref)
@@ -246,20 +249,20 @@ class Process(Numbering):
             self.pump.kick()
 
     def report_unhandled(self, error: tuple[str, dict[str, Any]], site: Any) -> None:
-        """A failed ref has ended and nobody looked at its error; callable from a finalizer."""
+        """Report a failed ref that was dropped without a look at its error; callable from a finalizer."""
         wanted = self.is_driver and not self.closed and error[0] == "RayTaskError"
         if wanted and not error[1].get("cancelled") and not sys.is_finalizing():
             self.unhandled.append((error, site))
             self.pump.kick()
 
     def abandon(self, stream: Any) -> None:
-        """Nobody reads a stream any more; callable from a finalizer."""
+        """Drop a stream that has no reader any more; callable from a finalizer."""
         if not self.closed and not sys.is_finalizing():
             self.abandoned.append(stream)
             self.bury(stream.task_id, 0)  # which has `tidy` called
 
     def tidy(self) -> None:
-        """Tell the node what this process no longer holds; the lock is held."""
+        """Send pending releases to the node; the lock is held."""
         while self.abandoned:
             self.abandoned.popleft().abandon()
         while self.unhandled:
@@ -374,7 +377,7 @@ class Process(Numbering):
         """Have a borrowed ref's value sent here; the lock is held."""
         if ref._process is not self:
             raise ValueError(
-                f"{ref!r} is of another session (or was made outside of one); its value is not to be had here"
+                f"{ref!r} belongs to another session (or to none); its value is not available here"
             )
         if ref._kind >= UNKNOWN:
             ref._kind = PENDING
@@ -450,7 +453,7 @@ class Process(Numbering):
         return ref
 
     def ended(self) -> BaseException:
-        """What a wait raises that the end of the session has overtaken."""
+        """The exception of a wait that the end of the session interrupts."""
         if self.exiting:
             # Ends a daemon thread without a word; anything else would print a traceback over the program's last lines.
             return SystemExit()
@@ -459,13 +462,13 @@ class Process(Numbering):
 
             return NodeGoneError(self.lost)
         return RuntimeError(
-            "the session was shut down meanwhile; call init() to start another, and make its values again"
+            "the session was shut down meanwhile; call init() to start another, and create its values again"
         )
 
     def give_up(self) -> list[ObjectRef[Any]]:
         """Make an error of every value that is still to come; returns their refs."""
         pending, self.pending = list(self.pending.values()), {}
-        text = self.lost or "the session was shut down before this value was there"
+        text = self.lost or "the session was shut down before this value was ready"
         for ref in pending:
             ref._value = ("NodeGoneError" if self.lost else "RuntimeError", {"message": text})
             ref._held = ()  # nobody need be told that this error was not looked at
@@ -473,7 +476,7 @@ class Process(Numbering):
         return pending
 
     def end(self) -> None:
-        """The session is over: nothing is sent from now on, every waiting thread wakes up."""
+        """End the session: send nothing more, and wake every waiting thread."""
         self.closed = True
         for ref in self.give_up():
             self.wake(ref)

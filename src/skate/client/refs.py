@@ -64,7 +64,7 @@ class ObjectRef(Generic[T]):
         self._kind = kind
         self._grants = 0
         if len(oid) != 28:
-            raise ValueError(f"the id of an object has 28 bytes, this has {len(oid)}")
+            raise ValueError(f"the id of an object has 28 bytes, got {len(oid)}")
         self._value = value
         self._held: Any = None
         self._waiters: list[Callable[[], None]] | None = None
@@ -115,12 +115,12 @@ class ObjectRef(Generic[T]):
 
     @classmethod
     def nil(cls) -> ObjectRef[Any]:
-        """The ref of no object."""
+        """Return the ref of no object."""
         return cls(b"\xff" * 28)
 
     @classmethod
     def size(cls) -> int:
-        """Bytes in an id."""
+        """Return the length of an id in bytes."""
         return 28
 
     @classmethod
@@ -141,7 +141,7 @@ class ObjectRef(Generic[T]):
 
     @classmethod
     def from_random(cls) -> ObjectRef[Any]:
-        """A ref with a random id, known to nobody."""
+        """Return a ref with a random id, which no process knows."""
         return cls(os.urandom(28))
 
     def task_id(self) -> Any:
@@ -229,15 +229,15 @@ class ObjectRef(Generic[T]):
         return future
 
     def _on_ready(self, call: Callable[[], None]) -> None:
-        """Call back when the value is there, in whichever thread it comes, under the engine's lock: be short."""
+        """Call `call` when the value is ready, in any thread, under the engine's lock: it must be short."""
         _process_of(self).when_ready(self, call)
 
     def _failure(self) -> tuple[str, dict[str, Any]] | None:
-        """The error that it is by now, (class name, fields); None if it is none."""
+        """The error of a failed ref, (class name, fields); else None."""
         return self._value if self._kind == ERROR else None
 
     def _forgive(self) -> None:
-        """Its error need not be told of when nobody has looked at it."""
+        """Suppress the report of an unhandled error."""
         self._held = SeenHeld(self._held) if isinstance(self._held, list) else SEEN
 
     def __await__(self) -> Generator[Any, None, T]:
@@ -257,12 +257,12 @@ class ObjectRef(Generic[T]):
 
     def __iter__(self) -> Any:
         raise TypeError(
-            "an ObjectRef cannot be iterated: it stands for one value; call ray.get(ref) for the value, or ask for "
-            "several with num_returns=n"
+            "an ObjectRef cannot be iterated: it stands for one value; call ray.get(ref) for the value, or "
+            "request several with num_returns=n"
         )
 
     def _released(self) -> None:
-        """A view of the value is gone; being bound to the view is what kept the ref alive."""
+        """Release a view of the value; its finalizer kept the ref alive."""
         views = self._views
         if views:
             views.pop()

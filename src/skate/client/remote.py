@@ -27,7 +27,7 @@ def remote(*args: Any, **kwargs: Any) -> Any:
 
     def decorate(definition: Any) -> Any:
         if not _is_definition(definition):
-            raise TypeError(f"{options.remote_usage()}; it was put on {definition!r:.60}")
+            raise TypeError(f"{options.remote_usage()}, got {definition!r:.60}")
         return _make(definition, kwargs)
 
     _check_early(kwargs)

@@ -13,7 +13,7 @@ LOCAL = (None, "", "local")
 
 @dataclass
 class ClientContext:
-    """What `ray.client(...).connect()` returns in Ray; here it is a `RayContext`, which has the same names."""
+    """The result of `ray.client(...).connect()` in Ray; here a `RayContext`, which has the same names."""
 
     dashboard_url: str | None
     python_version: str
@@ -62,8 +62,8 @@ class ClientBuilder:
         """
         if self.address not in LOCAL:
             raise NotImplementedError(
-                f"ray.client({self.address!r}) would drive a cluster from outside of it, which Skate does "
-                "not do: the driver "
+                f"ray.client({self.address!r}) would connect to a cluster from outside, which Skate does not "
+                "support: the driver "
                 "hosts its node itself; leave the address out to start one here, or run the program on the "
                 "cluster"
             )

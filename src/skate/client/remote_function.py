@@ -1,4 +1,4 @@
-"""Remote functions: what `@ray.remote` makes of a function."""
+"""Remote functions, created by `@ray.remote`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RemoteFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
-            f"Remote functions cannot be called directly, and {self._name} is a remote function; call {self._name}.remote() "
+            f"Remote functions cannot be called directly, but {self._name} is a remote function; call {self._name}.remote() "
             f"to run it as a task, or {self._name}._function() for the plain function"
         )
 
@@ -47,7 +47,7 @@ class RemoteFunction:
         return self._call.remote
 
     def options(self, **task_options: Any) -> _Call:
-        """The same function with other options, for the calls made through what is returned."""
+        """Return the function with other options, for calls made through the result."""
         return _Call(
             self,
             options.task_options(
@@ -60,13 +60,13 @@ class RemoteFunction:
         return graphs.bind_function(self, args, kwargs, self._options)
 
     def definition(self) -> tuple[bytes, list[Any], bytes]:
-        """The function by value, packed at the first call: later changes of what it captures are not seen."""
+        """Pickle the function by value, at the first call: later changes of captured values are ignored."""
         if self._definition is None:
             self._definition = exports.pack_definition(self._function, self._name)
         return self._definition  # type: ignore[no-any-return]
 
     def signature(self) -> Any:
-        """What the function takes."""
+        """The signature of the function."""
         if self._signature is None:
             self._signature = signatures.of_function(self._function, self._name)
         return self._signature
@@ -124,7 +124,7 @@ class _Call:
 
     @property
     def name(self) -> str:
-        """What error messages call it."""
+        """The name in error messages."""
         return self._name
 
     def parameters(self) -> list[str]:
@@ -177,7 +177,7 @@ class _Call:
 
 
 def parameter_names(signature: Any) -> list[str]:
-    """Names of positional parameters, in order; nothing if they are not known."""
+    """The names of positional parameters, in order; empty if unknown."""
     return [] if signature is None else signature.positional_names()
 
 
@@ -194,7 +194,7 @@ def is_generator(function: Any) -> bool:
 
 
 def _code_flags(function: Any) -> int:
-    """What the compiler noted about a function, under whatever wraps it."""
+    """The compiler flags of a function, without its wrappers."""
     while isinstance(function, functools.partial):
         function = function.func
     function = getattr(function, "__func__", function)
@@ -207,8 +207,8 @@ def _code_flags(function: Any) -> int:
 def _refuse_coroutine(function: Any, name: str) -> None:
     if _code_flags(function) & CO_COROUTINE:
         raise ValueError(
-            f"{name} is an `async def`, which cannot be a task: tasks run to their end one after the other; make it the method "
-            f"of an actor, or wrap it: `def task(*args): return asyncio.run({name}(*args))`"
+            f"{name} is an `async def`, which cannot be a task, because tasks run to completion one after the "
+            f"other; make it a method of an actor, or wrap it: `def task(*args): return asyncio.run({name}(*args))`"
         )
 
 

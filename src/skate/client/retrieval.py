@@ -25,10 +25,16 @@ _WAITABLE = {ObjectRef, ObjectRefGenerator}
 
 
 def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bool = False) -> Any:
-    """The value of a ref, or the values of a list of refs, waiting for them.
+    """Return the value of a ref, or the values of a list of refs, waiting until they are ready.
 
-    `timeout` is in seconds; 0 only looks. Raises GetTimeoutError when it passes, the remote exception if a task failed,
-    ValueError or TypeError if what is given is no ref or list of refs.
+    Args:
+        object_refs: One ObjectRef, or a list of them; the values come in the order of the list.
+        timeout: The most seconds to wait; 0 does not wait, None (the default) waits without a limit.
+
+    Raises:
+        GetTimeoutError: a value is not ready within `timeout`.
+        RayTaskError: a task failed; it also has the class of the task's own exception, where Python allows it.
+        ValueError, TypeError: `object_refs` is neither an ObjectRef nor a list of them.
     """
     if _use_object_store:
         from skate.client.tensors import through_object_store  # only values with tensors elsewhere need it
@@ -76,14 +82,14 @@ def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bo
 
 def _foreign(ref: ObjectRef[Any]) -> Exception:
     if ref._process is None:
-        return ValueError(f"{ref!r} was made outside of a session, so nobody knows its value")
+        return ValueError(f"{ref!r} was created outside of a session, so it has no value")
     return ValueError(
-        f"{ref!r} belongs to a session that has ended; its value went with shutdown(), make it again"
+        f"{ref!r} belongs to a session that has ended; its value was lost with shutdown(); create it again"
     )
 
 
 def _not_a_ref(value: Any, verb: str) -> TypeError:
-    hint = " (nested lists are not looked into: flatten them)" if isinstance(value, (list, tuple)) else ""
+    hint = " (nested lists are not supported: flatten them)" if isinstance(value, (list, tuple)) else ""
     if verb == "wait":
         return TypeError(
             "wait() expected a list of ray.ObjectRef or ray.ObjectRefGenerator, but the list has a "
@@ -178,9 +184,19 @@ def _timed_out(process: Any, refs: list[ObjectRef[Any]], timeout: float | None) 
 def wait(
     ray_waitables: Any, *, num_returns: int = 1, timeout: float | None = None, fetch_local: bool = True
 ) -> tuple[list[Any], list[Any]]:
-    """Wait until `num_returns` of the refs are ready, or `timeout` seconds passed: (ready, not ready), in order.
+    """Wait until some of the refs are ready; return the list of ready ones and the list of the others.
 
-    Raises TypeError unless given a list of refs or generators, ValueError for duplicates or a `num_returns` out of range.
+    Both lists are in the order of `ray_waitables`. A ref whose task failed is ready.
+
+    Args:
+        ray_waitables: A list of ObjectRefs and ObjectRefGenerators without duplicates.
+        num_returns: The number of refs to wait for, 1 by default; the first list is never longer than that.
+        timeout: The most seconds to wait; 0 does not wait, None (the default) waits without a limit.
+        fetch_local: Accepted for compatibility, and ignored.
+
+    Raises:
+        TypeError: `ray_waitables` is not a list of refs and generators.
+        ValueError: it has duplicates, `num_returns` is out of range, or `timeout` is negative.
     """
     refs = ray_waitables
     kinds = _checked_waitables(refs, num_returns)
@@ -264,9 +280,7 @@ _unique: list[tuple[int, int]] = [(0, 0)]
 
 def _checked_waitables(refs: Any, num_returns: int) -> set[type]:
     if isinstance(refs, (ObjectRef, ObjectRefGenerator)):
-        raise TypeError(
-            "wait() expected a list of ray.ObjectRef, but got a single one; write ray.wait([ref])"
-        )
+        raise TypeError("wait() expected a list of ray.ObjectRef, but got a single one; use ray.wait([ref])")
     if not isinstance(refs, list):
         raise TypeError(
             f"wait() expected a list of ray.ObjectRef, but got a {type(refs).__name__}: {refs!r:.80}"
@@ -277,36 +291,41 @@ def _checked_waitables(refs: Any, num_returns: int) -> set[type]:
         raise _not_a_ref(bad, "wait")
     if (id(refs), len(refs)) != _unique[0] and len(set(map(id, refs))) != len(refs):
         raise ValueError(
-            "Wait requires a list of unique ray_waitables, but this one has duplicates; make it unique, as by "
-            "list(dict.fromkeys(refs))"
+            "Wait requires a list of unique ray_waitables, but this one has duplicates; remove them, for "
+            "example with list(dict.fromkeys(refs))"
         )
     if isinstance(num_returns, bool) or not isinstance(num_returns, int):
-        raise TypeError(f"num_returns of ray.wait is a whole number, not {num_returns!r}")
+        raise TypeError(f"num_returns of ray.wait must be an integer, got {num_returns!r}")
     if refs and num_returns <= 0:
         raise ValueError(
-            f"Invalid number of objects to return {num_returns}: num_returns of ray.wait is 1 or more"
+            f"Invalid number of objects to return {num_returns}: num_returns of ray.wait must be >= 1"
         )
     if refs and num_returns > len(refs):
         raise ValueError(
             "num_returns cannot be greater than the number of ray_waitables: "
-            f"it is {num_returns}, and {len(refs)} were given"
+            f"it is {num_returns}, but {len(refs)} were given"
         )
     return kinds
 
 
 def put(value: Any, *, _owner: Any = None, _tensor_transport: Any = None) -> ObjectRef[Any]:
-    """A ref to a value, for passing it to several tasks without packing it again.
+    """Store a value and return a ref to it, so that several tasks can take it without packing it again.
 
-    Raises TypeError for a ref, and for what cannot be pickled, naming the path to the culprit.
+    Args:
+        value: Any value that can be pickled, except an ObjectRef.
+
+    Raises:
+        TypeError: `value` is an ObjectRef, or cannot be pickled; the message has the path to the part that cannot.
     """
     if type(value) is ObjectRef:
         raise TypeError(
-            "Calling 'put' on an ray.ObjectRef is not allowed, as it refers to a value already; pass the ref itself on, or "
+            "Calling 'put' on an ray.ObjectRef is not allowed, because it already refers to a value; pass the "
+            "ref itself on, or "
             "put a list that contains it"
         )
     if _owner is not None:
         raise ValueError(
-            "the _owner argument of ray.put is gone; whoever puts a value need not live as long as it does"
+            "the _owner argument of ray.put has been removed; a value may outlive the process that puts it"
         )
     if _tensor_transport is not None:
         wanted = option_values.tensor_transport("_tensor_transport", _tensor_transport)
@@ -343,10 +362,16 @@ def _cannot_put(value: Any, error: Exception) -> Exception:
 
 
 def cancel(ray_waitable: Any, *, force: bool = False, recursive: bool = True) -> None:
-    """Cancel a task: a queued one ends at once, a running one is interrupted, with `force` its worker is killed.
+    """Cancel a task: a queued one ends at once, a running one is interrupted.
 
-    With `recursive` the tasks it has started are cancelled too. Raises TypeError for anything but a ref or generator, and
-    ValueError for `force` on an actor's method.
+    Args:
+        ray_waitable: An ObjectRef or ObjectRefGenerator that the task returned.
+        force: Kill the worker process of a running task instead of interrupting it; False by default.
+        recursive: Also cancel the tasks that this task has started; True by default.
+
+    Raises:
+        TypeError: `ray_waitable` is neither a ref nor a generator.
+        ValueError: `force` is True for a method of an actor.
     """
     if isinstance(ray_waitable, ObjectRefGenerator):
         task_id = ray_waitable._stream.task_id
@@ -360,7 +385,7 @@ def cancel(ray_waitable: Any, *, force: bool = False, recursive: bool = True) ->
     process = session.current()
     if force and process.request("is_method", task_id):
         raise ValueError(
-            "force=True is not supported for actor tasks, since it would kill the whole actor; to end an actor, use "
+            "force=True is not supported for actor tasks, because it would kill the whole actor; to end an actor, use "
             "ray.kill(actor)"
         )
     with process.lock:

@@ -25,7 +25,7 @@ clusters: dict[str, Any] = {}
 
 
 def current() -> Process:
-    """The process of the running session; starts one if there is none."""
+    """Return the process of the running session; start one if there is none."""
     process = _process
     if process is None:
         if _in_worker:
@@ -56,9 +56,9 @@ def host() -> Any:
 
 
 def preload(module: str) -> None:
-    """Have workers that are not started yet share a module, imported in the background.
+    """Preload a module for workers that are not started yet, imported in the background.
 
-    Does nothing without a session, and where the node is in another process.
+    No-op without a session, and if the node is in another process.
     """
     ask = getattr(_host, "preload", None)
     if ask is not None:
@@ -79,7 +79,7 @@ def init(address: str | None = None, **settings: Any) -> RayContext:
     """Start a session: a node hosted in this process, with workers started as they are needed.
 
     Args are checked by `node.settings.Settings`; see the public `skate.init` for what they are. Raises RuntimeError if
-    one runs already (unless `ignore_reinit_error`), ValueError for settings that cannot be.
+    one runs already (unless `ignore_reinit_error`), ValueError for invalid settings.
     """
     with _starting:
         if _process is not None and _process.lost:
@@ -114,7 +114,7 @@ def _start_local(address: str | None, settings: dict[str, Any]) -> Any:
 def _join(address: str | None, settings: dict[str, Any]) -> Any:
     """Become the driver of a node that is there, if `address` (or the environment) names one; None if not."""
     if address is not None and not isinstance(address, str):
-        raise TypeError(f"address is a text, not {address!r}")
+        raise TypeError(f"address must be a string, got {address!r}")
     wanted = address or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS")
     if wanted == "auto" and len(clusters) == 1:
         wanted = next(iter(clusters))
@@ -129,7 +129,7 @@ def _join(address: str | None, settings: dict[str, Any]) -> Any:
 
 
 def _end_lost() -> None:
-    """The node of the session that runs has gone: another session may begin."""
+    """Forget a session whose node has ended, so that another one may begin."""
     host = _host
     attach(None)
     if host is not None:
@@ -172,7 +172,7 @@ def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = F
 
 
 class RayContext(Mapping[str, Any]):
-    """What `init` returns: facts about the session, and a context manager that shuts it down.
+    """The result of `init`: facts about the session, and a context manager that shuts it down.
 
     `address_info` has the facts by name. Reading them from the context itself (`context["address"]`) is deprecated and warns.
     """

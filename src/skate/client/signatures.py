@@ -29,10 +29,10 @@ _POSITIONAL_ONLY, _EITHER, _ANY_NUMBER, _KEYWORD_ONLY, _ANY_KEYWORD = range(5)
 
 
 class Signature:
-    """What a remote function, class or method takes; small and quick to pickle, since handles carry them.
+    """The parameters of a remote function, class or method; small and quick to pickle, because handles carry it.
 
-    `least` and `most` bound a call with positional arguments alone; `most` is -1 when no such call can do,
-    for a keyword-only argument must be given.
+    `least` and `most` bound a call with positional arguments only; `most` is -1 if such a call is impossible,
+    because a keyword-only argument is required.
     """
 
     __slots__ = ("_call", "_name", "_parameters", "least", "most")
@@ -63,7 +63,7 @@ class Signature:
 
     @property
     def name(self) -> str:
-        """What it is the signature of: "f", "Actor.method"."""
+        """The name of the callable: "f", "Actor.method"."""
         return self._name
 
     def positional_names(self) -> list[str]:
@@ -79,7 +79,7 @@ class Signature:
             self._bind(self._parameters, len(args), kwargs or {})
 
     def check_bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Raise TypeError when a node of a graph could not call it with these arguments, in the words of `inspect`."""
+        """Raise TypeError if a graph node could not call it with these arguments, in the wording of `inspect`."""
         if self._parameters is None:
             return
         import inspect  # 10 ms, which only graphs pay
@@ -172,7 +172,7 @@ def _as_text(parameters: Parameters) -> str:
 
 
 def of_function(function: Callable[..., Any], name: str | None = None) -> Signature:
-    """The signature of a remote function; one that takes anything when the callable does not tell."""
+    """Return the signature of a remote function; one that accepts anything if it is unknown."""
     name = name or _name_of(function)
     return Signature(name, f"{name}.remote(...)", _read(function))
 
@@ -184,9 +184,9 @@ def of_class(cls: type, name: str | None = None) -> Signature:
 
 
 def of_method(function: Callable[..., Any], class_name: str, name: str, *, bound: bool = False) -> Signature:
-    """The signature of an actor's method as its caller sees it, without ``self``.
+    """Return the signature of an actor's method for its callers, without ``self``.
 
-    `bound` says that `function` has no ``self`` to drop: a static or class method, or one already bound.
+    `bound` is True if `function` has no ``self`` to drop: a static or class method, or one already bound.
     """
     parameters = _read(function)
     if parameters is not None and not bound:
@@ -260,7 +260,7 @@ def _without_first(parameters: Parameters) -> Parameters:
 
 
 def _constructor(cls: type) -> Parameters | None:
-    """What calling the class takes: ``__init__``'s arguments, else ``__new__``'s, without ``self``."""
+    """The parameters of the class's constructor: ``__init__``'s, else ``__new__``'s, without ``self``."""
     if type(cls).__call__ is not type.__call__:
         # A metaclass that makes its instances its own way may take anything.
         return None

@@ -1,4 +1,4 @@
-"""Spans that libraries add to `timeline`: what they did when, kept in the process that says so."""
+"""Spans that libraries add to `timeline`, kept in the process that records them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that stay: started, asked and stopped. What the commands stand on."""
+"""Standalone nodes: starting, querying and stopping them; the basis of the commands."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def start(folder: str, settings: dict[str, Any]) -> tuple[str, list[str]]:
     if not said.startswith(b"+"):
         os.waitpid(pid, 0)
         raise RuntimeError(
-            f"the node did not come up: {said[1:].decode(errors='replace') or 'it said nothing'}"
+            f"the node did not start: {said[1:].decode(errors='replace') or 'it gave no reason'}"
         )
     return os.fsdecode(said[1:]), place.swept
 
@@ -98,18 +98,20 @@ def _read(fd: int) -> bytes:
 
 
 def locate(named: str | None, folder: str) -> str:
-    """The socket of the node that an address names, or of this user's node. Raises ConnectionError if there is none."""
+    """Return the socket of the node at an address, or of this user's node. Raises ConnectionError if there is none."""
     wanted = named or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS") or "auto"
     return address.find(folder) if wanted in ("auto", "local") else address.to_path(wanted) or wanted
 
 
 def status(path: str) -> dict[str, Any]:
-    """What a node says of itself. Raises ConnectionError if there is none at that path."""
+    """Return the status report of a node. Raises ConnectionError if there is none at that path."""
     return callers.ask(path, "status")
 
 
 class Stopped:
-    """What `stop` found: pid of the node that it ended (None if none lived), how, and what was removed of a dead one."""
+    """The result of `stop`: the ended node's pid (None if none was alive), if it was killed, and removed leftovers
+    of a dead one.
+    """
 
     def __init__(self, pid: int | None, killed: bool, removed: list[str]) -> None:
         self.pid = pid
@@ -148,7 +150,7 @@ def stop(folder: str, grace_s: float, force: bool) -> Stopped:
 
 
 def _sweep(folder: str) -> list[str]:
-    """Remove what a dead node has left."""
+    """Remove the leftovers of a dead node."""
     try:
         lock = address.lock(folder)
     except FileNotFoundError:

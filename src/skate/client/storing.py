@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def write(process: Process, oid: bytes, packed: Packed) -> tuple[int, int]:
-    """Write a packed value into the arena; returns where. The lock is held, and let go while bytes are copied."""
+    """Write a packed value into the arena; returns its place. The lock is held, but released while bytes are copied."""
     process.pump.interruption_point()
     try:
         offset = process.allocate(oid, packed.size)
@@ -38,7 +38,9 @@ def write(process: Process, oid: bytes, packed: Packed) -> tuple[int, int]:
 
 
 def adopt(process: Process, ref: ObjectRef[Any], place: tuple[int, int]) -> None:
-    """A ref of ours has its value in the arena; the node is told next, and may want it moved then. The lock is held."""
+    """Record that a ref's value is in the arena; the node is notified next, and may move it from then on. The lock
+    is held.
+    """
     ref._value = place
     ref._kind = ARENA
     ref._grants = 1

@@ -22,11 +22,11 @@ Packed = tuple[bytes, list[tuple[Any, Any]], list[Any]]
 
 
 class Callee(Protocol):
-    """What is called, as far as error messages need it."""
+    """The called function or method, for error messages."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name in error messages."""
 
     def parameters(self) -> list[str]:
         """The names of its positional parameters."""
@@ -68,7 +68,7 @@ def pack_arguments(process: Process, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def unpicklable(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any], callee: Callee) -> TypeError:
-    """The error that names the argument that cannot be sent, and the path to what is wrong in it."""
+    """Build the error that names the argument that cannot be sent, and the path to the faulty part."""
     from skate.wire.culprit import explain  # only errors need it
 
     name = callee.name

@@ -24,7 +24,7 @@ _tokens = itertools.count(1)
 
 
 def ask(process: Process, kinds: tuple[str, ...], timeout: float) -> tuple[list[Any], list[Any]]:
-    """What all nodes and processes have to tell of some kinds, waiting `timeout` seconds: (answers, who has not answered).
+    """Query all nodes and processes for some kinds of rows, for `timeout` seconds: (answers, missing sources).
 
     Raises RuntimeError if the session ends meanwhile.
     """

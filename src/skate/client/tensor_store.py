@@ -30,7 +30,9 @@ class StoredTensors:
 
 
 class TensorStore:
-    """What one process keeps. A value contains the ref of a token; when nobody holds that any more, the node says so."""
+    """The tensors of one process. A value contains the ref of a token; the node reports when its last holder is
+    gone.
+    """
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -41,7 +43,7 @@ class TensorStore:
         process.handlers[m.FREED] = self._on_freed
 
     def add(self, object_id: str, transport: str, tensors: list[Any]) -> tuple[ObjectRef[Any], Any]:
-        """Keep tensors; returns the token that keeps them, and what the transport says of them."""
+        """Store tensors; return the token that keeps them, and the transport's metadata."""
         manager = tensor_transports.manager(transport)
         meta = manager.extract_tensor_transport_metadata(object_id, tensors)
         allowed = tensor_transports.info(transport).devices
@@ -60,7 +62,7 @@ class TensorStore:
         return token, meta
 
     def find(self, token: bytes) -> StoredTensors | None:
-        """What is kept under a token."""
+        """The tensors of a token, or None."""
         return self._kept.get(token)
 
     def holds(self, tensor: Any) -> bool:
@@ -113,7 +115,7 @@ _making = threading.Lock()
 
 
 def store_of(process: Process) -> TensorStore:
-    """The store of a process, made now if there is none."""
+    """Return the store of a process, created if necessary."""
     with _making:
         found: TensorStore | None = getattr(process, "tensors", None)
         if found is None:

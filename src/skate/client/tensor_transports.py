@@ -19,7 +19,7 @@ _MODULE = "skate.experimental.rdt.collective_tensor_transport"
 
 
 class TransportInfo(NamedTuple):
-    """What was said of a transport when it was registered."""
+    """The registration of a transport."""
 
     manager_class: Any
     devices: tuple[str, ...]
@@ -27,7 +27,7 @@ class TransportInfo(NamedTuple):
 
 
 class MadeRef:
-    """What the caller of a method with a transport knows of its result."""
+    """The caller's knowledge of the result of a method with a transport."""
 
     __slots__ = ("source", "transport", "receivers", "warned")
 
@@ -75,12 +75,12 @@ def is_direct(name: str) -> bool:
 
 
 def custom(name: str) -> TransportInfo | None:
-    """What was registered under a name; None for a transport that comes with Skate."""
+    """The registration of a custom transport; None for a built-in one."""
     return _custom.get(name)
 
 
 def info(name: str) -> TransportInfo:
-    """What is known of a transport."""
+    """The registration of a transport, custom or built-in."""
     found = _custom.get(name)
     if found is None:
         device, class_name = _BUILT_IN[name]
@@ -127,13 +127,13 @@ def before_call(handle: Any, name: str, method: str) -> None:
     if not manager(name).actor_has_tensor_transport(handle):
         raise ValueError(
             f"{handle!r} does not have tensor transport {name} available, which its method {method} names. If it is one of "
-            '"gloo" and "nccl", first make a group with ray.experimental.collective.create_collective_group'
+            '"gloo" and "nccl", first create a group with ray.experimental.collective.create_collective_group'
         )
     _tell(handle)
 
 
 def check_receiver(handle: Any, deps: list[tuple[Any, Any]]) -> None:
-    """Refs are about to be passed to an actor. Raises ValueError if it cannot receive the tensors of one of them."""
+    """Raise ValueError if an actor cannot receive the tensors of a ref to be passed to it."""
     for _, ref in deps:
         known = made.get(ref)
         if known is None:
@@ -148,8 +148,8 @@ def check_receiver(handle: Any, deps: list[tuple[Any, Any]]) -> None:
         if source._skate_id in known.receivers and len(known.receivers) > 1 and not known.warned:
             known.warned = True
             warnings.warn(
-                f"RDT ObjectRef({ref.hex()}) goes back to {source!r}, which made it, and to other actors as well. The actor "
-                "that made it gets the very same tensor, so what it writes into it the others may see",
+                f"RDT ObjectRef({ref.hex()}) goes back to {source!r}, which made it, and to other actors as "
+                "well. The creating actor gets the very same tensor, so the others may see what it writes",
                 UserWarning,
                 stacklevel=3,
             )

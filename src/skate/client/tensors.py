@@ -175,7 +175,7 @@ def _target_buffers(object_id: str, meta: Any) -> list[Any] | None:
 
 
 def check_buffers(buffers: list[Any], tensor_meta: list[Any]) -> None:
-    """Raise ValueError unless the buffers have the shapes and types of what is to be received."""
+    """Raise ValueError unless the buffers match the shapes and types of the expected tensors."""
     if len(buffers) != len(tensor_meta):
         raise ValueError(
             f"Length of tensor_buffers ({len(buffers)}) does not match length from object metadata ({len(tensor_meta)})."
@@ -233,7 +233,7 @@ def _ask(process: Process, source: bytes, function: Any, token: bytes) -> Any:
 
 
 def _actor(process: Process, actor_id: bytes) -> ActorHandle:
-    """A handle that is good for calls beside all others, and keeps nothing alive."""
+    """Return a handle for calls outside of the usual order; it keeps nothing alive."""
     descriptor = ActorDescriptor("Actor", {}, {}, False, ())
     return ActorHandle(actor_id, descriptor, ActorHold(actor_id, process), weak=True)
 
@@ -261,7 +261,8 @@ def put(process: Process, value: Any, transport: str) -> ObjectRef[Any]:
     """Put a value whose tensors stay here. Raises ValueError for a transport that needs two sides."""
     if not tensor_transports.manager(transport).is_one_sided():
         raise ValueError(
-            f"ray.put() is not supported for two-sided RDT transport {transport!r}. Put the value without a transport, or return "
+            f"ray.put() is not supported for two-sided RDT transport {transport!r}. Put the value without a "
+            "transport, or return "
             f"it from a method with @ray.method(tensor_transport={transport!r})"
         )
     with process.lock:
@@ -275,7 +276,7 @@ def put(process: Process, value: Any, transport: str) -> ObjectRef[Any]:
 
 
 def set_target(ref: ObjectRef[Any], target: Any) -> None:
-    """Say where the tensors of a ref are to be received: into tensors, or on a device. Raises ValueError for other refs."""
+    """Set where the tensors of a ref are received: into tensors, or on a device. Raises ValueError for other refs."""
     known = tensor_transports.made.get(ref)
     if known is None and not _is_sealed(ref):
         raise ValueError(f"Ref {ref} is not an RDT object. It was not made with a tensor transport")

@@ -37,7 +37,7 @@ def start(hook: str | Callable[[], Any]) -> None:
 
 
 def stop() -> None:
-    """Record no more spans in this process."""
+    """Stop recording spans in this process."""
     if os.environ.pop(ENVIRONMENT_VARIABLE, None) is not None:
         setattr(submission, "pack_arguments", _plain)  # noqa: B010
 
@@ -85,7 +85,7 @@ def _traced(
 
 
 def _described(callee: Any) -> tuple[str, dict[str, str]]:
-    """What a call is named, and its attributes."""
+    """The name of a call, and its attributes."""
     function = getattr(getattr(callee, "_remote_function", None), "_function", None)
     if function is not None:
         name = f"{function.__module__}.{function.__name__}"
@@ -102,7 +102,7 @@ def _described(callee: Any) -> tuple[str, dict[str, str]]:
 
 
 def whereabouts(process: Process) -> dict[str, str]:
-    """The attributes that say where a span is from."""
+    """The attributes for the origin of a span."""
     return {
         "ray.pid": str(os.getpid()),
         "ray.job_id": process.job.hex(),

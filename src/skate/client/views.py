@@ -67,7 +67,7 @@ def view(process: Process, ref: ObjectRef[Any]) -> memoryview | None:
 
 
 def awaited_view(process: Process, ref: ObjectRef[Any]) -> memoryview | None:
-    """A view of a value that was moved away as it was about to be looked at; None if it is no longer one in memory."""
+    """Wait for a view of a value that was moved while it was being read; None if it is no longer in memory."""
     with process.lock:
         keep(ref)
         try:

@@ -106,7 +106,7 @@ def _run_found_module(name: str, keep_argv: bool) -> int:
 
 
 def _become_main() -> ModuleType:
-    """A fresh ``__main__``, so that nothing of this command shows in the program's namespace."""
+    """Create a fresh ``__main__``, so that the program's namespace contains nothing of this command."""
     module = ModuleType("__main__")
     module.__dict__["__builtins__"] = builtins
     module.__dict__["__annotations__"] = {}
@@ -115,7 +115,7 @@ def _become_main() -> ModuleType:
 
 
 def _set_first_import_place(folder: str) -> None:
-    """Put the program's folder where python put that of this command (unless told to put none)."""
+    """Replace this command's folder on the path by the program's (unless Python was told to add none)."""
     if getattr(sys.flags, "safe_path", False):
         return
     sys.path[0:1] = [folder]

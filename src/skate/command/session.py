@@ -12,7 +12,7 @@ from skate.util.state.exception import RayStateApiException
 
 @contextlib.contextmanager
 def joined(address: str | None) -> Iterator[None]:
-    """A session runs inside. Raises ConnectionError or ValueError if there is none to join at the address."""
+    """Provide a session within the block. Raises ConnectionError or ValueError if none runs at the address."""
     if skate.is_initialized():
         yield
         return

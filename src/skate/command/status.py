@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def described(found: dict[str, Any]) -> Iterator[str]:
-    """The lines that are printed."""
+    """Yield the lines to print."""
     yield f"node at skate://{found['path']} (pid {found['pid']})"
     yield from _section("nodes", [_node(node) for node in found["nodes"]])
     used = [_used(name, units, found["free"].get(name, 0)) for name, units in sorted(found["total"].items())]

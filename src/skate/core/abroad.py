@@ -29,7 +29,7 @@ TRIES_MAX = 3
 
 
 class Away:
-    """What ties the record of an object to other nodes."""
+    """The relations of an object's record to other nodes."""
 
     __slots__ = ("owner", "grants", "wanted", "place", "source", "copies", "tries", "lost", "final")
 
@@ -83,7 +83,7 @@ class Abroad:
             self.node.emit(owner.cid, m.Hold(m.HOLD, record.oid))
 
     def unused(self, record: ObjectRecord) -> None:
-        """Something has let go of an object: if that was the last here, its owner is told."""
+        """Handle the release of an object: after the last one here, notify its owner."""
         away = record.away
         owner = away.owner
         if owner is None or not away.grants:
@@ -98,7 +98,7 @@ class Abroad:
             self.node.emit(owner.cid, (m.FREE, record.oid, 1))
 
     def dropped(self, record: ObjectRecord) -> None:
-        """A record is gone: the copy elsewhere may go too."""
+        """Handle the removal of a record: the copy elsewhere may be removed too."""
         place = record.away.place
         if place is not None and place.alive:
             self.node.emit(place.cid, (m.FREE, record.oid, 1))
@@ -272,7 +272,7 @@ class Abroad:
         self.node.shell(Pull(source.cid, request.oid, request.offset, request.size))
 
     def refused(self, request: Request, error: ErrorValue) -> None:
-        """There is none."""
+        """Handle a refused pull: there is no memory for the value."""
         objects = self.node.objects
         _, held = request.detail
         self.waiting.remove(held)
@@ -307,7 +307,7 @@ class Abroad:
             objects.drop_if_unused(record)
 
     def _ask_again(self, record: ObjectRecord) -> None:
-        """The node that was to send a value is gone, or no longer has it."""
+        """Find another source after the node that was to send a value has ended, or no longer has it."""
         away = record.away
         away.tries += 1
         if away.owner is None:
@@ -320,7 +320,7 @@ class Abroad:
             else:
                 self._pull(record, away.place, record.size, ())
         elif away.tries > TRIES_MAX:
-            lost = f"asked {TRIES_MAX} times, its owner, node {away.owner.node_id.hex()}, named only places that are gone"
+            lost = f"asked {TRIES_MAX} times, its owner, node {away.owner.node_id.hex()}, named only places that no longer exist"
             self.node.objects.fail(record, "ObjectLostError", message=record.oid.hex(), detail=lost)
         else:
             away.wanted = False
@@ -329,13 +329,13 @@ class Abroad:
     # -- the end of a node
 
     def find_another(self, record: ObjectRecord) -> None:
-        """A value of ours is no longer where it was: a copy takes its place, or it is lost."""
+        """Replace the lost place of an owned value by a copy, or mark it as lost."""
         record.away.place = self.copies.another(record)
         if record.away.place is None:
             self.lineage.interrupted(record)
 
     def node_left(self, peer: Peer) -> None:
-        """What was there is lost, what it owned nobody can make again."""
+        """Handle the loss of a peer: its copies are lost, and values it owned cannot be reconstructed."""
         objects = self.node.objects
         for record in list(objects.records.values()):
             away = record.away

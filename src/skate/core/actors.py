@@ -59,7 +59,7 @@ class Actor:
 
     @property
     def wanted(self) -> bool:
-        """True while somebody could still call it."""
+        """True while a process could still call it."""
         return self.detached or bool(self.holders) or self.pins > 0
 
     def lane_of(self, task: Task) -> int | bytes:
@@ -95,7 +95,7 @@ class ActorTable:
         return self.names.get((namespace, name))
 
     def bury(self, actor: Actor) -> None:
-        """An actor has died: keep it for lists and for its last callers, and drop old ones that nobody holds."""
+        """Record an actor's death: keep it for lists and for its last callers, and drop old ones without holders."""
         actor.creation.args = b""
         dead = self._dead
         dead.append(actor)

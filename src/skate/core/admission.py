@@ -27,17 +27,17 @@ LOOK_SECONDS = 0.1
 
 
 class Taker(Protocol):
-    """What asks for memory, on behalf of a process or by itself."""
+    """A requester of memory, for a process or for the core itself."""
 
     def granted(self, request: Request) -> None:
         """There is memory, at `request.offset`."""
 
     def refused(self, request: Request, error: ErrorValue) -> None:
-        """There is none."""
+        """Handle a refused request: there is no memory."""
 
 
 class Request:
-    """Somebody wants memory for a value."""
+    """A pending allocation request."""
 
     __slots__ = ("taker", "lane", "oid", "size", "detail", "offset", "withdrawn")
 
@@ -150,25 +150,26 @@ class Admission:
         request.taker.refused(request, ("OutOfDiskError", {"message": text}))
 
     def _no_room(self, request: Request, problem: str = "") -> str:
-        """What an error says: what was asked, what there is, and what to do."""
+        """Format the error: the requested size, the available memory, and what to do."""
         allocator = self.node.allocator
         arena = allocator.arena
         on_disk = allocator.used - arena.used
         if not problem:
             problem = (
-                f"the {on_disk} bytes on disk are all that may be there"
+                f"the {on_disk} bytes on disk are the limit"
                 if allocator.disks
                 else "there is no disk to spill to"
             )
         return (
-            f"a value of {request.size} bytes cannot be stored: {arena.used} of {arena.capacity} bytes of memory are in use, and "
+            f"a value of {request.size} bytes cannot be stored: {arena.used} of {arena.capacity} bytes of "
+            "memory are in use, and "
             f"{problem}; drop refs that are no longer needed, start with "
             f"init(object_store_memory={max(2 * arena.capacity, allocator.used + 2 * request.size)}), or have values spilled "
             "elsewhere with init(object_spilling_directory=...)"
         )
 
     def withdraw(self, lane: int, oid: bytes) -> None:
-        """A process no longer wants memory for a value."""
+        """Withdraw the allocation request of a process."""
         for request in self.reserving.values():
             if request.lane == lane and request.oid == oid:
                 request.withdrawn = True
@@ -182,7 +183,7 @@ class Admission:
             del self.lanes[lane]
 
     def forget_client(self, cid: int) -> None:
-        """A process is gone, and with it what it asked for."""
+        """Withdraw the requests of a process that has ended."""
         self.lanes.pop(cid, None)
         for request in self.reserving.values():
             if request.lane == cid:

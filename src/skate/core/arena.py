@@ -83,7 +83,7 @@ class Allocator:
         return len(self._live)
 
     def taken(self, offset: int) -> bool:
-        """Whether a range that was handed out begins there."""
+        """True if an allocated range begins there."""
         return offset in self._live
 
     @property
@@ -255,7 +255,9 @@ class Allocator:
         return best
 
     def _find_thorough(self, size: int, alignment: int) -> int | None:
-        """As `_find` in both kinds, but sees every range of the uncertain bins: None means there is none."""
+        """Search as `_find` does, in both kinds, but through every range of the uncertain bins: None means there
+        is none.
+        """
         for kind in (1, 0):
             start = self._find(kind, size, alignment)
             if start is not None:
@@ -312,7 +314,7 @@ class Allocator:
             self._seams[1 if generation and above[1] else 0].add(border)
 
     def _close_seams(self, kind: int) -> None:
-        """Merges free ranges across all seams of this kind; the newer generation stands for both.
+        """Merge free ranges across all seams of this kind; the result belongs to the newer generation.
 
         Hollow merged with warm counts as warm: to give back a hole once more costs nothing.
         """

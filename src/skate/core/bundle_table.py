@@ -37,7 +37,7 @@ class Bundles:
     # -- on the head
 
     def plan(self, group: PlacementGroup) -> dict[int, Any] | None:
-        """A node for each bundle that has none, or None if there is no room now."""
+        """Plan a node for each bundle without one; None if there is no room now."""
         peers = self.node.peers
         missing = [index for index in range(len(group.bundles)) if index not in group.places]
         wanted: list[bundles.Bundle] = [
@@ -93,13 +93,13 @@ class Bundles:
         group.asked.clear()
 
     def removed(self, group: PlacementGroup) -> None:
-        """A group is gone: the nodes give its bundles back."""
+        """Release the bundles of a removed group on all nodes."""
         self._undo(group)
         group.places = {}
         self.announce(group)
 
     def announce(self, group: PlacementGroup) -> None:
-        """Tell the other nodes how a group stands."""
+        """Send the state of a group to the other nodes."""
         for peer in self.node.peers.alive.values():
             self._tell(peer, group)
 
@@ -139,7 +139,7 @@ class Bundles:
         self.table.retry()
 
     def node_left(self, peer: Peer) -> None:
-        """Bundles were lost with a node: they are set apart anew on another."""
+        """Place bundles lost with a node on other nodes."""
         if self.node.peers.head is not None:
             return
         for group in list(self.table.groups.values()):

@@ -10,7 +10,7 @@ Bundle = tuple[int, dict[str, int], Any]  # index, resources, conditions on labe
 
 
 def plan(strategy: str, bundles: list[Bundle], nodes: list[Any], used: list[Any]) -> dict[int, Any] | None:
-    """A node for each bundle by its index, or None if there is no room now.
+    """Plan a node for each bundle by its index, or None if there is no room now.
 
     `nodes` have `available` and `labels`; `used` are those that other bundles of the group are on, once for each.
     """

@@ -262,7 +262,7 @@ class Calls:
         return True
 
     def retry(self, task: Task) -> None:
-        """A call failed with an error that its caller wants tried again."""
+        """Retry a failed call whose caller requested retries for the error."""
         self._ready(task.actor, task)  # which may be on its way out by now
 
     def answered(self, worker: Worker) -> None:
@@ -285,7 +285,7 @@ class Calls:
     # -- the end
 
     def end_if_unwanted(self, actor: Actor) -> None:
-        """Let an actor go that nobody can call any more, once its calls are answered."""
+        """End an actor that no process can call any more, once its calls are answered."""
         if actor.routed:
             self.node.routes.sync(actor)
             if actor.worker is None:
@@ -300,7 +300,7 @@ class Calls:
         self.node.emit(actor.worker.cid, m.Exit(m.EXIT, "out of scope"))
 
     def _leave(self, actor: Actor) -> None:
-        """An actor is on its way out: nobody finds it by its name any more."""
+        """Mark an actor as leaving: its name is released."""
         actor.leaving = True
         actor.worker.leaving = True
         self.node.actors.forget_name(actor)
@@ -343,7 +343,7 @@ class Calls:
     def worker_died(
         self, worker: Worker, tasks: list[Task], begun: int, reason: str, actor: Actor | None = None
     ) -> None:
-        """The process of an actor is gone: restart it if it may, answer every call that was under way."""
+        """Handle the death of an actor's process: restart it if allowed, and answer every call in progress."""
         actor = actor or worker.actor
         assert actor is not None
         worker.actor = None
@@ -482,5 +482,5 @@ def unknown_actor(actor_id: bytes) -> ErrorValue:
     """The error of a call to an actor that this node does not know."""
     return (
         "ActorDiedError",
-        {"message": f"there is no actor {actor_id.hex()} (any more)", "actor_id": actor_id},
+        {"message": f"there is no actor {actor_id.hex()} (any longer)", "actor_id": actor_id},
     )

@@ -104,7 +104,7 @@ class Capacity:
             self.devices[name].free(held)
 
     def release(self, lease: Lease) -> None:
-        """Give a lease back."""
+        """Release a lease."""
         available = self.available
         for name, units in lease.request.items():
             if name == "CPU" and lease.cpu_returned:
@@ -123,7 +123,7 @@ class Capacity:
                 self.available["CPU"] += lease.request["CPU"]
 
     def retake_cpu(self, lease: Lease) -> None:
-        """The holder goes on, at once, even if others took its CPUs: briefly more run than there are CPUs."""
+        """Take the holder's CPUs back at once, even if others use them: briefly more tasks run than there are CPUs."""
         if lease.cpu_returned:
             lease.cpu_returned = False
             if "CPU" in lease.request:

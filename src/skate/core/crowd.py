@@ -31,7 +31,7 @@ class Crowd:
 
     @property
     def full(self) -> bool:
-        """Whether one more has to wait."""
+        """True if one more task must wait."""
         return len(self.members) >= self.base + self.extra
 
     def patience(self, now: float) -> float | None:

@@ -1,4 +1,4 @@
-"""Who can still go on, and who waits for ever.
+"""Detection of deadlocks: which waits can still succeed, and which can never end.
 
 A thing is *live* if it may change by itself or by something else that is live: a task that runs, a driver that does not wait,
 an actor with a thread to spare, resources whose holder may end. Everything begins as not live; rules, one for each kind of
@@ -60,7 +60,7 @@ class Judgement:
 
     @staticmethod
     def key_of(wait: Wait) -> Key:
-        """What stands for a wait."""
+        """The key of a wait."""
         return ("wait", (wait.cid, wait.number))
 
     def judge(self, waits: Iterable[Wait]) -> None:
@@ -85,7 +85,7 @@ class Judgement:
             self.live.add(key)
 
     def is_live(self, key: Key) -> bool:
-        """Whether a thing is live as far as is known by now; it is looked at if it was not yet."""
+        """True if an entity is known to be live; schedules its examination if it was not examined yet."""
         if key in self.live:
             return True
         if key not in self._seen:
@@ -130,7 +130,7 @@ class Judgement:
         return task_id not in node.tasks or self.is_live(("task", task_id))
 
     def group_of(self, oid: bytes) -> bytes | None:
-        """The placement group whose readiness an object stands for, or None."""
+        """The placement group whose readiness an object represents, or None."""
         return self._ready.get(oid)
 
     # -- tasks
@@ -149,7 +149,7 @@ class Judgement:
         return task.state == WAITING or self._finds_room(task)
 
     def actor_of(self, task: Task) -> bool:
-        """Whether the actor of a call that was not sent may come to it."""
+        """True if the actor of an unsent call may become able to run it."""
         actor = task.actor
         if actor is None or actor.node is not None or actor.leaving or actor.state == DEAD:
             return True
@@ -209,7 +209,7 @@ class Judgement:
         return any(self.is_live(self.key_of(wait)) for wait in waits)
 
     def _thread_to_spare(self, actor: Actor, group: str) -> bool:
-        """Whether an actor with threads has one that is not stuck, or will have."""
+        """True if an actor with threads has one that is not stuck, or will have."""
         fields = actor.template.fields
         limit = (fields.get("groups") or {}).get(group) if group else fields.get("max_concurrency")
         if limit is None:
@@ -259,7 +259,7 @@ class Judgement:
         return not pools or any(self.room(pool, group.request) for pool in pools)
 
     def room(self, pool: Capacity, request: dict[str, int]) -> bool:
-        """Whether a request fits, or may do so once those have ended that may end."""
+        """True if a request fits, or may fit once those that may end have ended."""
         for name, units in request.items():
             wanting = units - pool.available.get(name, 0)
             if wanting > 0:
@@ -272,7 +272,7 @@ class Judgement:
         return True
 
     def holders_of(self, pool: Capacity) -> list[tuple[Key, Lease]]:
-        """What resources of a pool are taken, and by whom."""
+        """The leases on resources of a pool, with their holders."""
         found = self._holders.get(id(pool))
         if found is None:
             node = self.node
@@ -309,7 +309,7 @@ class Judgement:
         return self.room(self.node.capacity, whole)
 
     def _lease(self, cid: int) -> bool:
-        """Whether a worker may give its resources back."""
+        """True if a worker may release its resources."""
         worker = self.node.scheduler.workers.get(cid)
         if worker is None or worker.leaving:
             return True
@@ -320,7 +320,7 @@ class Judgement:
         return self.is_live(("end", actor.actor_id))
 
     def _end(self, actor_id: bytes) -> bool:
-        """Whether an actor may come to its end: by itself, or because somebody lets go of it."""
+        """True if an actor may come to its end: by itself, or because its last handle is dropped."""
         actor = self.node.actors.actors.get(actor_id)
         if actor is None or actor.leaving or actor.state == DEAD or actor.worker is None:
             return True
@@ -332,14 +332,14 @@ class Judgement:
         return self._let_go(actor_id, actor.holders, actor.pins)
 
     def _value(self, oid: bytes) -> bool:
-        """Whether a value may be dropped, with what is in it."""
+        """True if a value may be dropped, with its contents."""
         record = self.node.objects.records.get(oid)
         if record is None or record.writer is not None or record.away is not None:
             return True
         return self._let_go(oid, record.holders, record.pins)
 
     def _let_go(self, any_id: bytes, holders: Iterable[int], pins: int) -> bool:
-        """Whether any of those that keep an object or an actor may let go of it."""
+        """True if any holder of an object or an actor may release it."""
         if any(self.is_live(("process", each)) for each in holders):
             return True
         if not pins:
@@ -367,7 +367,7 @@ class Judgement:
         return self._pinners.get(any_id, [])
 
     def _bundle(self, group_id: bytes) -> bool:
-        """Whether somebody may remove a group: whoever has it, which is not counted."""
+        """True if a holder may remove a group: holders are not counted, so any process may have it."""
         node = self.node
         who = [*self._drivers(), *(w.cid for w in node.scheduler.workers.values() if w.outstanding)]
         group = node.placement.groups.get(group_id)
@@ -379,7 +379,7 @@ class Judgement:
         return [client.cid for client in self.node.clients.values() if client.is_driver]
 
     def _process(self, cid: int) -> bool:
-        """Whether a process may do anything: drop what it holds, call an actor, make a value."""
+        """True if a process may act: release its refs, call an actor, create a value."""
         node = self.node
         if cid not in node.clients or cid in node.peers.alive:
             return True

@@ -1,4 +1,4 @@
-"""Functions, and templates that name them: registered once by each process that calls them, kept as long as anybody can.
+"""Functions, and templates that refer to them: registered once by each process that calls them, kept while in use.
 
 A process says which keys it will not name again; what no process names any more goes once no task, actor or lineage needs it. So
 a program that makes a new function for every call does not fill the node and its workers.
@@ -57,7 +57,7 @@ class Definitions:
         self.sweep()
 
     def forget_client(self, cid: int) -> None:
-        """A process is gone."""
+        """Forget a process that has ended."""
         for key in [key for key, holders in self._holders.items() if cid in holders]:
             self._let_go(cid, key)
         if len(self._loose) > LOOSE_MAX:
@@ -76,7 +76,7 @@ class Definitions:
                 self._loose[key] = None
 
     def sweep(self) -> None:
-        """Drop what nobody names and nothing uses; workers drop it as well."""
+        """Drop unreferenced and unused functions; workers drop them as well."""
         node = self.node
         if node.peers.active:  # which may have been told of it
             return

@@ -50,7 +50,7 @@ def native_fields(cls: type) -> dict[str, Any]:
 
 
 def is_group(exc: BaseException) -> bool:
-    """Whether this is an exception group (Python 3.11 and later)."""
+    """True if this is an exception group (Python 3.11 and later)."""
     return hasattr(type(exc), "derive") and isinstance(getattr(exc, "exceptions", None), tuple)
 
 
@@ -105,7 +105,7 @@ def make(
 
 
 def new_args_of(exc: BaseException) -> tuple[Any, ...]:
-    """What the C-level ``__new__`` needs to make this exception's twin."""
+    """The arguments of the C-level ``__new__`` for a copy of this exception."""
     if is_group(exc):
         return (exc.message, list(exc.exceptions))  # type: ignore[attr-defined]
     return read_args(exc)
@@ -120,7 +120,7 @@ _PICKLE_HOOKS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", 
 
 
 def reduces_itself(cls: type) -> bool:
-    """Whether a class says in Python how to pickle it (BaseException and OSError do so in C, by ``args``)."""
+    """True if a class defines in Python how to pickle it (BaseException and OSError do so in C, by ``args``)."""
     for base in cls.__mro__:
         if base.__module__ not in ("builtins", "skate.exceptions") and any(
             hook in base.__dict__ for hook in _PICKLE_HOOKS

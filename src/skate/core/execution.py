@@ -297,13 +297,13 @@ class Execution:
             self._unwritten(cid, oid)
 
     def refill(self, oid: bytes, kind: int, payload: Any, held: tuple[bytes, ...]) -> None:
-        """Give an object that had a value, of which its caller was told, a value again."""
+        """Give an object a value again after the first one was lost; its caller knows of the first."""
         record = self.node.objects.records[oid]
         self.node.objects.fill(record, kind, payload, held)
         self.node.objects.drop_if_unused(record)
 
     def _unwritten(self, cid: int, oid: bytes) -> None:
-        """What a worker has written into the arena is not wanted after all."""
+        """Discard a value that a worker has written into the arena and that is not needed any more."""
         record = self.node.objects.get(oid)
         if record is not None and record.writer == cid:
             record.writer = None
@@ -428,7 +428,7 @@ class Execution:
                 self._insist(task, task.worker, task.sequence)
 
     def _insist(self, task: Task, worker: Worker, sequence: int) -> None:
-        """Have a worker ended, after a while, that does not take the word to leave with a task; unless it has begun another."""
+        """End a worker, after a while, that does not end its task as requested; unless it has begun another."""
 
         def still() -> None:
             if task.worker is worker and task.state == SENT and task.sequence == sequence:
@@ -438,11 +438,11 @@ class Execution:
         self.node.later(GRACE_SECONDS, still)
 
     def cancelled(self, task: Task) -> None:
-        """End a task that its caller no longer wants."""
+        """Cancel a task."""
         self.fail(task, cancelled_error(task))
 
     def worker_died(self, worker: Worker, begun: int, reason: str) -> None:
-        """A worker process is gone: what it ran is retried or fails, what it had not begun runs elsewhere."""
+        """Handle a worker's death: its running task is retried or fails, tasks it had not begun run elsewhere."""
         node = self.node
         tasks = list(worker.outstanding.values())
         worker.owed = len(tasks)
@@ -465,12 +465,14 @@ class Execution:
 
 
 def node_needed(task: Task, record: ObjectRecord) -> bool:
-    """Whether a value on another node must be had before the task can be sent: it is lost, or an actor here takes it."""
+    """True if a value on another node must be available before the task can be sent: it is lost, or an actor here
+    takes it.
+    """
     if record.away.place is None:
         return True
     return task.kind == METHOD and (task.actor is None or task.actor.node is None)
 
 
 def cancelled_error(task: Task) -> ErrorValue:
-    """What a cancelled task's refs raise."""
+    """The error of a cancelled task's refs."""
     return ("TaskCancelledError", {"task_id": task.task_id, "name": task.template.name})

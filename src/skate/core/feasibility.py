@@ -1,4 +1,4 @@
-"""Whether a request can ever be met: a function of the request and of what the cluster has, asked at submission."""
+"""Feasibility of requests: a function of the request and of the cluster's resources, evaluated at submission."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def refusal(node: NodeCore, task: Task) -> ErrorValue | None:
-    """Why a task can never run on the cluster as it is, or None; remembered until the cluster changes."""
+    """The reason why a task can never run on the present cluster, or None; cached until the cluster changes."""
     template = task.template
     if template.feasible_version != node.scheduler.version:
         template.feasible_version = node.scheduler.version
@@ -35,8 +35,8 @@ def _judge(node: NodeCore, task: Task) -> ErrorValue | None:
         if not soft and wanted not in node.node_ids():
             known = ", ".join(each.hex() for each in node.node_ids())
             text = (
-                f"{template.name} is to run on node {wanted.hex()} and on no other, but there is no such node alive; "
-                f"alive: {known}; choose one of them or pass soft=True"
+                f"{template.name} must run on node {wanted.hex()}, but no such node is alive; alive: {known}; "
+                "choose one of them or pass soft=True"
             )
             return (f"{what}UnschedulableError", {"message": text})
         if not soft:
@@ -59,7 +59,7 @@ def _judge(node: NodeCore, task: Task) -> ErrorValue | None:
 
 
 def matches(labels: dict[str, str], wanted: Any) -> bool:
-    """Whether a node's labels meet conditions: (key, operator, values) with in, not_in, exists, absent, any."""
+    """True if a node's labels meet conditions: (key, operator, values) with in, not_in, exists, absent, any."""
     for key, operator, values in wanted:
         if operator == "any":  # of several sets of conditions
             if not any(matches(labels, each) for each in values):

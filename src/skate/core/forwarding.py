@@ -223,7 +223,9 @@ class Forwarding:
             node.execution.enter(task)
 
     def ended(self, task: Task) -> None:
-        """A task has ended here: the peer that it came from is told, or it is remembered in case its results are lost."""
+        """Handle the end of a task here: notify the peer that it came from, or remember it in case its results are
+        lost.
+        """
         self.peers.unwait(task)
         if task.origin is None:
             self.node.abroad.lineage.keep(task)
@@ -249,7 +251,7 @@ class Forwarding:
         else:
             text = (
                 f"node {peer.node_id.hex()} {peer.reason} while {task.template.name} was there, on attempt "
-                f"{task.attempt + 1}; raise max_retries (now {task.template.max_retries}) to have it run again elsewhere"
+                f"{task.attempt + 1}; raise max_retries (now {task.template.max_retries}) to let it run again elsewhere"
             )
             execution.fail(task, ("NodeDiedError", {"message": text}))
 

@@ -54,7 +54,7 @@ def task_id(unique: bytes, actor: bytes) -> bytes:
 
 
 def no_actor(job: bytes) -> bytes:
-    """What stands for the actor in the id of a plain task of this job."""
+    """The actor part in the id of a plain task of this job."""
     return _NO_ACTOR + job
 
 
@@ -110,12 +110,12 @@ class BaseID:
 
     @classmethod
     def from_binary(cls, id_bytes: bytes) -> Self:
-        """The id with these bytes."""
+        """Return the id with these bytes."""
         return cls(id_bytes)
 
     @classmethod
     def nil(cls) -> Self:
-        """The id that stands for none, all bytes 0xff."""
+        """The nil id, all bytes 0xff."""
         return cls(b"\xff" * cls.SIZE)
 
     @classmethod
@@ -124,7 +124,7 @@ class BaseID:
         return cls.SIZE
 
     def is_nil(self) -> bool:
-        """Whether this id stands for none."""
+        """True for the nil id."""
         return self._bytes == b"\xff" * self.SIZE
 
     def binary(self) -> bytes:

@@ -1,4 +1,4 @@
-"""What must hold between the tables of a node after every step: each account against the others.
+"""Invariants between the tables of a node, checked after every step: each account against the others.
 
 The tables check themselves; here stands what only shows across them. Tests and the simulator ask for it, a running node does not.
 """
@@ -43,7 +43,7 @@ def check_waiting(node: NodeCore) -> None:
 
 
 def check_tasks(node: NodeCore) -> None:
-    """Nothing is done for nobody."""
+    """Assert that no task works for a process that has ended."""
     for task in node.tasks.values():
         if task.kind == CREATION:
             continue
@@ -73,7 +73,7 @@ def check_clients(node: NodeCore) -> None:
 
 
 def check_actors(node: NodeCore) -> None:
-    """Living actors are found by their names; those that nobody wants are on their way out."""
+    """Assert that living actors are registered under their names, and unused ones are leaving."""
     head = node.peers.head is None
     for actor in node.actors.actors.values():
         decided = (

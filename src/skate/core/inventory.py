@@ -1,4 +1,4 @@
-"""What there is: tasks, actors, objects and who holds them, workers, groups, as rows for the state API.
+"""Rows for the state API: tasks, actors, objects with their holders, workers, groups.
 
 A node knows the objects that have escaped; refs that never left a process are known to that process alone. So a *survey* asks
 each local process and each other node, and answers when all have, or with what there is when the asker will not wait longer.
@@ -78,7 +78,7 @@ class Inventory:
             del self.failures[:FAILURES_MAX]
 
     def worker_ended(self, worker: Worker, reason: str) -> None:
-        """A worker process is gone."""
+        """Record the end of a worker process."""
         row = self._worker(worker)
         row.update(alive=False, reason=reason, at=self.node.now, intended=worker.leaving)
         self.ended.append(row)
@@ -148,7 +148,7 @@ class Inventory:
             self._end_if_complete(key)
 
     def forget(self, cid: int) -> None:
-        """A process or a peer is gone: nobody waits for its answer."""
+        """Stop waiting for the answer of a process or a peer that has ended."""
         for key, survey in list(self.surveys.items()):
             if survey.cid == cid:
                 del self.surveys[key]

@@ -45,7 +45,7 @@ class Jobs:
         self.ended: set[str] = set()
 
     def begin(self, cid: int, job: str, namespace: str) -> None:
-        """A driver has come."""
+        """Add the job of a new driver."""
         self.jobs[job] = Job(job, namespace, cid)
         self.node.connect(cid, job, namespace, True)
 
@@ -55,7 +55,7 @@ class Jobs:
         return ("", "") if found is None else (found.job, found.namespace)
 
     def end(self, cid: int, now: float, reason: str) -> None:
-        """A driver is gone: end what was its."""
+        """End everything that belongs to a driver that has ended."""
         node = self.node
         job = next(each for each in self.jobs.values() if each.driver == cid)
         job.driver = None
@@ -122,7 +122,7 @@ class Jobs:
             self.node.shell(KillWorker(worker.cid))
 
     def doomed(self, job: str) -> set[int]:
-        """The workers of a job that have been told to end and are not gone."""
+        """The workers of a job that were told to end and are still alive."""
         return {
             w.cid
             for w in self.node.scheduler.workers.values()

@@ -22,7 +22,7 @@ def owner_of(oid: bytes) -> int:
 
 
 class Lifetimes:
-    """What clients say about refs, turned into changes of the object and actor tables."""
+    """Handles the clients' messages about refs: changes the object and actor tables."""
 
     def __init__(self, node: NodeCore) -> None:
         self.node = node
@@ -164,7 +164,7 @@ class Lifetimes:
         objects.fill(record, m.ARENA, record.payload, held)
 
     def forget_client(self, cid: int, called: bool = True) -> None:
-        """A process is gone, with all that only it held and, if it can have `called` anything, with what it asked for."""
+        """Release everything that only a dead process held and, if it could have `called` anything, its requests."""
         node = self.node
         node.admission.forget_client(cid)
         node.spilling.forget_client(cid)
@@ -182,7 +182,7 @@ class Lifetimes:
                 node.execution.cancel(cid, m.Cancel(m.CANCEL, task.task_id, task.kind == PLAIN, True))
 
     def _lose_if_orphaned(self, record: ObjectRecord) -> None:
-        """Fail what will never have a value: no task makes it, and the process that could still tell it is gone."""
+        """Fail objects that can never get a value: no task computes it, and the process that knew it has ended."""
         node = self.node
         oid = record.oid
         if record.kind != m.PENDING or record.writer is not None or oid[:24] in node.tasks:

@@ -79,7 +79,7 @@ class Lineage:
             last = [
                 records[oid] for oid in made_by(oldest) if oid in records and records[oid].producer is oldest
             ]
-            text = f"only the last {KEPT_MAX} tasks with large results are remembered; keep such values by other means"
+            text = f"only the last {KEPT_MAX} tasks with large results are remembered; keep such values in another way"
             self._explain(last, "OBJECT_UNRECONSTRUCTABLE_LINEAGE_EVICTED", text)
             self._forget(oldest)
 
@@ -102,7 +102,7 @@ class Lineage:
         return [oid for task in self.tasks.values() for oid in self._taken(task) if not self._ours(oid)]
 
     def retain(self, record: ObjectRecord) -> bool:
-        """An object that nobody uses is about to go: True if its record stays, without a large value, for a kept task."""
+        """Decide on an object without users: True if its record stays, without a large value, for a kept task."""
         objects = self.node.objects
         if record.oid not in self.needs or objects.get(record.oid) is not record:
             return False
@@ -127,7 +127,7 @@ class Lineage:
         return True
 
     def released(self, record: ObjectRecord) -> None:
-        """A record is gone: if its task made nothing else, it need not be kept."""
+        """Handle the removal of a record: its task is dropped unless it has other results."""
         task, record.producer = record.producer, None
         if task.task_id in self.tasks:
             task.heirs -= 1
@@ -223,7 +223,7 @@ class Lineage:
             task.told |= {record.oid}
 
     def _fail(self, record: ObjectRecord, task: Task | None, problem: str) -> None:
-        """A value is lost for good: say with which node, and why nobody makes it again."""
+        """Fail a lost value permanently, with the lost node and the reason why it cannot be reconstructed."""
         away = record.away
         if record.oid[:4] == PUT:
             reason, text = (
@@ -264,14 +264,14 @@ class Lineage:
 
 
 def is_large(record: ObjectRecord) -> bool:
-    """Whether a value is one that can be lost with a node; it may just be on its way here."""
+    """True if a value can be lost with a node; it may be on its way here."""
     if record.kind == m.PENDING:
         return record.away is not None and (record.away.place is not None or record.writer is not None)
     return record.kind in (m.ARENA, m.REMOTE, m.SPILLED)
 
 
 def is_lost(record: ObjectRecord) -> bool:
-    """Whether a value was made on another node, and is neither there any more nor on its way."""
+    """True if a value was created on another node, and is neither there any more nor on its way."""
     away = record.away
     return (
         record.kind == m.PENDING
@@ -283,7 +283,7 @@ def is_lost(record: ObjectRecord) -> bool:
 
 
 def ended_but_for_the_word(task: Task) -> bool:
-    """Whether all results of a task that runs on another node have come."""
+    """True if all results of a task that runs on another node have arrived."""
     return task.given is not None and len(task.given) == task.template.returns
 
 
@@ -295,7 +295,7 @@ def made_by(task: Task) -> list[bytes]:
 def not_made_again(task: Task) -> ErrorValue:
     """The error of a value that a stream gave the first time only."""
     name = task.template.name
-    text = f"{name} gave fewer values when it ran again than the {task.items} before; have it give the same ones each time"
+    text = f"{name} yielded fewer values when it ran again than the {task.items} before; make it yield the same ones each time"
     fields = {"reason": "OBJECT_UNRECONSTRUCTABLE_REF_NOT_FOUND", "reason_message": text}
     return (FAILED, {**fields, "message": task.task_id.hex()})
 
@@ -308,7 +308,7 @@ def why_not_kept(task: Task) -> tuple[str, str]:
     if task.kind == METHOD:
         limit, option = retries_of(task), "max_task_retries"
     if limit == 0:
-        text = f"its {'method' if task.kind == METHOD else 'task'} {name} has {option}=0; with more it would have run again"
+        text = f"its {'method' if task.kind == METHOD else 'task'} {name} has {option}=0; with retries it would have run again"
         return ("OBJECT_UNRECONSTRUCTABLE_RETRIES_DISABLED", text)
     text = f"its task {name} has run as often as {option}={limit} allows; raise it"
     return ("OBJECT_UNRECONSTRUCTABLE_MAX_ATTEMPTS_EXCEEDED", text)

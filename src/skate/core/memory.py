@@ -23,17 +23,17 @@ class MemoryPlan:
         self._turn = 0
 
     def allocate(self, size: int) -> int | None:
-        """An offset for `size` bytes in memory, or else on disk, or None if there is no room in either."""
+        """Return an offset for `size` bytes in memory, or else on disk, or None if both are full."""
         offset = self.arena.allocate(size)
         return self.allocate_on_disk(size) if offset is None else offset
 
     def allocate_on_disk(self, size: int) -> int | None:
-        """An offset on disk that can be read in place, or None if there is no room."""
+        """Return an offset on disk that can be read in place, or None if the disks are full."""
         offset = self.disks[0].allocate(size) if self.disks else None
         return None if offset is None else offset + self.boundary
 
     def allocate_copy(self, size: int, without: Collection[int] = ()) -> int | None:
-        """An offset on one disk after the other, but those in `without`; None if there is no room."""
+        """Return an offset on one of the disks, except those in `without`; None if they are full."""
         for _ in self.disks:
             number = self._turn = (self._turn + 1) % len(self.disks)
             offset = None if number in without else self.disks[number].allocate(size)
@@ -46,7 +46,7 @@ class MemoryPlan:
         return -1 if offset < self.boundary else (offset - self.boundary) // DISK_STRIDE
 
     def taken(self, offset: int) -> bool:
-        """Whether something was allocated there."""
+        """True if an allocated range begins there."""
         if offset < self.boundary:
             return self.arena.taken(offset)
         number, place = divmod(offset - self.boundary, DISK_STRIDE)
@@ -63,12 +63,12 @@ class MemoryPlan:
 
     @property
     def capacity(self) -> int:
-        """Bytes in all."""
+        """The total capacity in bytes."""
         return self.arena.capacity + sum(disk.capacity for disk in self.disks)
 
     @property
     def used(self) -> int:
-        """Bytes in use."""
+        """The bytes in use."""
         return self.arena.used + sum(disk.used for disk in self.disks)
 
     def check(self) -> None:

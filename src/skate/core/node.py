@@ -195,17 +195,17 @@ class NodeCore:
         return again
 
     def connect(self, cid: int, job: str, namespace: str, is_driver: bool) -> None:
-        """A process has joined."""
+        """Add a process that has joined."""
         self.clients[cid] = self.new_client(cid, job, namespace, is_driver)
         self.next_cid = max(self.next_cid, cid + 1)
 
     @staticmethod
     def new_client(cid: int, job: str, namespace: str, is_driver: bool = False) -> Client:
-        """What is known of a process, or of a program on another node."""
+        """Create the record of a process, or of a program on another node."""
         return Client(cid, job, namespace, is_driver)
 
     def disconnect(self, cid: int, now: float, begun: int = 1 << 62, reason: str = "") -> None:
-        """A process is gone; `begun` says how many of the tasks sent to it were begun, `reason` how it ended."""
+        """Handle the end of a process; `begun` is the number of its tasks that were begun, `reason` how it ended."""
         self.now = self.scheduler.now = now
         client = self.clients.pop(cid, None)
         self.waits.forget_client(cid)
@@ -252,7 +252,9 @@ class NodeCore:
         self.admission.pump()
 
     def read_abroad(self, oid: bytes, now: float) -> bool:
-        """Another node reads a value: True if it can now; else it is on disk, and the shell is told when it is back."""
+        """Let another node read a value: True if it can now; else it is on disk, and the shell is notified when it
+        is back.
+        """
         if oid in self.spilling.spilled:
             self.step(SHELL, m.Fetch(m.FETCH, oid), now)
             return False
@@ -334,11 +336,11 @@ class NodeCore:
     # -- the cluster as this node knows it
 
     def node_totals(self) -> list[dict[str, int]]:
-        """What each node has in all."""
+        """The total resources of each node."""
         return [self.capacity.total, *(peer.total for peer in self.peers.alive.values())]
 
     def node_ids(self) -> list[bytes]:
-        """The nodes alive."""
+        """The ids of the living nodes."""
         return [self.node_id, *(peer.node_id for peer in self.peers.alive.values())]
 
     def node_labels(self) -> list[dict[str, str]]:
@@ -361,7 +363,7 @@ class NodeCore:
         ]
 
     def why_waiting(self, task: Task) -> str:
-        """What a task waits for, in words."""
+        """The reason why a task waits, as text."""
         return self.reasons.of_task(task)
 
     def check(self) -> None:
@@ -398,7 +400,7 @@ class NodeCore:
         return self.placement.will_settle(oid)
 
     def _check_books(self) -> None:
-        """What is free and what is held must be all there is, of the node and of every bundle."""
+        """Assert that free and held resources add up to the total, for the node and every bundle."""
         free = {id(each): dict(each.available) for each in (self.capacity, *self.scheduler.pools.values())}
         leases = [worker.lease for worker in self.scheduler.workers.values() if worker.lease is not None]
         leases += [lease for group in self.placement.groups.values() for _, lease in group.leases.values()]

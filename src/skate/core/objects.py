@@ -85,7 +85,7 @@ class ObjectTable:
         return self.records.get(oid)
 
     def ensure(self, oid: bytes) -> ObjectRecord:
-        """The record of an object; made, still without a value, if there is none."""
+        """Return the record of an object; create one without a value if there is none."""
         record = self.records.get(oid)
         if record is None:
             record = self.records[oid] = ObjectRecord(oid)
@@ -150,7 +150,7 @@ class ObjectTable:
         self.drop_if_unused(record)
 
     def wanted(self, oid: bytes) -> bool:
-        """True if somebody waits for, holds or pins an object without a value: what was lost and is made again."""
+        """True if an object without a value is awaited, held or pinned: it was lost and is being reconstructed."""
         record = self.records.get(oid)
         return (
             record is not None
@@ -169,7 +169,7 @@ class ObjectTable:
             self.abroad.used(record)
 
     def unpin(self, oid: bytes) -> None:
-        """Take back one `pin`."""
+        """Undo one `pin`."""
         if len(oid) != 28:
             self._pin_other(oid, -1)
             return
@@ -179,7 +179,7 @@ class ObjectTable:
             self.drop_if_unused(record)
 
     def drop_if_unused(self, record: ObjectRecord) -> None:
-        """Free an object that nobody holds, pins, writes or waits for."""
+        """Free an object that is neither held, pinned, written nor awaited."""
         abroad = self.abroad
         if record.away is not None and abroad is not None:
             abroad.unused(record)
@@ -224,7 +224,7 @@ class ObjectTable:
             record.payload = None
 
     def forget_client(self, cid: int) -> None:
-        """A process is gone: what only it held is freed, what it was writing fails."""
+        """Handle the end of a process: objects that only it held are freed, those it was writing fail."""
         for oid in [oid for oid, watcher in self.watched.items() if watcher == cid]:
             del self.watched[oid]
         for record in list(self.records.values()):

@@ -1,4 +1,4 @@
-"""What the core does after some time: retries that must not follow each other at once, and second looks."""
+"""Delayed actions of the core: retries that must not follow each other at once, and repeated checks."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class Peers:
         return peer
 
     def left(self, cid: int, reason: str, now: float) -> None:
-        """A node is gone: what ran there runs elsewhere or fails, what was only there is lost."""
+        """Handle the loss of a node: its tasks run elsewhere or fail, values that were only there are lost."""
         node = self.node
         node.now = node.scheduler.now = now
         peer = self.alive.pop(cid, None)
@@ -189,7 +189,7 @@ class Peers:
                 del self.waiting[task.template.sched_class]
 
     def pump(self) -> None:
-        """Something has come free elsewhere: let go what waits for it, here or in the queues of this node."""
+        """Send waiting tasks, here or from this node's queues, after a peer has freed resources."""
         if self._pumping:
             return
         self._pumping = True
@@ -220,7 +220,9 @@ class Peers:
         return next((task for task in group.queue if self._may_leave(task)), None)
 
     def _may_leave(self, task: Task) -> bool:
-        """Whether a task that is queued here may go elsewhere: not one of a peer's, nor an actor that others know to be here."""
+        """True if a queued task may move to another node: not a peer's task, nor an actor that others know to be
+        here.
+        """
         if task.kind == CREATION:
             return self.head is None and not task.attempt
         return task.origin is None
@@ -244,7 +246,7 @@ class Peers:
             self.pump()
 
     def touched(self) -> None:
-        """A peer has counted on something here: it is told what is free, even if that is as much as before."""
+        """Send the free resources to a peer that relied on old ones, even if they are unchanged."""
         self._reported = None
 
     def tick(self, now: float) -> float | None:
@@ -270,7 +272,7 @@ class Peers:
         return again
 
     def _give_up(self) -> None:
-        """Nodes were lost a while ago: what only they could run does not wait for ever."""
+        """Nodes were lost a while ago: what only they could run does not wait forever."""
         for queue in list(self.waiting.values()):
             for task in list(queue.values()):
                 error = refusal(self.node, task) if task.state == QUEUED else None

@@ -124,7 +124,7 @@ class PlacementTable:
             self.retry()
 
     def _could_use(self, group: PlacementGroup, place: Any) -> bool:
-        """Whether a bundle that has no place yet would go there; all of them, where they have to be together."""
+        """True if a bundle without a place would fit there; all of them, for STRICT_PACK."""
         if group.state not in (GroupState.PENDING, GroupState.RESCHEDULING) or group.asked:
             return False
         missing = [bundle for index, bundle in enumerate(group.bundles) if index not in group.places]
@@ -174,7 +174,7 @@ class PlacementTable:
                 self.node.capacity.release(carved[1])
 
     def placed(self, group: PlacementGroup) -> None:
-        """What was planned is set apart; that is all, unless a node was lost while others were asked."""
+        """Commit the planned places of a group; it is complete unless a node was lost meanwhile."""
         scheduler = self.node.scheduler
         group.places.update(group.planned)
         group.planned = {}
@@ -194,7 +194,7 @@ class PlacementTable:
             self.node.scheduler.pools[(group.group_id, index)] = pool
 
     def _settle(self, group: PlacementGroup, kind: int, payload: Any) -> None:
-        """Give what waits for the group its value; what nobody holds any more is gone."""
+        """Resolve the waits for the group; drop it if it has no holder."""
         waiting, group.ready = group.ready, []
         elsewhere, group.ready_at = group.ready_at, []
         for cid, oid in elsewhere:
@@ -218,8 +218,9 @@ class PlacementTable:
                 return infeasible_message(bundle, totals, who)
         if group.strategy == "STRICT_SPREAD" and len(group.bundles) > len(totals):
             return (
-                f"No available node types can fulfill resource request of {who}: STRICT_SPREAD puts each of its "
-                f"{len(group.bundles)} bundles on a node of its own, but this cluster has {len(totals)}; add nodes or use SPREAD"
+                f"No available node types can fulfill resource request of {who}: STRICT_SPREAD places each of its "
+                f"{len(group.bundles)} bundles on a separate node, but this cluster has {len(totals)}; add "
+                "nodes or use SPREAD"
             )
         whole: dict[str, int] = {}
         for bundle in group.bundles:
@@ -267,7 +268,7 @@ class PlacementTable:
         self.drop_removed()
 
     def drop_removed(self) -> None:
-        """Forget the groups that were removed longest ago: what asks for one that is not known hears that it was removed."""
+        """Forget the groups that were removed longest ago: requests for an unknown group report that it was removed."""
         removed = [group_id for group_id, group in self.groups.items() if group.state == GroupState.REMOVED]
         for group_id in removed[:-REMOVED_MAX]:
             del self.groups[group_id]
@@ -290,11 +291,11 @@ class PlacementTable:
         return group
 
     def node_joined(self, peer: Peer) -> None:
-        """There is a new node."""
+        """Add a new node."""
         self.bundles.node_joined(peer)
 
     def node_left(self, peer: Peer) -> None:
-        """A node is gone."""
+        """Remove a lost node."""
         self.bundles.node_left(peer)
 
     def _end_users(self, group: PlacementGroup, text: str) -> None:
@@ -340,7 +341,7 @@ class PlacementTable:
         if group is None or group.state == GroupState.REMOVED:
             return (f"{what}PlacementGroupRemoved", {"message": removed_text(group_id)})
         if group.state == GroupState.INFEASIBLE:
-            text = f"{task.template.name} is to run in a placement group that cannot be placed: {group.why}"
+            text = f"{task.template.name} must run in a placement group that cannot be placed: {group.why}"
             return (f"{what}UnschedulableError", {"message": text})
         request = {**task.template.request, **task.template.placement}
         bundles = group.bundles if index < 0 else group.bundles[index : index + 1]
@@ -356,7 +357,7 @@ class PlacementTable:
         return oid in self.awaiting or any(oid in group.ready for group in self.groups.values())
 
     def forget_owner(self, cid: int) -> None:
-        """The process that made groups is gone: those that are not detached go too."""
+        """Remove the groups of an owner that has ended, except detached ones."""
         for group in list(self.groups.values()):
             if group.owner == cid and not group.detached:
                 self.remove(group.group_id)

@@ -50,7 +50,7 @@ class Gauge(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Use as a part of the limit."""
+        """The use as a fraction of the limit."""
         return self.use / self.limit if self.limit else 0.0
 
 
@@ -79,7 +79,7 @@ def choose(candidates: list[Candidate], limit: int) -> int | None:
 
 
 class Pressure:
-    """What a node knows of its memory, and what it does about it."""
+    """A node's knowledge of its memory, and its reactions to pressure."""
 
     def __init__(self, node: NodeCore) -> None:
         self.node = node
@@ -99,11 +99,11 @@ class Pressure:
         return max(0.0, self.kill_share - ADMIT_MARGIN)
 
     def busy(self) -> bool:
-        """Whether any worker has something to do."""
+        """True if any worker has work."""
         return any(worker.outstanding for worker in self.node.scheduler.workers.values())
 
     def look(self, gauge: Gauge, resident: dict[int, int], others: list[tuple[str, int]], now: float) -> None:
-        """What is in use now, by each worker, and by `others` (name, bytes) for the record."""
+        """Record the current memory use of each worker, and of `others` (name, bytes) for messages."""
         node = self.node
         node.now = node.scheduler.now = now
         self.gauge = gauge
@@ -135,7 +135,7 @@ class Pressure:
     # -- admission
 
     def holds_back(self) -> bool:
-        """Whether a task that could run has to wait, as the end of one that runs would make room."""
+        """True if a ready task must wait, because the end of a running one would free memory."""
         runs = [worker for worker in self.node.scheduler.workers.values() if self._could_give(worker)]
         if not runs:
             return False
@@ -149,7 +149,7 @@ class Pressure:
         return held is None or held >= helpful(self.gauge.limit, 0) or worker.leased_at >= self.node.now - 1.0
 
     def has_room(self, needed: int) -> bool:
-        """Whether so many bytes more are below the first threshold, or nothing runs that could make room."""
+        """True if so many more bytes stay below the first threshold, or no running worker could free memory."""
         if self.gauge.use + needed <= self.gauge.limit * self.admit_share:
             return True
         return not any(self._could_give(worker) for worker in self.node.scheduler.workers.values())
@@ -197,8 +197,8 @@ class Pressure:
         lines = "".join(f"\n    {human_bytes(size):>10}  {name}" for name, size in top)
         fields = {
             "message": (
-                f"{text}\n  largest at the last look:{lines}\n  have fewer run at once (num_cpus=, or "
-                "memory= with the bytes that one needs), or take less at a time"
+                f"{text}\n  largest at the last look:{lines}\n  run fewer at once (num_cpus=, or memory= with "
+                "the bytes that one needs), or process less at a time"
             ),
             "task": self._name(worker),
             "pid": worker.pid,

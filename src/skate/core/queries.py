@@ -108,7 +108,7 @@ class Queries:
         return sorted(key for key in self.node.actors.names if namespace is None or key[0] == namespace)
 
     def actor_state(self, cid: int, actor_id: bytes) -> str | None:
-        """The state of an actor as a word, or None."""
+        """Return the name of an actor's state, or None."""
         actor = self.node.actors.actors.get(actor_id)
         return None if actor is None else actor.state.public
 
@@ -153,7 +153,7 @@ class Queries:
     # -- resources
 
     def cluster_resources(self, cid: int) -> dict[str, int]:
-        """What the nodes have in all, in units."""
+        """Return the total resources of the nodes, in units."""
         total: dict[str, int] = {}
         for each in self.node.node_totals():
             for name, units in each.items():
@@ -161,7 +161,7 @@ class Queries:
         return total
 
     def available_resources(self, cid: int) -> dict[str, int]:
-        """What is free now, in units; resources in placement groups under names of their own."""
+        """Return the free resources, in units; those of placement groups have names of their own."""
         free: dict[str, int] = {}
         here = [self.node.capacity.available, self.pools_free()]
         for each in (
@@ -177,7 +177,7 @@ class Queries:
         return free
 
     def pools_free(self) -> dict[str, int]:
-        """What is free in the bundles on this node, under the names that Ray gives it."""
+        """Return the free resources of the bundles on this node, under Ray's names."""
         free: dict[str, int] = {}
         for (group_id, index), pool in self.node.scheduler.pools.items():
             for name, units in pool.available.items():
@@ -188,7 +188,7 @@ class Queries:
         return free
 
     def nodes(self, cid: int) -> list[dict[str, Any]]:
-        """One entry a node."""
+        """Return one row per node."""
         return self.node.describe_nodes()
 
     # -- placement groups
@@ -196,7 +196,7 @@ class Queries:
     def create_group(
         self, cid: int, group_id: GroupId, bundles: tuple[Bundle, ...], fields: dict[str, Any]
     ) -> None:
-        """Enter a placement group."""
+        """Create a placement group."""
         name = fields.get("name")
         if name and any(
             g.name == name and g.state != GroupState.REMOVED for g in self.node.placement.groups.values()
@@ -213,7 +213,7 @@ class Queries:
         self.node.placement.remove(group_id)
 
     def group_table(self, cid: int) -> list[dict[str, Any]]:
-        """One entry a group."""
+        """Return one row per group."""
         return [
             {
                 "placement_group_id": group.group_id.hex(),
@@ -243,7 +243,7 @@ class Queries:
         ]
 
     def survey_so_far(self, cid: int, token: Count) -> Any:
-        """What has come of a survey that its asker will not wait for any longer."""
+        """Return the partial result of a survey whose client stops waiting."""
         return self.node.inventory.give_up(cid, token)
 
     def task_state(self, cid: int, task_id: bytes) -> tuple[int, str] | None:
@@ -252,7 +252,7 @@ class Queries:
         return None if task is None else (task.state, self.node.why_waiting(task))
 
     def object_state(self, cid: int, oid: bytes) -> dict[str, Any] | None:
-        """What the node knows of an object."""
+        """Return the node's knowledge of an object."""
         record = self.node.objects.records.get(oid)
         if record is None:
             return None

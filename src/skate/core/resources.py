@@ -36,22 +36,22 @@ def to_units(value: float, name: str = "a resource") -> int:
         scaled = value * UNIT
         # NaN fails both comparisons.
         if not -float("inf") < scaled < float("inf"):
-            raise ValueError(f"{name}={value} is not an amount; give a number of 0 or more")
+            raise ValueError(f"{name}={value} is not an amount; use a number of 0 or more")
         units = int(scaled + _SLACK) if scaled >= 0 else -1
     if units < 0:
         raise ValueError(
-            f"The quantity of resource {name} cannot be negative: {name}={value} is negative; give a number of 0 or more"
+            f"The quantity of resource {name} cannot be negative: {name}={value} is negative; use a number of 0 or more"
         )
     if units == 0 and value != 0:
         raise ValueError(
-            f"The precision of the fractional quantity of resource {name} cannot go beyond 0.0001: {name}={value} is finer "
-            "than resources go; the smallest amount is 0.0001"
+            f"The precision of the fractional quantity of resource {name} cannot go beyond 0.0001: "
+            f"{name}={value} is too fine; the smallest amount is 0.0001"
         )
     return units
 
 
 def from_units(units: int) -> float:
-    """The amount that `units` stand for."""
+    """Convert units to an amount."""
     return units / UNIT
 
 
@@ -80,7 +80,7 @@ def format_request(request: Mapping[str, int]) -> str:
 
 
 def fits(request: Mapping[str, int], available: Mapping[str, int]) -> bool:
-    """Whether `available` has all of `request`."""
+    """True if `available` covers `request`."""
     for name, units in request.items():  # noqa: SIM110  a generator costs twice as much here
         if available.get(name, 0) < units:
             return False

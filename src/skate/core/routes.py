@@ -55,7 +55,7 @@ class Routes:
         node.emit(head.cid, m.Forward(m.FORWARD, CREATION, actor_id, key, args, deps, held, parent, life))
 
     def entry(self, actor_id: bytes) -> Actor | None:
-        """The actor of an id, entered here if it is another node's; None if there is none."""
+        """Return the actor of an id, registered here if it is another node's; None if there is none."""
         actor = self.node.actors.actors.get(actor_id)
         if actor is None and self.node.peers.head is not None:
             task = Task(actor_id, CREATION, -1, Template(b"", UNKNOWN_CLASS), b"", (), (), b"")
@@ -70,7 +70,7 @@ class Routes:
         return actor
 
     def sync(self, actor: Actor) -> None:
-        """Something here has begun or ceased to hold an actor: who counts it next is told."""
+        """Notify the node that counts an actor's holders after the first hold here, or the last release."""
         node = self.node
         head = node.peers.head
         if head is None:
@@ -86,7 +86,7 @@ class Routes:
             actor.grants = 0
 
     def _sync_host(self, actor: Actor) -> None:
-        """On the head: hold the actor with its host for as long as anybody wants it."""
+        """On the head: hold the actor at its host while it is in use."""
         host = actor.node
         if host is None or actor.state == DEAD:
             return
@@ -163,7 +163,7 @@ class Routes:
         node.calls.enter(actor)
 
     def is_here(self, actor: Actor) -> bool:
-        """Whether calls to an actor are for this node to answer."""
+        """True if this node handles the calls to an actor."""
         return actor.node is None and (actor.hosted or self.node.peers.head is None)
 
     def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:
@@ -177,7 +177,7 @@ class Routes:
         return False
 
     def report(self, actor: Actor) -> None:
-        """The state of an actor has changed: the head is told by its host, the others by the head."""
+        """Report a changed state of an actor: the host to the head, the head to the others."""
         node = self.node
         if actor.hosted and node.peers.head is not None:
             pid = actor.worker.pid if actor.worker is not None else 0
@@ -256,7 +256,7 @@ class Routes:
     # -- the end of a node
 
     def node_left(self, peer: Peer) -> None:
-        """A node is gone, with the actors that it hosted."""
+        """Handle the loss of a node, with the actors that it hosted."""
         node = self.node
         calls: dict[bytes, list[Task]] = {}
         for task in list(node.tasks.values()):

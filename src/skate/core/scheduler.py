@@ -110,7 +110,7 @@ class Scheduler:
         return found
 
     def forget_classes(self, used: set[int]) -> None:
-        """Drop the classes that no template stands for, by their identities in `used`, and that have nothing to do."""
+        """Drop the classes that no template uses, by their identities in `used`, and that have no tasks."""
         for key, group in list(self.classes.items()):
             if id(group) not in used and not group.queue and not group.workers:
                 del self.classes[key]
@@ -246,7 +246,7 @@ class Scheduler:
         return None
 
     def has_room(self, group: SchedClass) -> bool:
-        """Whether the first task of a class could be given resources now; they are left as they are."""
+        """True if the first task of a class could get resources now; changes nothing."""
         lease = self._acquire(group, group.queue[0])
         if lease is not None:
             lease.capacity.release(lease)
@@ -348,7 +348,7 @@ class Scheduler:
             self.dispatch_all()
 
     def unblocked(self, worker: Worker, task_id: bytes) -> None:
-        """The task goes on, at once."""
+        """Resume the task at once."""
         worker.blocked.discard(task_id)
         if not worker.blocked and worker.lease is not None:
             worker.lease.capacity.retake_cpu(worker.lease)
@@ -356,7 +356,7 @@ class Scheduler:
                 self.crowd.members[worker.cid] = worker
 
     def remove(self, worker: Worker) -> None:
-        """A worker process is gone."""
+        """Remove a worker process that has ended."""
         self.workers.pop(worker.cid, None)
         idle = self.idle.get(worker.env_key)
         if idle and worker in idle:

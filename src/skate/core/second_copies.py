@@ -39,7 +39,7 @@ class SecondCopies:
         self.node.emit(owner.cid, m.Copy(m.COPY, record.oid, CopyState.THERE))
 
     def evict(self) -> bool:
-        """Memory is short: let go of the oldest copy that nobody here uses; False if there is none."""
+        """Free memory: drop the oldest copy that is not in use here; False if there is none."""
         for oid, record in self.here.items():
             if self._evictable(record):
                 owner = record.away.owner
@@ -55,7 +55,7 @@ class SecondCopies:
         return not used and record.kind == m.ARENA and list(record.holders) == [record.away.owner.cid]
 
     def forget(self, record: ObjectRecord) -> None:
-        """A record is gone."""
+        """Forget a removed record."""
         self.here.pop(record.oid, None)
 
     def told(self, cid: int, message: m.Copy) -> None:

@@ -12,14 +12,15 @@ _ACCELERATOR_TYPE = "accelerator_type:"
 
 
 def infeasible(request: Mapping[str, int], nodes_total: Sequence[Mapping[str, int]]) -> bool:
-    """Whether no node of these has, when idle, all of `request`."""
+    """True if none of these nodes, even when idle, has all of `request`."""
     return not any(all(node.get(k, 0) >= v for k, v in request.items()) for node in nodes_total)
 
 
 def infeasible_message(
     request: Mapping[str, int], nodes_total: Sequence[Mapping[str, int]], asked_by: str
 ) -> str:
-    """What is missing for `request` (units), given each node's whole resources (units), and what to do.
+    """Describe the resources missing for `request` (units), given each node's total resources (units), and what to
+    do.
 
     `asked_by` names the task or actor class that asked.
     """

@@ -94,7 +94,7 @@ class Spilling:
     # -- what happens to values
 
     def arrived(self, record: ObjectRecord) -> None:
-        """A value has been written."""
+        """Record that a value has been written."""
         offset = record.payload[0]
         node = self.node
         node.admission.writing.pop(offset, None)
@@ -103,7 +103,7 @@ class Spilling:
             self._fresh = True
 
     def told(self, record: ObjectRecord) -> None:
-        """A process is being told where a value is: it stays there."""
+        """Record that a process is being sent the place of a value: it stays there."""
         oid = record.oid
         warm = self.warm
         if oid in warm:
@@ -123,7 +123,7 @@ class Spilling:
                 self._cancel(move)
 
     def forget(self, record: ObjectRecord) -> None:
-        """A value is gone, in memory and on disk."""
+        """Forget a freed value, in memory and on disk."""
         oid = record.oid
         self.warm.pop(oid, None)
         self.refused_at.pop(oid, None)
@@ -220,7 +220,7 @@ class Spilling:
             self._refused(move)
 
     def forget_client(self, cid: int) -> None:
-        """A process is gone: it looks at nothing any more."""
+        """Forget a process that has ended: it views nothing any more."""
         self._fresh = True
         self.silent.discard(cid)
         for move in [move for move in self.moves.values() if cid in move.asked]:
@@ -244,7 +244,7 @@ class Spilling:
         self._fresh = True
 
     def _write(self, move: Move) -> None:
-        """Nobody knows where the value is: copy it to disk, if it has no copy there."""
+        """Copy a value to disk whose place no process knows, if it has no copy there."""
         record = move.record
         if record.oid in self.copies:
             self._moved(move)
@@ -293,7 +293,7 @@ class Spilling:
     # -- back
 
     def lacks(self, task: Task) -> bool:
-        """Whether arguments of a task are on disk; they are brought back then."""
+        """True if arguments of a task are on disk; their restoration is started then."""
         lacking = False
         for _, oid in task.deps:
             record = self.spilled.get(oid)
@@ -323,7 +323,7 @@ class Spilling:
         self.node.shell(Restore(number, place, request.offset, request.size))
 
     def refused(self, request: Request, error: ErrorValue) -> None:
-        """There is none, nowhere: who waits gets the error, and the value stays where it is."""
+        """Handle a refused restoration: waiters get the error, and the value stays where it is."""
         record = self.spilled.get(request.oid)
         if record is None or self.restoring.get(request.oid) != 0:
             return
@@ -365,7 +365,7 @@ class Spilling:
         ]
 
     def read_in_place(self, oid: bytes) -> bool:
-        """There is no room for a value that is to come back: from now on it is read on disk, if it is on this machine's."""
+        """Serve a value from disk, if it is on this machine, because there is no room to bring it back."""
         record = self.spilled.get(oid)
         if record is None or self.restoring.get(oid) != 0:  # nobody has it any more
             return True
@@ -409,7 +409,7 @@ class Spilling:
         objects.drop_if_unused(record)
 
     def _lost(self, record: ObjectRecord, problem: str) -> None:
-        """A copy cannot be read: the value is made again, if anybody knows how."""
+        """Handle an unreadable copy: the value is reconstructed, if possible."""
         node = self.node
         self.forget(record)
         for task in self._queued(record.oid):

@@ -1,9 +1,9 @@
-"""What becomes of tasks and actors whose worker process has died: what is tried again, when, and what their callers are told.
+"""Consequences of a worker's death for its tasks and actors: retries, their delays, and the errors of callers.
 
 A task that was not begun runs elsewhere at once, at no cost. One that was begun is an attempt. Attempts that end in a crash at
 once, again and again, follow each other with growing pauses, so that a process which cannot live does not take the machine
 with it. Whoever was ended for lack of memory is tried again more often than others, as it need not be its own fault,
-but not for ever, and only when there is room again for what it held.
+but not forever, and only when there is room again for what it held.
 """
 
 from __future__ import annotations
@@ -122,11 +122,11 @@ class Survival:
             assert worker.kill_reason is not None
             name, fields = worker.kill_reason
             if not task.template.max_retries:
-                last = "it is not tried again, as max_retries is 0"
+                last = "it is not retried, because max_retries is 0"
             elif fields.get("alone"):
                 last = f"no retry is left of max_retries={task.template.max_retries}"
             else:
-                last = f"it is not tried again after {self.oom_retries_max} ends for lack of memory"
+                last = f"it is not retried after {self.oom_retries_max} ends for lack of memory"
             text = f"{fields['message']}\n  this was {tried} of {task.template.name}; {last}{worker.details}"
             return (name, {**fields, "message": text})
         if worker.kill_reason is not None:
@@ -134,7 +134,7 @@ class Survival:
         text = (
             "The worker died unexpectedly while executing this task: the worker process "
             f"(pid {worker.pid}) that ran {task.template.name} {reason}, on {tried}; raise max_retries "
-            f"(now {task.template.max_retries}) to have it run again{worker.details}"
+            f"(now {task.template.max_retries}) to let it run again{worker.details}"
         )
         return ("WorkerCrashedError", {"message": text})
 
@@ -153,7 +153,7 @@ class Survival:
         self._later(actor.creation, growing(actor.crashes), needed, self.node.now + ROOM_SECONDS_MAX)
 
     def _unwanted(self, actor: Actor) -> bool:
-        """Whether an actor that was to start again has been forgotten meanwhile; it ends then."""
+        """True if an actor that was to restart has been forgotten meanwhile; it ends then."""
         if actor.wanted or actor.queue or actor.lanes or actor.routed:
             return False
         text = "its process had crashed, and by the time it was to be started again nobody could call it any more"
@@ -185,7 +185,7 @@ class Survival:
         if actor.restarts_max:
             text += f"; it had been restarted {actor.restarts} times, as often as max_restarts={actor.restarts_max} allows"
         else:
-            text += "; max_restarts (now 0) would have it started again"
+            text += "; max_restarts (now 0) would let it restart"
         fields = {"message": text + worker.details, "pid": worker.pid, "reason": "WORKER_DIED"}
         return ("ActorDiedError", fields)
 

@@ -66,7 +66,7 @@ class UnserializableException(RayError):
     def __str__(self) -> str:
         return (
             "A remote exception could not be read in this process (is its module installed here?). "
-            f"Its sender described it so:\n{self._original_stack_trace}"
+            f"Its sender's description:\n{self._original_stack_trace}"
         )
 
 

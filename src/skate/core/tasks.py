@@ -1,4 +1,4 @@
-"""What is to run: templates (a function with its options, registered once) and tasks (one call each)."""
+"""Templates (a function with its options, registered once) and tasks (one call each)."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 STEPS_MAX = 30
 REMEDY = (
-    "pass refs on instead of getting them, let an actor answer while it waits (async methods, or max_concurrency), or ask for "
-    "less of what is short"
+    "pass refs on instead of getting them, let an actor answer while it waits (async methods, or "
+    "max_concurrency), or request less of the scarce resource"
 )
 
 UNREAD = "makes no more values before some are read by "
@@ -33,7 +33,7 @@ class WaitGraph:
         self.judgement = judgement
 
     def victim(self, wait: Wait) -> Wait:
-        """Which wait to end, that others may go on: the newest of a circle, or the last on the way that has none."""
+        """Select the wait to end, so that others can continue: the newest of a cycle, or the last one of a chain."""
         path: list[Key] = []
         key: Key | None = Judgement.key_of(wait)
         while key is not None and key not in path:
@@ -76,7 +76,7 @@ class WaitGraph:
 
     @staticmethod
     def _actor(actor: Any) -> str:
-        """An actor as it is told from others of its class."""
+        """Describe an actor so that it differs from others of its class."""
         return f"actor {actor.describe()} (pid {actor.worker.pid})"
 
     # -- one step: what is waited for, in words, and whom it leads to
@@ -239,7 +239,7 @@ class WaitGraph:
         return words, keeper
 
     def _keeper(self, any_id: bytes, holders: Any) -> Key | None:
-        """Who does not let go of an object or an actor."""
+        """Describe the holder of an object or an actor."""
         keys: list[Key] = [("process", each) for each in holders]
         return self._first_stuck(keys + self.judgement.pinners_of(any_id))
 

@@ -62,7 +62,7 @@ class Reasons:
     # -- objects
 
     def of_object(self, oid: bytes, links: int = LINKS_MAX) -> str:
-        """Why a value is not there."""
+        """The reason why a value is not ready."""
         node = self.node
         task = node.tasks.get(oid[:24])
         record = node.objects.records.get(oid)
@@ -94,7 +94,7 @@ class Reasons:
     # -- tasks
 
     def of_task(self, task: Task, links: int = LINKS_MAX) -> str:
-        """What a task waits for, or where it runs and since when."""
+        """The reason why a task waits, or where it runs and for how long."""
         if task.state == SENT:
             return self._of_sent(task, links)
         again_at = self.node.pausing.get(task.task_id)
@@ -222,7 +222,7 @@ class Reasons:
         return self._shortage(node.capacity, group.request)
 
     def _shortage_of_all(self, request: dict[str, int]) -> str:
-        """What is missing on the node that could run it if all of that was free."""
+        """The resources missing on the node that could run it if it were idle."""
         able = [peer for peer in self.node.peers.alive.values() if covers(peer.total, request)]
         if covers(self.node.capacity.total, request) or not able:
             return self._shortage(self.node.capacity, request)
@@ -311,7 +311,7 @@ class Reasons:
 
 
 def covers(total: dict[str, int], request: dict[str, int]) -> bool:
-    """Whether a request fits into what there is in all."""
+    """True if a request fits into the total resources."""
     return all(total.get(name, 0) >= units for name, units in request.items())
 
 

@@ -47,7 +47,7 @@ class Wait:
 
 
 class Waits:
-    """What is waited for, by process; the looks at it, ever rarer while nothing changes."""
+    """The waits of each process, and their examinations, less and less frequent while nothing changes."""
 
     def __init__(self, node: NodeCore) -> None:
         self.node = node
@@ -83,7 +83,7 @@ class Waits:
         self.look_at = self.node.now + OLD_SECONDS
 
     def forget_client(self, cid: int) -> None:
-        """A process is gone."""
+        """Forget a process that has ended."""
         self.by_client.pop(cid, None)
         if cid in self._asked:
             self._asked.clear()
@@ -92,7 +92,7 @@ class Waits:
     # -- looking
 
     def tick(self, now: float) -> float | None:
-        """Look, if it is time; returns seconds until the next look, or None if nobody waits."""
+        """Check the waits, if it is time; returns seconds until the next check, or None without waits."""
         if not self.by_client:
             return None
         if now < self.look_at:
@@ -129,7 +129,7 @@ class Waits:
             self.node.emit(cid, m.Confirm(m.CONFIRM, self._round))
 
     def _refresh(self) -> None:
-        """Ask those anew whose waits, as they were told, say nothing any more."""
+        """Query the waiting processes whose reported waits are out of date."""
         for cid, mine in self.by_client.items():
             stale = any(
                 wait.threads_free or not any(map(self.node.reasons.is_pending, wait.ids))

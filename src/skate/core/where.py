@@ -27,7 +27,7 @@ class Where:
         self.linear_max = LINEAR_MAX
 
     def members_changed(self) -> None:
-        """A node has joined or left."""
+        """Recompute after a node has joined or left."""
         self._choices.clear()
         self._shared.clear()
         self.changes.resize(len(self._peers.alive))
@@ -57,7 +57,7 @@ class Where:
         return choices.here if other is None else other
 
     def somewhere(self, task: Task) -> bool:
-        """Whether some node would take a task now; whose turn it is stays as it was."""
+        """True if some node would take a task now; leaves the rotation unchanged."""
         turns = self.choices(task.template).turns
         before = self._turn, dict(turns)
         found = self.choose(task) is not None
@@ -120,7 +120,7 @@ class Where:
         return self._peers.here.fits(need) and scheduler.class_of(task) not in scheduler.waiting
 
     def _room(self, task: Task, peer: Peer, need: dict[str, int]) -> bool:
-        """Whether a peer can take one more: it has it free, or its short tasks will soon be through."""
+        """True if a peer can take one more: it has free resources, or its short tasks will end soon."""
         if peer.fits(need):
             return True
         if task.kind != PLAIN:

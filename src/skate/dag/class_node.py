@@ -84,12 +84,10 @@ class UnboundMethod:
             raise AttributeError(
                 f".remote() cannot be used on ClassMethodNodes. Use .bind() instead to have a graph call {self._name}()"
             )
-        raise AttributeError(
-            f"{self._actor.label()}.{self._name} has no attribute {name!r}; write .bind(...)"
-        )
+        raise AttributeError(f"{self._actor.label()}.{self._name} has no attribute {name!r}; use .bind(...)")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(f"{self._actor.label()}.{self._name} of a graph cannot be called; write .bind(...)")
+        raise TypeError(f"{self._actor.label()}.{self._name} of a graph cannot be called; use .bind(...)")
 
 
 class ClassMethodNode(DAGNode):
@@ -117,7 +115,7 @@ class ClassMethodNode(DAGNode):
         return self._bound_other_args_to_resolve[PARENT_CLASS_NODE_KEY]
 
     def step_body(self) -> Any:
-        """What the loop of a compiled graph calls: the name of the method."""
+        """The method name, for the loop of a compiled graph to call."""
         return self._method_name
 
     def call(self, results: Results) -> Any:
@@ -166,7 +164,7 @@ class ClassMethodNode(DAGNode):
         return False
 
     def label(self) -> str:
-        """The method."""
+        """The name of the method."""
         actor = self._actor.label() if isinstance(self._actor, ClassNode) else repr(self._actor)
         return f"{actor}.{self._method_name}"
 
@@ -186,11 +184,11 @@ class ClassMethodOutput(ClassMethodNode):
         call._users[self] = None
 
     def parents(self) -> list[DAGNode]:
-        """The call."""
+        """The call that this is a result of."""
         return [self._call]
 
     def call(self, results: Results) -> Any:
-        """Pick the ref."""
+        """Select the ref from the call's results."""
         return results[self._call][self._index]
 
     @property
@@ -200,17 +198,17 @@ class ClassMethodOutput(ClassMethodNode):
 
     @property
     def is_class_method_output(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     @property
     def output_idx(self) -> int:
-        """Which result, from 0."""
+        """The index of the result, from 0."""
         return self._index
 
     @property
     def class_method_call(self) -> ClassMethodNode:
-        """The call."""
+        """The call that this is a result of."""
         return self._call
 
 

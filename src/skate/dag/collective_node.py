@@ -35,7 +35,8 @@ class CollectiveOperation:
         actors = [node.actor for node in inputs]
         if len(set(actors)) != len(actors):
             raise ValueError(
-                "Expected unique actor handles, but found duplicate actor handles from input nodes; an actor takes part once"
+                "Expected unique actor handles, but found duplicate actor handles from input nodes; an actor "
+                "can take part only once"
             )
         if not hasattr(op, "name") or op.name not in ReduceOp.__members__:
             raise ValueError(f"Unexpected operation: {op}; op must be a ReduceOp")
@@ -53,7 +54,7 @@ class CollectiveOperation:
                 )
             return NCCLCommunicator(len(self.actors), self.actors)
         if not isinstance(transport, Communicator):
-            raise ValueError(f"transport must be a text or a Communicator, got {transport!r:.80}")
+            raise ValueError(f"transport must be a str or a Communicator, got {transport!r:.80}")
         if set(transport.get_actor_handles()) != set(self.actors):
             raise ValueError(
                 "Expected actor handles to match the custom communicator group: the operation has "
@@ -74,7 +75,7 @@ class CollectiveOutputNode(ClassMethodNode):
         return found
 
     def step_body(self) -> Any:
-        """What the actor's loop calls."""
+        """The step for the actor's loop to call."""
         operation = self.collective_op
         rank = operation.communicator.get_rank(self.actor)
         return CollectiveStep(
@@ -84,12 +85,12 @@ class CollectiveOutputNode(ClassMethodNode):
     def call(self, results: Any) -> Any:
         """Raises NotImplementedError: such a node needs a compiled graph."""
         raise NotImplementedError(
-            f"{self.label()} runs in compiled graphs only: call experimental_compile() on the output"
+            f"{self.label()} runs only in compiled graphs: call experimental_compile() on the output"
         )
 
 
 class CollectiveStep:
-    """What one actor does in the operation, in its process."""
+    """One actor's part of the operation, in its process."""
 
     def __init__(self, kind: str, op: ReduceOp, communicator: Any, rank: int, members: int) -> None:
         self._kind = kind
@@ -126,7 +127,7 @@ class CollectiveStep:
 
 
 def joined(communicator: Any, rank: int, ready: dict[Any, Any]) -> Any:
-    """The communicator of this process that stands for this one, initialized."""
+    """Return this process's initialized communicator for the given one."""
     key = getattr(communicator, "_id", None) or id(communicator)
     found = ready.get(key)
     if found is None:

@@ -55,7 +55,7 @@ LOCAL_SECONDS = 0.5
 class CompiledDAG:
     """A graph of actor calls, executed by `execute` or `execute_async` until `teardown`.
 
-    Made by `node.experimental_compile()`. What it takes, and what it refuses, is in `topology.py`.
+    Created by `node.experimental_compile()`. Its restrictions are in `topology.py`.
     """
 
     def __init__(self, root: DAGNode, settings: Settings) -> None:
@@ -133,7 +133,7 @@ class CompiledDAG:
 
     @property
     def is_teardown(self) -> bool:
-        """True once it was torn down."""
+        """True once the graph was torn down."""
         return self._closed
 
     @property
@@ -144,7 +144,7 @@ class CompiledDAG:
 
     @property
     def _destructed_ref_idxs(self) -> dict[int, set[int]]:
-        """Refs that were let go of, of executions that are not done with."""
+        """The refs that were dropped, of executions that are not finished."""
         self._settle()
         return self._destructed
 
@@ -179,9 +179,9 @@ class CompiledDAG:
     def execute(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph; returns a CompiledDAGRef, or a list of them for a MultiOutputNode.
 
-        Raises ValueError for arguments that the graph does not take, RayCgraphCapacityExceeded above
-        `_max_inflight_executions`, RayChannelTimeoutError without room for the input in time, RayChannelError after
-        `teardown`.
+        Raises ValueError for arguments that do not match the graph, RayCgraphCapacityExceeded above
+        `_max_inflight_executions`, RayChannelTimeoutError without room for the input in time, RayChannelError
+        after `teardown`.
         """
         if self._settings.enable_asyncio:
             raise ValueError("Use execute_async if enable_asyncio=True: await graph.execute_async(...)")
@@ -224,8 +224,9 @@ class CompiledDAG:
                 for _, writer in self._writers:
                     if not writer.wait_for_room(until):
                         raise RayChannelTimeoutError(
-                            f"the input of the compiled graph found no room in {self._settings.submit_timeout} s: the "
-                            "actors have not read what was given before. If the execution is expected to take a long "
+                            f"the input of the compiled graph found no room in {self._settings.submit_timeout} "
+                            "s: the actors have not read earlier input. If the execution is expected to take a "
+                            "long "
                             "time, increase RAY_CGRAPH_submit_timeout or _submit_timeout"
                         )
             except Closed:
@@ -259,7 +260,7 @@ class CompiledDAG:
             )
 
     def _discard(self, limit: int) -> None:
-        """Wait for results that nobody can ask for any more, until there is room for an execution."""
+        """Wait for results whose refs are gone, until there is room for an execution."""
         if self._settings.enable_asyncio:
             return
         until = time.monotonic() + self._settings.submit_timeout
@@ -352,11 +353,11 @@ class CompiledDAG:
         return value
 
     def _let_go(self, index: int, channel: int | None) -> None:
-        """A ref is gone unfetched; callable from a finalizer."""
+        """Record that a ref is gone unfetched; callable from a finalizer."""
         self._released.append((index, channel or 0))
 
     def _settle(self) -> None:
-        """Take in which refs are gone."""
+        """Process the refs that are gone."""
         with self._reading:
             while self._released:
                 index, channel = self._released.popleft()
@@ -364,7 +365,7 @@ class CompiledDAG:
                 self._clean(index)
 
     def _clean(self, index: int) -> None:
-        """Forget what nobody can ask for any more."""
+        """Forget results whose refs are gone."""
         if index >= self._finished:
             return
         held = self._buffer.get(index, {})
@@ -375,7 +376,7 @@ class CompiledDAG:
                 table.pop(index, None)
 
     def _settle_futures(self, error: BaseException | None = None) -> None:
-        """Wake those who await executions that are done; with an error all of them."""
+        """Wake the waiters of finished executions; with an error, all of them."""
         with self._lock:
             done = [index for index in self._awaited if error is not None or index < self._finished]
             woken = [pair for index in done for pair in self._awaited.pop(index)]
@@ -405,9 +406,9 @@ class CompiledDAG:
         return ActorDiedError(f"The actor died unexpectedly before finishing this task. {detail}")
 
     def teardown(self, kill_actors: bool = False) -> None:
-        """No more executions: the actors leave the graph, which is waited for up to `teardown_timeout`.
+        """End the graph: the actors leave it, which is awaited for up to `teardown_timeout`.
 
-        With `kill_actors` they die at once. Calling it again changes nothing.
+        With `kill_actors` they are killed at once. Calling it again changes nothing.
         """
         with self._lock:
             first = not self._closed
@@ -446,7 +447,7 @@ class CompiledDAG:
         self._file.close()
 
     def _abandon(self) -> None:
-        """End the traffic, and wait for nobody: the actors leave by themselves, or end with the session."""
+        """Close the channels without waiting: the actors leave by themselves, or end with the session."""
         if getattr(self, "_watch", None) is None or self._closed:
             return
         self._closed = True

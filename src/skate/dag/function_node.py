@@ -33,5 +33,5 @@ class FunctionNode(DAGNode):
         return body.remote(*args, **kwargs)
 
     def label(self) -> str:
-        """The function."""
+        """The name of the function."""
         return repr(self._body)

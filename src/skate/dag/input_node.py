@@ -1,4 +1,4 @@
-"""What a graph is given when it is executed."""
+"""The input of a graph at execution."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _RESULT_TYPE = "result_type_string"
 
 
 class InputNode(DAGNode):
-    """Stands for the argument of `execute`; `input[0]`, `input["x"]` and `input.x` stand for parts of it.
+    """Represents the argument of `execute`; `input[0]`, `input["x"]` and `input.x` represent parts of it.
 
-    To be used as `with InputNode() as given: ...`.
+    Use as `with InputNode() as given: ...`.
     """
 
     kind = "an input"
@@ -94,7 +94,7 @@ class InputNode(DAGNode):
 
 
 class InputAttributeNode(DAGNode):
-    """Stands for a part of the input."""
+    """Represents a part of the input."""
 
     kind = "a part of the input"
 
@@ -118,12 +118,12 @@ class InputAttributeNode(DAGNode):
 
     def __getitem__(self, key: object) -> object:
         raise TypeError(
-            f"'InputAttributeNode' object is not subscriptable: {key!r} of a part of the input; take it apart in a method"
+            f"'InputAttributeNode' object is not subscriptable: {key!r} of a part of the input; access it in a method"
         )
 
     @property
     def key(self) -> int | str:
-        """Index or name of the part."""
+        """The index or name of the part."""
         return self._key
 
     def call(self, results: Results) -> Any:
@@ -134,5 +134,5 @@ class InputAttributeNode(DAGNode):
         return whole[self._key]
 
     def label(self) -> str:
-        """Which part."""
+        """The index or name of the part."""
         return repr(self._key)

@@ -84,7 +84,7 @@ class Loop:
         self._events: asyncio.AbstractEventLoop | None = None
 
     def run(self) -> None:
-        """Run until the graph is torn down, or the process that compiled it is gone."""
+        """Run until the graph is torn down, or the process that compiled it has ended."""
         self.enter()
         try:
             while True:
@@ -132,7 +132,7 @@ class Loop:
         return values[key]
 
     def _result(self, step: Step, args: list[Any]) -> Any:
-        """What the step gives: a value, a list of values if it has parts, or a Failure."""
+        """The result of a step: a value, a list of values if it has parts, or a Failure."""
         for arg in args:
             if type(arg) is Failure:
                 return arg
@@ -205,14 +205,14 @@ def _split(value: Any, step: Step) -> list[Any]:
         parts = [value]
     if len(parts) != len(step.parts):
         raise ValueError(
-            f"{step.name}: Expected {len(step.parts)} outputs, but got {len(parts)} outputs; return as many values as "
-            "num_returns says"
+            f"{step.name}: Expected {len(step.parts)} outputs, but got {len(parts)} outputs; return num_returns "
+            "values"
         )
     return parts
 
 
 def _last_uses(steps: list[Step]) -> dict[int, list[tuple[int, Any]]]:
-    """What is used for the last time in each step, so that it can be let go of."""
+    """The inputs that each step uses for the last time, so that they can be released."""
     last: dict[tuple[int, Any], int] = {}
     for place, step in enumerate(steps):
         for node in step.parts or (step.node,):

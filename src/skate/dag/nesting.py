@@ -46,7 +46,9 @@ def found_in(value: Any, kind: type, seen: set[int] | None = None) -> Iterator[A
 def replaced_in(
     value: Any, kind: type, result: Callable[[Any], Any], made: dict[int, Any] | None = None
 ) -> Any:
-    """A copy of a value with results in the place of objects of a kind; what holds none is left as it is."""
+    """Return a copy of a value with objects of a kind replaced by results; a value without them is returned
+    unchanged.
+    """
     made = {} if made is None else made
     if isinstance(value, kind):
         return result(value)

@@ -1,4 +1,4 @@
-"""What all nodes of a graph share: their arguments, the walk through the graph, and its execution."""
+"""Base of all nodes of a graph: arguments, traversal, and execution."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ONE_INPUT = "Each DAG should only have one unique InputNode: share the one of `w
 
 
 def channel_types() -> Any:
-    """The module of channel types, which a graph that says nothing of channels does not load."""
+    """Import the module of channel types, which graphs without channel settings do not load."""
     return importlib.import_module("skate.experimental.channel.types")
 
 
@@ -69,7 +69,9 @@ class DAGNode:
         return dict(self._bound_options)
 
     def get_other_args_to_resolve(self) -> dict[str, Any]:
-        """What else it is bound to, by the keys of `ray.dag.constants`: the actor and the call before it, or the input."""
+        """The other nodes it is bound to, by the keys of `ray.dag.constants`: the actor and the previous call, or
+        the input.
+        """
         return dict(self._bound_other_args_to_resolve)
 
     def get_stable_uuid(self) -> str:
@@ -84,7 +86,7 @@ class DAGNode:
         return self._type_hint
 
     def with_type_hint(self, typ: Any) -> DAGNode:
-        """Say how its value travels, as a ChannelOutputType; returns the node."""
+        """Set how the node's value is transported, as a ChannelOutputType; returns the node."""
         self._type_hint = typ
         return self
 
@@ -95,10 +97,10 @@ class DAGNode:
         _static_shape: bool = False,
         _direct_return: bool = False,
     ) -> DAGNode:
-        """Say how tensors of its result travel between actors of a compiled graph; returns the node.
+        """Set how tensors of the result are transported between actors of a compiled graph; returns the node.
 
-        `transport`: "auto" and "shm" stand for shared memory, "nccl" and "accelerator" for a way from device to device, a
-        Communicator for a way of one's own. Raises ValueError for any other.
+        `transport`: "auto" and "shm" for shared memory, "nccl" and "accelerator" for device to device, or a
+        custom Communicator. Raises ValueError for other values.
         """
         self._type_hint = channel_types().TorchTensorType(
             transport=transport, device=device, _static_shape=_static_shape, _direct_return=_direct_return
@@ -145,7 +147,7 @@ class DAGNode:
         return other
 
     def apply_recursive(self, fn: Callable[[DAGNode], Any]) -> Any:
-        """Apply a function to each node of the graph once, inputs first; returns what it gives for this node.
+        """Apply a function to each node of the graph once, inputs first; returns the result for this node.
 
         The function is given copies of the nodes, whose arguments are what it returned for the nodes that they use. Raises
         AssertionError for a graph with two InputNodes.
@@ -180,7 +182,7 @@ class DAGNode:
         predicate_fn: Callable[[DAGNode], Any],
         apply_fn: Callable[[DAGNode], Any],
     ) -> Any:
-        """A copy of a container in which nodes are replaced by what `apply_fn` returns for them.
+        """Return a copy of a container in which `apply_fn` has replaced nodes.
 
         `predicate_fn` says of each node whether it is replaced; the others stay. No node is changed or copied.
         """
@@ -208,7 +210,7 @@ class DAGNode:
         return results[self]
 
     async def get_object_refs_from_last_execute(self) -> dict[str, Any]:
-        """What the nodes gave in the last `execute(_ray_cache_refs=True)`, by their stable uuids."""
+        """The results of the nodes in the last `execute(_ray_cache_refs=True)`, by their stable uuids."""
         return dict(self.cache_from_last_execute)
 
     def clear_cache(self) -> None:
@@ -216,7 +218,7 @@ class DAGNode:
         self.cache_from_last_execute = {}
 
     def call(self, results: Results) -> Any:
-        """Make this node's own call, with the results of the others at hand."""
+        """Make this node's own call, given the results of the others."""
         raise NotImplementedError
 
     def resolved(self, results: Results) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -265,7 +267,7 @@ class DAGNode:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def label(self) -> str:
-        """What it does, in a word or two."""
+        """Describe the node in a word or two."""
         return type(self).__name__
 
     def __repr__(self) -> str:
@@ -281,7 +283,7 @@ class DAGInputData:
 
     @staticmethod
     def of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What InputNode stands for: the argument itself if there is one alone."""
+        """The value of InputNode: the argument itself if there is exactly one."""
         return args[0] if len(args) == 1 and not kwargs else DAGInputData(*args, **kwargs)
 
     def __getitem__(self, key: int | str) -> Any:
@@ -336,7 +338,7 @@ def execute_all(order: list[DAGNode], given: Any, kept: dict[DAGNode, Any]) -> R
 
 
 class Memo:
-    """A function of nodes that is called once for each of them, however many others use it."""
+    """A memoized function of nodes: called once for each, however many others use it."""
 
     def __init__(self, fn: Callable[[DAGNode], Any]) -> None:
         self.cache: dict[str, Any] = {}
@@ -355,7 +357,7 @@ class Memo:
 
 
 def inside_a_container(count: int, value: Any, node: DAGNode) -> str:
-    """Why a node may not be bound to nodes inside a container."""
+    """Format the error about nodes inside a container."""
     return (
         f"Found {count} DAGNodes from the arg {value!r:.80} in {node.label()}. Please ensure that the argument is a "
         "single DAGNode and that a DAGNode is not allowed to be placed inside any type of container."
@@ -368,5 +370,5 @@ def nodes_in(value: Any) -> Iterator[DAGNode]:
 
 
 def replaced(value: Any, result: Callable[[DAGNode], Any]) -> Any:
-    """A copy of a value with results in the place of nodes; what holds none is left as it is."""
+    """Return a copy of a value with nodes replaced by results; a value without them is returned unchanged."""
     return replaced_in(value, DAGNode, result)

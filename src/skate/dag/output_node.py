@@ -22,5 +22,5 @@ class MultiOutputNode(DAGNode):
         super().__init__(args, {}, {}, other_args_to_resolve)
 
     def call(self, results: Results) -> list[Any]:
-        """The results."""
+        """Return the results."""
         return list(self.resolved(results)[0])

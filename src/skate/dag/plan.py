@@ -67,7 +67,7 @@ class Plan:
         }
 
     def steps(self, actor: Any) -> list[Step]:
-        """What an actor does in each execution, in order."""
+        """The steps of an actor in each execution, in order."""
         return [self._step(call) for call in self._topology.calls if call.actor == actor]
 
     def routes(self, actor: Any) -> dict[int, Any]:
@@ -89,7 +89,7 @@ class Plan:
         return found
 
     def _communicator(self, node: DAGNode, readers: Sequence[int]) -> Any:
-        """What carries the tensors of a node; None for shared memory."""
+        """The communicator for the tensors of a node; None for shared memory."""
         hint = node.type_hint
         if not hint.requires_accelerator() or owner_of(node) is None:
             return None

@@ -1,4 +1,4 @@
-"""What executions of a compiled graph return: refs that are fetched once, futures that are awaited once."""
+"""Results of compiled graphs: refs that are fetched once, futures that are awaited once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Result:
-    """A result of one execution; let go of unfetched, it is thrown away."""
+    """A result of one execution; discarded if its ref is dropped unfetched."""
 
     def __init__(self, dag: CompiledDAG, execution_index: int, channel_index: int | None) -> None:
         self._dag = dag
@@ -48,20 +48,20 @@ class _Result:
 
 
 class CompiledDAGRef(_Result):
-    """What `CompiledDAG.execute` returns: `ray.get(ref)` gives its value, once."""
+    """The result of `CompiledDAG.execute`: `ray.get(ref)` returns its value, once."""
 
     def __init__(self, dag: CompiledDAG, execution_index: int, channel_index: int | None = None) -> None:
         super().__init__(dag, execution_index, channel_index)
 
     def get(self, timeout: float | None = None) -> Any:
-        """The value. `timeout` is in seconds; None stands for `DAGContext.get_timeout`, -1 for no limit.
+        """Return the value. `timeout` is in seconds; None means `DAGContext.get_timeout`, -1 no limit.
 
-        Raises what the execution raised, RayChannelTimeoutError after the timeout (it may be asked again then),
-        ValueError if the value was fetched before.
+        Raises the error of the execution, RayChannelTimeoutError after the timeout (a later call can still
+        succeed), ValueError if the value was fetched before.
         """
         if self._fetched:
             raise ValueError(
-                "ray.get() can only be called once on a CompiledDAGRef, and it was already called. Keep the value that it gave."
+                "ray.get() can only be called once on a CompiledDAGRef, and it was already called. Keep the returned value."
             )
         value = self._dag._fetch(self._execution_index, self._channel_index, timeout)
         self._fetched = True
@@ -70,22 +70,22 @@ class CompiledDAGRef(_Result):
         return value
 
     def __ray_get__(self, timeout: float | None) -> Any:
-        """How `ray.get` fetches it."""
+        """Fetch the value for `ray.get`."""
         return self.get(timeout)
 
     @staticmethod
     def __ray_get_list__(refs: list[Any], timeout: float | None) -> list[Any]:
-        """How `ray.get` fetches a list of them: it raises as soon as one has failed."""
+        """Fetch a list of refs for `ray.get`: raises as soon as one has failed."""
         if not all(isinstance(ref, CompiledDAGRef) for ref in refs):
             raise ValueError(
                 "Invalid type of object refs. 'object_refs' must be a list of CompiledDAGRefs if there is any "
-                "CompiledDAGRef within it. Fetch the others with a get of their own."
+                "CompiledDAGRef within it. Fetch the others with a separate get."
             )
         return [ref.get(timeout) for ref in refs]
 
 
 class CompiledDAGFuture(_Result):
-    """What `CompiledDAG.execute_async` returns: `await future` gives its value, once."""
+    """The result of `CompiledDAG.execute_async`: `await future` returns its value, once."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class CompiledDAGFuture(_Result):
     def __await__(self) -> Generator[Any, None, Any]:
         if self._fetched:
             raise ValueError(
-                "CompiledDAGFuture can only be awaited upon once, and it was already. Keep the value that it gave."
+                "CompiledDAGFuture can only be awaited upon once, and it was already. Keep the returned value."
             )
         self._fetched = True
         yield from self._future.__await__()

@@ -10,7 +10,7 @@ from skate.dag.collective_node import joined
 
 
 class Envelope:
-    """A value without its tensors, and what they are like: (shape, dtype) each."""
+    """A value without its tensors, and the (shape, dtype) of each tensor."""
 
     def __init__(self, content: bytes, tensors: list[tuple[Any, Any]]) -> None:
         self.content = content

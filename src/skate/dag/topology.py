@@ -1,4 +1,4 @@
-"""A graph as it is to be compiled: checked, and with every node in its place."""
+"""The graph to compile: checked, and with every node in its place."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class Topology:
                 )
         for node in self.outputs:
             if not isinstance(node, DAGNode):
-                raise ValueError(f"MultiOutputNode takes nodes, not {node!r:.80}")
+                raise ValueError(f"MultiOutputNode takes nodes, got {node!r:.80}")
             if not isinstance(node, ClassMethodNode):
                 raise AssertionError(
-                    f"the output of a compiled graph is the result of a method; {node!r} is {node.kind}"
+                    f"the output of a compiled graph must be the result of a method; {node!r} is {node.kind}"
                 )
 
     def _the_input(self) -> InputNode:
@@ -69,7 +69,7 @@ class Topology:
             )
         if len(inputs) > 1:
             raise AssertionError(
-                f"More than one InputNode found: a compiled graph has one, not {len(inputs)}"
+                f"More than one InputNode found: a compiled graph must have one, got {len(inputs)}"
             )
         return inputs[0]
 
@@ -87,7 +87,7 @@ class Topology:
             for value in node.get_kwargs().values():
                 if isinstance(value, DAGNode):
                     raise ValueError(
-                        "Compiled DAG currently does not support binding to other DAG nodes as kwargs: give "
+                        "Compiled DAG currently does not support binding to other DAG nodes as kwargs: pass "
                         f"{value.label()} to {node.label()} as a positional argument"
                     )
             if not any(isinstance(value, DAGNode) for value in node.get_args()):
@@ -155,7 +155,7 @@ class Topology:
             if before is not None:
                 raise ValueError(
                     "The DAG was compiled more than once. The following two nodes call `experimental_compile`: "
-                    f"{before!r} and {self.root!r}; bind the methods anew for another graph"
+                    f"{before!r} and {self.root!r}; bind the methods again for another graph"
                 )
         for node in self.nodes:
             node._compiled_by = self.root
@@ -177,7 +177,7 @@ def _check_inside(value: Any, node: ClassMethodNode) -> None:
 
     try:
         Scanner(io.BytesIO(), protocol=5).dump(value)
-    except Exception:  # it will be told of when the argument is sent
+    except Exception:  # it is reported when the argument is sent
         return
     if found:
         raise ValueError(inside_a_container(len(found), value, node))

@@ -47,7 +47,7 @@ class Drawing:
             self.edges += [(numbers[each], number) for each in parents if each in numbers]
 
     def title(self, number: int) -> list[str]:
-        """What stands in a node's box, line by line."""
+        """The lines of a node's box."""
         node = self.nodes[number]
         lines = [f"Task {number}"]
         if node is None or isinstance(node, MultiOutputNode):
@@ -63,7 +63,7 @@ class Drawing:
         return lines
 
     def word(self, number: int) -> str:
-        """The same in one word."""
+        """A one-word label of a node."""
         node = self.nodes[number]
         if isinstance(node, ClassMethodOutput):
             return f"{number}:Output[{node.output_idx}]"
@@ -77,7 +77,7 @@ class Drawing:
         return node is not None and node.type_hint.requires_accelerator()
 
     def dot(self, channel_details: bool) -> str:
-        """The source for graphviz."""
+        """Return the source for graphviz."""
         lines = ["digraph compiled_graph {"]
         for number in range(len(self.nodes)):
             label = "\\n".join(self.title(number))
@@ -157,7 +157,8 @@ def visualize(
         program = shutil.which("dot")
         if program is None:
             raise ImportError(
-                "Please install graphviz to visualize the compiled graph. You can install it by running `pip install graphviz`. "
+                "Please install graphviz to visualize the compiled graph. You can install it by running `pip "
+                "install graphviz`. "
                 'visualize(format="ascii") and format="dot" need nothing.'
             ) from None
         subprocess.run([program, f"-T{form}", "-o", f"{filename}.{form}"], input=source.encode(), check=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class InvalidCheckpointingConfig(ValueError):
-    """A checkpoint configuration that cannot be."""
+    """An invalid checkpoint configuration."""
 
 
 class CheckpointBackend(enum.Enum):

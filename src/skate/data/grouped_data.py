@@ -30,7 +30,7 @@ class GroupedData:
         return f"GroupedData(key={list(self._keys)}, dataset={self._dataset!r})"
 
     def aggregate(self, *aggs: AggregateFn) -> Dataset:
-        """One row a group: its keys, and what each aggregation makes of its rows, in columns called as the aggregations are.
+        """Aggregate each group into one row: its keys and the results, in columns named like the aggregations.
 
         The rows are in the order of the keys as long as there is one partition, which small results are.
         """

@@ -1,6 +1,7 @@
-"""What Ray calls experimental: progress bars from workers, and where objects are.
+"""Ray's experimental API: progress bars from workers, and object locations.
 
-Direct transport of tensors is in rdt/. NIXL is not here: tensors of a method that names it go through the object store.
+Direct transport of tensors is in rdt/. NIXL is not supported: tensors of a method that names it go through the
+object store.
 """
 
 from __future__ import annotations

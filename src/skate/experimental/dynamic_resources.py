@@ -1,4 +1,4 @@
-"""`set_resource`, which Ray took out, by its older name."""
+"""`set_resource`, which Ray removed, under its older name."""
 
 from __future__ import annotations
 

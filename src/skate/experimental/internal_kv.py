@@ -15,20 +15,20 @@ def _internal_kv_initialized() -> bool:
 
 
 def _initialize_internal_kv(gcs_client: Any = None) -> None:
-    """Nothing: a session brings it along."""
+    """No-op: the store belongs to the session."""
 
 
 def _internal_kv_reset() -> None:
-    """Nothing: it ends with the session."""
+    """No-op: the store ends with the session."""
 
 
 def internal_kv_get_gcs_client() -> Any:
-    """The client that Ray has for it; None, as there is no such process here."""
+    """Return None: there is no such server here."""
     return None
 
 
 def _internal_kv_get(key: Text, *, namespace: Text | None = None) -> bytes | None:
-    """The value of a key; None if there is none."""
+    """Return the value of a key; None if there is none."""
     return keyvalue.get(key, namespace)
 
 

@@ -11,13 +11,13 @@ from skate.client.refs import ObjectRef
 def get_object_locations(
     obj_refs: list[ObjectRef[Any]], timeout_ms: int = -1
 ) -> dict[ObjectRef[Any], dict[str, Any]]:
-    """For each ref the ids of the nodes that have its value, its size in bytes, and whether it was spilled.
+    """Return for each ref the ids of the nodes that have its value, its size in bytes, and True if it was spilled.
 
-    A value that is not there yet has no nodes; one that never left this process counts as here, its size
-    unknown. Raises TypeError for what is not a list of refs.
+    A value that does not exist yet has no nodes; one that never left this process counts as local, with unknown
+    size. Raises TypeError if the argument is not a list of refs.
     """
     if not isinstance(obj_refs, list) or not all(isinstance(ref, ObjectRef) for ref in obj_refs):
-        raise TypeError(f"get_object_locations takes a list of ObjectRefs, not {obj_refs!r:.80}")
+        raise TypeError(f"get_object_locations takes a list of ObjectRefs, got {obj_refs!r:.80}")
     return {ref: inquiries.object_location(ref) for ref in obj_refs}
 
 

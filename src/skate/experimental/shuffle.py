@@ -13,17 +13,17 @@ Partitioner = Callable[[InputStream, int], Iterator[tuple[PartitionID, Any]]]
 
 
 class ObjectStoreWriter:
-    """Puts each item of a part into the object store by itself; the reader takes them one by one."""
+    """Puts each item of a part into the object store separately; the reader fetches them one by one."""
 
     def __init__(self) -> None:
         self.results: list[Any] = []
 
     def add(self, item: Any) -> None:
-        """One more item."""
+        """Add an item."""
         self.results.append(skate.put(item))
 
     def finish(self) -> list[Any]:
-        """What is returned for the part: refs."""
+        """Return the refs of the part."""
         return self.results
 
 
@@ -31,7 +31,7 @@ class ObjectStoreWriterNonStreaming(ObjectStoreWriter):
     """Keeps the items of a part together, as one value."""
 
     def add(self, item: Any) -> None:
-        """One more item."""
+        """Add an item."""
         self.results.append(item)
 
 
@@ -63,7 +63,7 @@ def simple_shuffle(
         output_writer: writes an output partition, a list of items; what it returns is returned.
         partitioner: says for each item which output partition it goes to.
         object_store_writer: how a part travels.
-        tracker: an actor that is told of what is done (`register_objectref`, `inc`, `inc2`), if any.
+        tracker: an actor that is notified of progress (`register_objectref`, `inc`, `inc2`), if any.
         streaming: whether the reader of parts takes their items by refs.
 
     Returns what `output_writer` has returned for each output partition.

@@ -66,12 +66,12 @@ class tqdm:
         self.n = 0
 
     def set_description(self, desc: str) -> None:
-        """Change what stands in front of the bar."""
+        """Change the text in front of the bar."""
         self._desc = desc
         self._show()
 
     def update(self, n: int = 1) -> None:
-        """Move the bar by `n` steps."""
+        """Advance the bar by `n` steps."""
         self.n += n
         self._show()
 
@@ -87,7 +87,9 @@ class tqdm:
 
     def __iter__(self) -> Iterator[Any]:
         if self._iterable is None:
-            raise ValueError("this tqdm was made without an iterable: call update() by hand, or give it one")
+            raise ValueError(
+                "this tqdm was created without an iterable; call update() by hand, or pass an iterable"
+            )
         for item in self._iterable:
             self.update(1)
             yield item

@@ -65,7 +65,7 @@ class _Fetch:
 
 
 class LocalFabric:
-    """What both ends of the star have in common."""
+    """Base of both ends of the star."""
 
     def __init__(self, pump: Pump, info: dict[str, Any]) -> None:
         self.pump = pump
@@ -80,7 +80,7 @@ class LocalFabric:
         self._ticket = 0
 
     def members(self) -> Mapping[NodeId, dict[str, Any]]:
-        """The other nodes alive."""
+        """The other living nodes."""
         return self.infos
 
     # -- out
@@ -97,12 +97,12 @@ class LocalFabric:
             self._dirty.add(channel)
 
     def send(self, to: NodeId, message: tuple[Any, ...]) -> None:
-        """Queue a message; to a member that is gone, nothing is sent."""
+        """Queue a message; no-op for a member that has ended."""
         if to in self.infos:
             self.post(MESSAGE, to[1], message)
 
     def flush(self) -> None:
-        """Write what is queued."""
+        """Write queued frames."""
         dirty, self._dirty = self._dirty, set()
         for channel in dirty:
             if not channel.flush():
@@ -137,7 +137,7 @@ class LocalFabric:
     # -- in
 
     def take(self, frame: tuple[Any, ...]) -> None:
-        """A frame for this node."""
+        """Process a frame for this node."""
         kind, _, source = frame[:3]
         if kind == MESSAGE:
             if source in self.ids:
@@ -157,13 +157,13 @@ class LocalFabric:
             self.handler.printed(frame[3], frame[4])
 
     def add(self, number: int, info: dict[str, Any]) -> None:
-        """A member is new."""
+        """Add a member."""
         member = self.ids[number] = (info["node_id"].hex(), number)
         self.infos[member] = info
         self.handler.joined(member, info)
 
     def drop(self, number: int, reason: str) -> None:
-        """A member is gone, and what it was sending."""
+        """Remove a member that has ended, and its unfinished messages."""
         member = self.ids.pop(number, None)
         if member is None:
             return
@@ -213,7 +213,7 @@ class LocalFabric:
             self._ask(ticket, fetch)
 
     def send_away(self, member: NodeId) -> None:
-        """Have a node end."""
+        """Tell a node to end."""
         self.post(LEAVE, member[1])
         self.flush()
 
@@ -221,7 +221,7 @@ class LocalFabric:
         """In a forked child: the sockets are the parent's."""
 
     def close(self) -> None:
-        """Leave."""
+        """Leave the cluster."""
         raise NotImplementedError
 
 
@@ -239,7 +239,7 @@ class HeadFabric(LocalFabric):
         self._strangers: set[Channel] = set()
 
     def channel_to(self, number: int) -> Channel | None:
-        """Straight to each."""
+        """The channel to a member."""
         return self.channels.get(number)
 
     def invite(self) -> socket.socket:
@@ -322,7 +322,7 @@ class MemberFabric(LocalFabric):
         self.on_end: Callable[[], None] = lambda: None
 
     def channel_to(self, number: int) -> Channel | None:
-        """All through the head."""
+        """The channel to the head, which forwards everything."""
         return self._channel
 
     def greet(self) -> dict[str, Any]:
@@ -341,7 +341,7 @@ class MemberFabric(LocalFabric):
         return dict(config)
 
     def begin(self) -> None:
-        """Take part from now on."""
+        """Start taking part."""
         for number, info in self._members:
             self.add(number, {**info, "head": number == HEAD})
         self.watch(self._channel, self._take_all, lambda: self.on_end())
@@ -357,5 +357,5 @@ class MemberFabric(LocalFabric):
         self.flush()
 
     def close(self) -> None:
-        """Leave."""
+        """Leave the cluster."""
         self._channel.close()

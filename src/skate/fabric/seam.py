@@ -16,16 +16,16 @@ NodeId = tuple[str, int]
 
 
 class Handler(Protocol):
-    """What a node does with what its fabric brings; the engine lock is held in every call."""
+    """A node's handler of its fabric's events; the engine lock is held in every call."""
 
     def joined(self, member: NodeId, info: dict[str, Any]) -> None:
         """A node is there; `info` is what it said of itself."""
 
     def left(self, member: NodeId, reason: str) -> None:
-        """A node is gone for good; `reason` goes on from "node x ..."."""
+        """Handle the end of a node; `reason` continues the sentence "node x ..."."""
 
     def message(self, member: NodeId, message: tuple[Any, ...]) -> None:
-        """A message has come."""
+        """Process a received message."""
 
     def read(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
         """Answer, now or later, with bytes of a value that is here, for a `fetch` of another member; None if it is not."""
@@ -34,17 +34,17 @@ class Handler(Protocol):
         """Workers of another node have printed something."""
 
     def told_to_leave(self) -> None:
-        """This node is to end, all by itself."""
+        """Handle the request to end this node."""
 
 
 class Fabric(Protocol):
     """A way to other nodes."""
 
     def members(self) -> Mapping[NodeId, dict[str, Any]]:
-        """The other nodes alive."""
+        """The other living nodes."""
 
     def send(self, to: NodeId, message: tuple[Any, ...]) -> None:
-        """Queue a message; to a member that is gone, nothing is sent."""
+        """Queue a message; no-op for a member that has ended."""
 
     def flush(self) -> None:
         """Have everything queued on its way."""
@@ -60,7 +60,7 @@ class Fabric(Protocol):
         """Bring the bytes of a value, in pieces: `write(at, piece)`, then `done(True)`, or `done(False)` if they are lost."""
 
     def send_away(self, member: NodeId) -> None:
-        """Have a node end."""
+        """Tell a node to end."""
 
     def close(self) -> None:
-        """Leave."""
+        """Leave the cluster."""

@@ -1,1 +1,1 @@
-"""Nothing: the package is there for programs that name it."""
+"""An empty package, for programs that import it."""

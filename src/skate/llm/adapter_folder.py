@@ -33,7 +33,7 @@ class AdapterFolder:
         self._drop: Any = None
 
     def has(self, name: str) -> bool:
-        """Whether there is an adapter of that name."""
+        """True if there is an adapter of that name."""
         try:
             if self._remote:
                 self._looked_up(name)
@@ -44,9 +44,10 @@ class AdapterFolder:
         return True
 
     def path(self, name: str) -> str:
-        """The adapter's folder on this machine, fetched if need be.
+        """The adapter's folder on this machine, fetched if necessary.
 
-        Raises UnknownModel if there is none; names may not lead out of the folder. Overloaded if it cannot be fetched.
+        Raises UnknownModel if there is none, or a name points outside of the folder; Overloaded if it cannot be
+        fetched.
         """
         if self._remote:
             with self._lock:
@@ -64,7 +65,7 @@ class AdapterFolder:
         return path
 
     def close(self) -> None:
-        """Remove what was fetched."""
+        """Remove the fetched adapters."""
         if self._drop is not None:
             self._drop()
         self._fetched.clear()
@@ -94,4 +95,4 @@ class AdapterFolder:
                     raise Overloaded(
                         f"the adapter {name} cannot be fetched from {self._root}: {error}"
                     ) from error
-        raise AssertionError("no try is left without an error")
+        raise AssertionError("unreachable: every attempt returns or raises")

@@ -12,12 +12,12 @@ _SURE = 8
 
 
 class Detokenizer:
-    """The text of a growing list of tokens, a part at a time; the parts together are what all tokens decode to.
+    """The text of a growing list of tokens, incrementally; the increments together are what all tokens decode to.
 
-    A window of tokens is decoded for each one: the tokens since the text was last whole, and those of the part before, since
-    some decoders treat the first token of a text in a special way. A replacement character at the end may become another
-    character with the next token, and is held. All that stands before it is final: the bytes of an unfinished character make
-    exactly one.
+    A window of tokens is decoded for each one: the tokens since the text was last complete, and those of the
+    part before, because some decoders treat the first token of a text specially. A replacement character at the
+    end may become another character with the next token, and is held back. The text before it is final: the
+    bytes of an unfinished character decode to exactly one.
     """
 
     def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
@@ -43,7 +43,7 @@ class Detokenizer:
         return new
 
     def _shorten(self, text: str) -> None:
-        """Forget the first tokens of a window of much that is no text, where they surely have nothing to do with the rest."""
+        """Drop the first tokens of a window of many undecodable ones, where they cannot affect the rest."""
         first, rest = self._tokens[:-_SURE], self._tokens[-_SURE:]
         before = self._decode(first)
         if before + self._decode(rest) == text:
@@ -51,7 +51,7 @@ class Detokenizer:
             self._given -= len(before)
 
     def rest(self) -> str:
-        """What is held at the end."""
+        """Return the text held back at the end."""
         text = self._decode(self._tokens)[self._given :]
         self._given += len(text)
         return text
@@ -66,7 +66,7 @@ class StopTexts:
         self._held = ""
 
     def __call__(self, text: str) -> tuple[str, str | None]:
-        """What of the text can go out, and the stop text if one is now there."""
+        """Return the text that can be emitted, and the stop text if one is complete."""
         if not self._stops:
             return text, None
         text = self._held + text
@@ -80,7 +80,7 @@ class StopTexts:
         return text[: len(text) - keep], None
 
     def rest(self) -> str:
-        """What was held and is no stop text after all."""
+        """Return held text that turned out not to be a stop text."""
         text, self._held = self._held, ""
         return text
 

@@ -1,4 +1,4 @@
-"""The seam to what runs a model: everything above asks an engine through this, whichever it is."""
+"""The interface of engines: all code above uses an engine through this."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from skate.llm.sampling import SamplingParams
 
 @dataclass(frozen=True)
 class EngineArgs:
-    """What an engine is made of.
+    """The arguments of an engine.
 
     Args:
         model: a name or folder of weights.
-        tokenizer: where the tokenizer is, if not with the model.
+        tokenizer: the tokenizer's location, if not with the model.
         kwargs: the engine's own arguments, as vLLM names them.
         task: "generate", "embed", "classify" or "score".
-        lora_folder: where adapters are, each in a folder of its name.
-        max_loras: how many adapters are held at once.
-        lora_timeout_s: a download of an adapter may take; None for any time.
-        lora_tries: how often it is tried.
-        log_stats: whether the engine logs figures of its own.
+        lora_folder: the folder of adapters, each in a subfolder of its name.
+        max_loras: the number of adapters held at once.
+        lora_timeout_s: the timeout of an adapter download in seconds; None for no limit.
+        lora_tries: the number of download attempts.
+        log_stats: True if the engine logs its own statistics.
     """
 
     model: str
@@ -38,7 +38,7 @@ class EngineArgs:
     log_stats: bool = False
 
     def adapters(self) -> AdapterFolder:
-        """Where adapters lie."""
+        """The folder of adapters."""
         return AdapterFolder(self.lora_folder, self.lora_tries)
 
 
@@ -46,7 +46,7 @@ class Text(Protocol):
     """A model's tokenizer."""
 
     def encode(self, text: str, special: bool = True) -> list[int]:
-        """The tokens of a text; with those that the model wants in front of every text if `special`."""
+        """The tokens of a text, including the model's leading special tokens if `special`."""
 
     def decode(self, tokens: Sequence[int], skip_special: bool = True) -> str:
         """The text of tokens."""
@@ -58,18 +58,18 @@ class Text(Protocol):
         """The text of one token alone."""
 
     def token_bytes(self, token: int) -> list[int] | None:
-        """The bytes that a token stands for, if they are known."""
+        """The bytes of a token, if known."""
 
 
 class Engine(Protocol):
-    """What runs a model for many requests at once. Its methods are called from any event loop of its process."""
+    """Runs a model for many requests at once. Its methods are called from any event loop of its process."""
 
     @property
     def text(self) -> Text:
         """The model's tokenizer, from `start` on."""
 
     async def start(self) -> None:
-        """Load the model; returns when requests can come. Raises what is wrong with the model or the arguments."""
+        """Load the model; returns when requests are accepted. Raises the errors of the model or the arguments."""
 
     def generate(
         self,
@@ -89,19 +89,19 @@ class Engine(Protocol):
     async def embed(
         self, prompt: str | Sequence[int], request_id: str, adapter: str | None = None
     ) -> Embedding:
-        """A prompt as a vector."""
+        """Compute the embedding of a prompt."""
 
     async def abort(self, request_id: str) -> None:
-        """End a request; its iterator gets an increment with the finish reason "abort". Unknown ids are nothing."""
+        """Abort a request; its iterator yields an increment with the finish reason "abort". Unknown ids are ignored."""
 
     async def check_health(self) -> None:
         """Raises EngineStopped if requests get no answer any more."""
 
     def info(self) -> ModelInfo:
-        """What is known of the model."""
+        """Return the properties of the model."""
 
     async def stop(self) -> None:
-        """Give back what the model took. Requests under way end with EngineStopped."""
+        """Release the model's resources. Requests in progress end with EngineStopped."""
 
 
 EngineFactory = Callable[[EngineArgs], Engine]

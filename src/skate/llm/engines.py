@@ -1,4 +1,4 @@
-"""The engines by name, and which of them runs a model that was given for vLLM where there is none."""
+"""Engines by name, and the choice of a substitute where vLLM is missing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def register(
 
 
 def names() -> tuple[str, ...]:
-    """All that can be asked for."""
+    """The names of all engines."""
     return tuple(sorted(_engines))
 
 
@@ -58,7 +58,7 @@ def find(name: str) -> Known:
     """An engine by name. Raises ValueError for an unknown one, ImportError if packages are missing."""
     known = _engines.get(name.lower())
     if known is None:
-        raise ValueError(f"there is no engine {name!r}; there is {', '.join(names())}")
+        raise ValueError(f"there is no engine {name!r}; the engines are {', '.join(names())}")
     missing = [package for package in known.packages if not there(package)]
     if missing:
         raise ImportError(
@@ -70,7 +70,7 @@ def find(name: str) -> Known:
 
 @dataclass(frozen=True)
 class Place:
-    """What a config asks for and what there is, as far as it decides on the engine."""
+    """A config's engine and the facts that decide on a substitute."""
 
     engine: str
     asks_for_gpus: bool
@@ -81,12 +81,12 @@ class Place:
 
 
 def decided(place: Place) -> tuple[str, str | None]:
-    """The engine's name, and what should be said about it.
+    """Return the engine's name, and a message about the choice.
 
-    The embedded engine stands in for vLLM only if vLLM is not installed, no GPU is there, and the config asks for none. Then
-    nothing that was asked for is lost: the same weights, params and API, and engine arguments that it does not have are
-    refused by name. Where a GPU is there or was asked for, a model would run a hundred times slower than its owner expects
-    and nobody might notice, so that vLLM's absence is an error.
+    The embedded engine replaces vLLM only if vLLM is not installed, there is no GPU, and the config asks for
+    none. Then nothing is lost: the same weights, params and API, and unsupported engine arguments are rejected
+    by name. If a GPU exists or was requested, the model would run a hundred times slower than expected, perhaps
+    unnoticed, so a missing vLLM is an error.
 
     Raises ImportError.
     """
@@ -102,13 +102,13 @@ def decided(place: Place) -> tuple[str, str | None]:
         elif place.gpus:
             why = f"there are {place.gpus:g} GPUs"
         raise ImportError(
-            f"vLLM is not installed, and {why}: install it with `pip install vllm`; to run the model on CPUs by the "
-            f"embedded engine, say llm_engine='embedded' and ask for no GPUs, or set {SETTING}=embedded",
+            f"vLLM is not installed, and {why}: install it with `pip install vllm`; to run the model on CPUs "
+            f"with the embedded engine, set llm_engine='embedded' and request no GPUs, or set {SETTING}=embedded",
             name="vllm",
         )
     return "embedded", (
-        "vLLM is not installed and there is no GPU: the embedded engine runs the model on the CPU, with the same answers "
-        "and much slower; say llm_engine='embedded' to have no such line"
+        "vLLM is not installed and there is no GPU: the embedded engine runs the model on the CPU, with the "
+        "same answers, but much slower; set llm_engine='embedded' to silence this message"
     )
 
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a request, and with the engine that has it, sorted by whose act it was."""
+"""Errors of requests and engines, by whose fault they are."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class BadRequest(LLMError, ValueError):
 
 
 class PromptTooLong(BadRequest):
-    """The prompt and what is to be generated do not fit into the model's context."""
+    """The prompt and the tokens to generate exceed the model's context."""
 
     def __init__(self, prompt: int, limit: int, wanted: int = 0, at_least: bool = False) -> None:
         least = "at least " if at_least else ""
         more = f" and max_tokens={wanted}" if wanted else ""
         super().__init__(
-            f"this model's context is {limit} tokens, and the prompt has {least}{prompt}{more}; "
-            "shorten the prompt or ask for fewer tokens",
+            f"this model's context is {limit} tokens, but the prompt has {least}{prompt}{more}; "
+            "shorten the prompt or request fewer tokens",
             "messages" if not wanted else "max_tokens",
         )
         self._given = (prompt, limit, wanted, at_least)
@@ -56,4 +56,4 @@ class Overloaded(LLMError):
 
 
 class EngineStopped(LLMError):
-    """The engine has ended, or its loop broke; requests in it get no more tokens."""
+    """The engine has stopped or failed; its requests get no more tokens."""

@@ -1,4 +1,4 @@
-"""What an engine gives back: increments of answers, and embeddings."""
+"""The output of engines: increments of answers, and embeddings."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ class TokenLogprob:
 
 @dataclass
 class Increment:
-    """What is new of one of a request's answers. The last one has a `finish_reason`.
+    """The increment of one of a request's answers. The last one has a `finish_reason`.
 
     Args:
-        index: which of the n answers.
-        text: new text; may be empty while a character or a possible stop text is not yet whole.
+        index: the number of the answer.
+        text: new text; may be empty while a character or a possible stop text is incomplete.
         token_ids: new tokens.
-        logprobs: one for each new token, if they were asked for.
-        finish_reason: "stop", "length" or "abort"; None while the answer goes on.
+        logprobs: one for each new token, if requested.
+        finish_reason: "stop", "length" or "abort"; None while the answer continues.
         stop_reason: the stop text or token that ended it; None for the model's own end token.
-        prompt_tokens, completion_tokens: how many there are so far.
-        ttft_s: seconds that the engine took to the first token, in the increment that has it.
-        kv_transfer_params: where another engine finds the keys of the prompt, if it was asked to hand them over.
-        cached_tokens: of the prompt that had been computed before, in the same increment.
+        prompt_tokens, completion_tokens: the numbers so far.
+        ttft_s: the engine's time to the first token in seconds, in the increment that has it.
+        kv_transfer_params: where another engine finds the keys of the prompt, if their transfer was requested.
+        cached_tokens: the number of prompt tokens found in the cache, in the same increment.
     """
 
     index: int
@@ -66,7 +66,7 @@ class Embedding:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What is known of a running model. `max_model_len` is in tokens, prompt and answer together."""
+    """The properties of a running model. `max_model_len` is in tokens, prompt and answer together."""
 
     model: str
     engine: str

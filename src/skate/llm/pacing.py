@@ -1,4 +1,4 @@
-"""Increments put together before anybody is woken for them, since each that goes out costs the same however little it says."""
+"""Merging of increments before their readers are woken, because each delivery costs the same regardless of its size."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ AT_THE_END = math.inf
 class Pace:
     """Holds a request's increments until they are due.
 
-    The first is due at once, as somebody waits to see it, and so is the last of an answer. The others wait for the first one
-    that comes after the interval; there are no timers, as a running answer gets a token at each step.
+    The first is due at once, because a user waits for it, and so is the last of an answer. The others are due
+    with the first one after the interval; there are no timers, because a running answer gets a token at each
+    step.
 
     Args:
-        every_s: seconds between two times that increments go out; 0 for each alone, AT_THE_END for none before the end.
+        every_s: seconds between deliveries; 0 for each increment alone, AT_THE_END for none before the end.
     """
 
     def __init__(self, every_s: float = 0.0) -> None:
@@ -36,7 +37,7 @@ class Pace:
         self._ends = self._ends or new.finish_reason is not None
 
     def take(self, now: float, all_of_it: bool = False) -> list[Increment]:
-        """What is due."""
+        """Return the due increments."""
         if not self._held or not (self._ends or all_of_it or now >= self._due):
             return []
         found = list(self._held.values())

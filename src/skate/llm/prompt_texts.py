@@ -22,14 +22,14 @@ _WAITING_MAX = 64
 
 
 class PromptTexts:
-    """What an engine's tokenizer does for requests.
+    """Tokenizes the texts of requests.
 
-    A text that must have more tokens than the context, as no token is longer than the vocabulary's longest, is refused unread.
-    Long texts share one thread: whoever sends many of them waits for their own, and short ones pass.
+    A text that must exceed the context, given the vocabulary's longest token, is rejected without tokenizing.
+    Long texts share one thread: a client that sends many of them waits for its own, and short ones pass.
 
     Args:
         text: the tokenizer.
-        limit: tokens that a prompt may have, asked when needed.
+        limit: the most tokens of a prompt, called when needed.
     """
 
     def __init__(self, text: Callable[[], Text], limit: Callable[[], int]) -> None:
@@ -86,7 +86,7 @@ class PromptTexts:
 
     async def _beside(self, work: Callable[[], R]) -> R:
         if len(self._waiting) >= _WAITING_MAX:
-            raise Overloaded(f"{_WAITING_MAX} long prompts wait to be read already; try again later")
+            raise Overloaded(f"{_WAITING_MAX} long prompts are already waiting; try again later")
         loop = asyncio.get_running_loop()
         result: asyncio.Future[R] = loop.create_future()
         with self._lock:

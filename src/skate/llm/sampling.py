@@ -1,4 +1,4 @@
-"""How the next token is chosen, and when to stop: what a request says of it, checked."""
+"""Sampling parameters of a request, validated."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ LOGIT_BIAS_MAX = 100
 
 @dataclass(frozen=True)
 class SamplingParams:
-    """Choices of one request. Names and defaults are vLLM's, which are OpenAI's where OpenAI has them.
+    """Parameters of one request. Names and defaults are vLLM's, which are OpenAI's where OpenAI has them.
 
     Args:
-        n: how many answers, each with a random sequence of its own.
-        max_tokens: of an answer at most; None for as many as the context has room for.
-        min_tokens: none of the stop conditions holds before so many.
+        n: the number of answers, each with random numbers of its own.
+        max_tokens: the most tokens of an answer; None for as many as the context has room for.
+        min_tokens: the least tokens before any stop condition applies.
         temperature: 0 takes the likeliest token.
-        top_p: the likeliest tokens that together have this probability.
-        top_k: so many of the likeliest tokens; 0 or -1 for all.
-        min_p: tokens at least so likely as this part of the likeliest one.
-        seed: the answer is the same each time, whatever else runs; None for a different one.
-        presence_penalty, frequency_penalty: taken from the logits of tokens generated before, once or for each time.
+        top_p: sample from the likeliest tokens with this total probability.
+        top_k: sample from this many likeliest tokens; 0 or -1 for all.
+        min_p: the least probability of a token, relative to the likeliest.
+        seed: makes the answer reproducible, whatever else runs; None for a different one each time.
+        presence_penalty, frequency_penalty: subtracted from the logits of generated tokens, once or per occurrence.
         repetition_penalty: divides (multiplies, if negative) the logits of tokens in prompt and answer.
         logit_bias: added to the logits of single tokens, from -100 to 100.
-        stop: texts that end the answer; they are not part of it unless `include_stop_str_in_output`.
+        stop: texts that end the answer; they are excluded unless `include_stop_str_in_output`.
         stop_token_ids: tokens that end it.
-        ignore_eos: go on after the model's end token.
-        logprobs: None for none, or for how many alternatives of each token.
-        skip_special_tokens: whether the text leaves out the model's control tokens.
+        ignore_eos: continue after the model's end token.
+        logprobs: the number of alternatives for each token, None for no log probabilities.
+        skip_special_tokens: True to exclude the model's control tokens from the text.
     """
 
     n: int = 1
@@ -67,17 +67,17 @@ class SamplingParams:
             value = getattr(self, name)
             if value is not None and not (low <= value <= high and math.isfinite(value)):
                 bound = f"from {low:g} to {high:g}" if high < math.inf else f"{low:g} or more"
-                raise BadRequest(f"{name} is {bound}, not {value!r}", name)
+                raise BadRequest(f"{name} must be {bound}, got {value!r}", name)
         for token, bias in (self.logit_bias or {}).items():
             if not abs(bias) <= LOGIT_BIAS_MAX:  # so that NaN is none either
                 raise BadRequest(
-                    f"logit_bias is from {-LOGIT_BIAS_MAX} to {LOGIT_BIAS_MAX}, not {bias!r} (token {token})",
+                    f"logit_bias must be from {-LOGIT_BIAS_MAX} to {LOGIT_BIAS_MAX}, got {bias!r} (token {token})",
                     "logit_bias",
                 )
         if self.top_p == 0:
-            raise BadRequest("top_p is above 0, up to 1; 0 would leave no token", "top_p")
+            raise BadRequest("top_p must be above 0 and at most 1", "top_p")
         if not all(isinstance(each, str) and each for each in stop):
-            raise BadRequest("stop is a text that is not empty, or a list of such", "stop")
+            raise BadRequest("stop must be a non-empty text, or a list of them", "stop")
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             raise BadRequest(
                 f"min_tokens={self.min_tokens} is above max_tokens={self.max_tokens}", "min_tokens"
@@ -85,12 +85,12 @@ class SamplingParams:
 
     @property
     def greedy(self) -> bool:
-        """Whether the likeliest token is taken."""
+        """True if the likeliest token is always taken."""
         return self.temperature < 1e-5
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> SamplingParams:
-        """Params of a dict, with what is not known in `extra`; None stands for not given."""
+        """Build from a dict; unknown keys go to `extra`, None means not given."""
         known = {each.name for each in fields(cls)} - {"extra"}
         said = {name: value for name, value in given.items() if value is not None}
         extra = {name: value for name, value in said.items() if name not in known}

@@ -1,4 +1,4 @@
-"""A model's tokenizer: transformers' own, with its decoder called directly, as it is asked twice for each token."""
+"""A model's tokenizer: transformers' own, with its decoder called directly, because it is called twice per token."""
 
 from __future__ import annotations
 
@@ -54,9 +54,7 @@ class TransformersText:
             )
         # A template is a program and may raise anything, mostly over the roles it knows.
         except Exception as error:
-            raise BadRequest(
-                f"the chat template does not take these messages: {error}", "messages"
-            ) from error
+            raise BadRequest(f"the chat template rejects these messages: {error}", "messages") from error
         return prompt
 
     def token(self, token: int) -> str:
@@ -76,7 +74,7 @@ class TransformersText:
 
 
 def _longest(fast: Any) -> int:
-    """From the vocabulary. Where characters may go before tokens are made, or words be unknown as a whole, several times that."""
+    """The length of the longest token, from the vocabulary; several times that with normalizers or unknown words."""
     longest = max(map(len, fast.get_vocab(True)), default=1)
     whole = type(fast.decoder).__name__ == "ByteLevel" and fast.normalizer is None
     return int(longest) if whole else int(longest) * 8
@@ -86,7 +84,7 @@ _table: dict[str, int] = {}
 
 
 def _bytes_of_letters() -> dict[str, int]:
-    """The letters that tokenizers of bytes write bytes as: printable Latin-1 stands for itself, the rest from 256 on."""
+    """The letters by which byte-level tokenizers represent bytes: printable Latin-1 as itself, the rest from 256 on."""
     if not _table:
         shifted = 256
         for byte in range(256):

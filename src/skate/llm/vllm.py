@@ -74,7 +74,7 @@ class VllmEngine:
         adapter: str | None = None,
         **more: Any,
     ) -> AsyncGenerator[Any, None]:
-        """vLLM's own outputs for a prompt as it wants it; `params` are its SamplingParams or PoolingParams."""
+        """Yield vLLM's own outputs for a prompt in its format; `params` are its SamplingParams or PoolingParams."""
         asks = self.engine.generate if self._args.task == "generate" else self.engine.encode
         lora = None if adapter is None else self._lora(adapter)
         found: AsyncGenerator[Any, None] = asks(
@@ -145,11 +145,11 @@ class VllmEngine:
     async def embed(
         self, prompt: str | Sequence[int], request_id: str, adapter: str | None = None
     ) -> Embedding:
-        """A prompt as a vector."""
+        """Compute the embedding of a prompt."""
         asked = {"prompt": prompt} if isinstance(prompt, str) else {"prompt_token_ids": list(prompt)}
         if self._args.task != "embed":
             raise BadRequest(
-                "this model generates text; vLLM makes embeddings with task 'embed' only", "model"
+                "this model generates text; vLLM computes embeddings only with task 'embed'", "model"
             )
         last = None
         async for output in self.outputs(asked, self.pooling({}), request_id, adapter):
@@ -163,22 +163,22 @@ class VllmEngine:
         await self.engine.reset_prefix_cache()
 
     async def control(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Call a method of vLLM's engine by its name there."""
+        """Call a method of vLLM's engine by name."""
         return await getattr(self.engine, method)(*args, **kwargs)
 
     async def abort(self, request_id: str) -> None:
-        """End a request."""
+        """Abort a request."""
         await self.engine.abort(request_id)
 
     async def check_health(self) -> None:
-        """Raises EngineStopped if vLLM says that it is not well."""
+        """Raise EngineStopped if vLLM reports that it is not healthy."""
         try:
             await self.engine.check_health()
         except Exception as error:  # as in generate, its own kinds have moved
-            raise EngineStopped(f"vLLM is not well: {error}") from error
+            raise EngineStopped(f"vLLM is not healthy: {error}") from error
 
     def info(self) -> ModelInfo:
-        """What is known of the model."""
+        """Return the properties of the model."""
         config = getattr(self.engine, "model_config", None)
         scheduler = getattr(getattr(self.engine, "vllm_config", None), "scheduler_config", None)
         vocabulary = config.get_vocab_size() if config is not None else 0
@@ -197,7 +197,7 @@ class VllmEngine:
             await asyncio.wait_for(asyncio.to_thread(self._lora, adapter), self._args.lora_timeout_s)
 
     def has_adapter(self, name: str) -> bool:
-        """Whether there is a LoRA adapter of that name."""
+        """True if there is a LoRA adapter of that name."""
         return self._args.lora_folder is None or self._folder.has(name)
 
     def _lora(self, name: str) -> Any:

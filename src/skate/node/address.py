@@ -48,8 +48,8 @@ def check(folder: str) -> None:
         problem = f"others may enter it (mode {stat.S_IMODE(found.st_mode):04o})"
     if problem:
         raise OpenFolderError(
-            f"{folder} is not used for the node's socket: {problem}, and whoever reaches the socket runs code as you; "
-            f"make it yours alone (chmod 700 {folder}), or name another folder in SKATE_TMPDIR"
+            f"{folder} is not used for the node's socket: {problem}, but access to the socket allows running "
+            f"code as you; make it private (chmod 700 {folder}), or set another folder in SKATE_TMPDIR"
         )
 
 
@@ -77,7 +77,7 @@ def lock(folder: str) -> int | None:
 
 
 def is_locked(folder: str) -> bool:
-    """Whether a living node has the folder."""
+    """True if a living node has the folder."""
     fd = lock(folder)
     if fd is None:
         return True
@@ -102,7 +102,7 @@ def path_for(folder: str, pid: int) -> str:
 
 
 def pid_of(path: str) -> int | None:
-    """The process that made a socket, as its name says."""
+    """The pid of the node that created a socket, from its name."""
     name = os.path.basename(path)
     name = name.removeprefix(ABSTRACT)
     number = name[len(SOCKET_PREFIX) :].removesuffix(SOCKET_SUFFIX).partition("-")[0]
@@ -110,7 +110,7 @@ def pid_of(path: str) -> int | None:
 
 
 def sweep(folder: str) -> list[str]:
-    """Remove what a node that died has left in a folder; the folder's lock is held. Returns what was removed."""
+    """Remove the leftovers of a dead node in a folder, and return them; the folder's lock is held."""
     gone = []
     for path in (*sockets(folder), *(os.path.join(folder, name) for name in LOG_NAMES)):
         try:
@@ -122,7 +122,7 @@ def sweep(folder: str) -> list[str]:
 
 
 def to_path(address: str) -> str | None:
-    """The socket's path that an address names; None if it is no address of a node that stays."""
+    """The path of the socket at an address; None if it is not the address of a standalone node."""
     if address.startswith(SCHEME):
         return address[len(SCHEME) :]
     if address.startswith("/"):
@@ -131,7 +131,7 @@ def to_path(address: str) -> str | None:
 
 
 def to_address(path: str) -> str:
-    """The address of a socket: its path, or the name of one that is no file with the scheme in front."""
+    """The address of a socket: its path, or for an abstract name the name with its scheme."""
     return SCHEME + path if path.startswith(ABSTRACT) else path
 
 
@@ -185,7 +185,7 @@ def credentials(sock: socket.socket) -> tuple[int, int]:
 
 
 def find(folder: str) -> str:
-    """The socket of the node that lives in a folder. Raises ConnectionError if there is none."""
+    """Return the socket of the node in a folder. Raises ConnectionError if there is none."""
     try:
         check(folder)
         if is_locked(folder):
@@ -198,13 +198,13 @@ def find(folder: str) -> str:
     dead = [str(pid_of(path)) for path in sockets(folder)]
     was = f"; the process of the last one, {', '.join(dead)}, is gone" if dead else ""
     raise ConnectionError(
-        f'address="auto" means the node of this user, looked for in {folder}, and none runs there{was}; start one with '
+        f'address="auto" means the node of this user, expected in {folder}, but none runs there{was}; start one with '
         "`skate start --head`, or leave the address out to host a node in this process"
     )
 
 
 def gone_text(path: str) -> str:
-    """What to say when nobody answers at a socket."""
+    """The message when no node answers at a socket."""
     pid = pid_of(path)
     what = f"its process {pid} is gone" if pid is not None else "nobody listens there"
     if pid is None and not os.path.exists(path):

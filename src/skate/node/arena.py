@@ -36,7 +36,7 @@ class ArenaFile:
             if error.errno == errno.EFBIG:
                 raise OSError(
                     errno.EFBIG,
-                    f"shared memory of {capacity} bytes is asked for, but this process may make files of at most "
+                    f"shared memory of {capacity} bytes is requested, but this process may create files of at most "
                     f"{file_bytes_max()}; raise the limit (ulimit -f), or start with a smaller object_store_memory",
                 ) from None
             raise

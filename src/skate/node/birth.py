@@ -83,7 +83,7 @@ def take(
 
 
 def discard() -> None:
-    """End a zygote that was started early and that nobody took: the node was not made after all."""
+    """End a zygote that was started early and never used, because the node was not created."""
     while _early:
         control, pid = _early.pop()
         control.close()

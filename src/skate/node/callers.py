@@ -1,4 +1,4 @@
-"""The caller's side of a node's socket: the first words, and what comes back with them."""
+"""The caller's side of a node's socket: the request, and the reply with descriptors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READ_BYTES = 1 << 16
 
 
 def call(path: str, **fields: Any) -> tuple[socket.socket, dict[str, Any], list[int]]:
-    """Say to the node at `path` what is wanted: the connection, its answer, and descriptors that came with it.
+    """Send a request to the node at `path`: returns the connection, its reply, and descriptors that came with it.
 
     Raises ConnectionError if there is no node, or it refuses.
     """
@@ -49,7 +49,7 @@ def call(path: str, **fields: Any) -> tuple[socket.socket, dict[str, Any], list[
 
 
 def ask(path: str, wants: str) -> dict[str, Any]:
-    """The node's answer to one question. Raises ConnectionError if there is no node."""
+    """Return the node's reply to one request. Raises ConnectionError if there is no node."""
     sock, answer, _ = call(path, wants=wants)
     sock.close()
     return answer

@@ -1,4 +1,4 @@
-"""Memory of the arena that nobody has wanted for a while goes back to the system.
+"""Returns unused memory of the arena to the system after a while.
 
 Freed memory is worth keeping for a moment: who puts the next value of that size writes it at many times the speed. What has
 lain free for a whole round is given back, a bounded piece at a time, as the engine lock is held meanwhile.
@@ -29,7 +29,7 @@ class Cooling:
         self._seen = -1
 
     def turn(self, now: float) -> float | None:
-        """Give back what is cold, if it is time to; returns seconds until the next look, None if there is no need."""
+        """Release cold memory, if it is time to; return the seconds until the next check, None if none is needed."""
         allocator = self._allocator
         warm = allocator.resident - allocator.used
         if warm <= self._kept:

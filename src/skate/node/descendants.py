@@ -31,7 +31,7 @@ def lead_a_group(parent: int) -> None:
 
 
 def end_group(leader: int) -> None:
-    """Kill what is left of the group that a worker led; its number stays taken while anything is."""
+    """Kill the rest of a worker's process group; its number stays in use while a member lives."""
     try:
         os.killpg(leader, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -39,7 +39,7 @@ def end_group(leader: int) -> None:
 
 
 def ended_child() -> int:
-    """A child that has ended and is still to be waited for; 0 when there is none, -1 when there are no children at all."""
+    """The pid of an ended child to be waited for; 0 if there is none, -1 without children."""
     try:
         found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:

@@ -31,7 +31,7 @@ class Descriptors:
 
     @staticmethod
     def explain(error: OSError) -> str:
-        """What to do about a failure to start a worker, in words."""
+        """Advice about a failure to start a worker."""
         if error.errno in (errno.EAGAIN, errno.ENOMEM):
             if isinstance(error, LimitReached):
                 return str(error.strerror)

@@ -1,4 +1,4 @@
-"""The disk side of spilling: threads that copy values out of memory and back, while the node goes on.
+"""The disk side of spilling: threads that copy values out of memory and back, while the node continues.
 
 For each disk one thread writes, gives space back and sets blocks apart, in the order it is told to; another one reads. The core
 is told of what is done in batches, under the engine lock, which is not held meanwhile.
@@ -53,7 +53,7 @@ class _Line(Generic[T]):
         self._closing = False
 
     def put(self, job: T) -> None:
-        """Have something done."""
+        """Queue a job."""
         if self._closing:
             return
         self._jobs.append(job)
@@ -82,7 +82,7 @@ class _Line(Generic[T]):
             self._work(jobs)
 
     def close(self) -> None:
-        """End the thread, after what it is at; the engine lock is not held."""
+        """End the thread after its current job; the engine lock is not held."""
         self._closing = True
         self._due.release()
         if self._thread is not None:
@@ -174,7 +174,7 @@ class Disk:
         self.write_seconds = self.read_seconds = 0.0
 
     def act(self, job: DiskEffect) -> None:
-        """Do something soon."""
+        """Queue a disk job."""
         if isinstance(job, DropCopy) or (self._outside is not None and isinstance(job, Spill | Restore)):
             station = self._elsewhere
         else:
@@ -185,7 +185,7 @@ class Disk:
             station.writer.put(job)
 
     def close(self) -> None:
-        """End the threads, and leave nothing behind."""
+        """End the threads, and remove all files."""
         for station in (*self._stations, self._elsewhere):
             station.close()
         for file in self._files:

@@ -38,7 +38,7 @@ class Door:
         host.drivers.accept(events)
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Accept no more connections."""
         if self._listener is not None:
             self.host.pump.remove(self._listener.fileno())
             self._listener.close()

@@ -85,7 +85,7 @@ class Drivers:
     # -- coming in
 
     def accept(self, _: int) -> None:
-        """Somebody connects."""
+        """Accept a connection."""
         try:
             sock, _address = self._listener.accept()
         except OSError:
@@ -254,7 +254,7 @@ class Drivers:
     # -- what workers print
 
     def printed(self, job: str, is_error: bool, text: str) -> bool:
-        """Send on what a worker of a job has said; False if its driver is not there, or does not want it."""
+        """Forward a worker's output to its job's driver; False if the driver is gone, or does not want it."""
         driver = next((each for each in self.drivers.values() if each.job == job), None)
         if driver is None or not driver.prints:
             return False
@@ -281,7 +281,7 @@ class Drivers:
     # -- going
 
     def _see_off(self, driver: Driver, viewed: tuple[bytes, ...]) -> None:
-        """A driver says that it goes: it gets what its workers have printed, and then the word that this was all."""
+        """Serve a leaving driver: send it the rest of its workers' output, then the end mark."""
         core = self.host.core
         if viewed and not driver.viewer:
             # Arrays that the program still has lie in memory that is not to be used again under them.
@@ -310,7 +310,7 @@ class Drivers:
             self.host.flush()
 
     def _lost(self, driver: Driver) -> None:
-        """A driver is gone."""
+        """Remove a driver that has ended."""
         if self.drivers.pop(driver.cid, None) is None:
             return
         host = self.host
@@ -328,7 +328,7 @@ class Drivers:
         self.output.resume(driver.job)
 
     def forget(self, job: str) -> None:
-        """Nothing of a job is left."""
+        """Forget an ended job."""
         self._views.pop(job, None)
         self._pythons.pop(job, None)
 
@@ -339,7 +339,7 @@ class Drivers:
             driver.channel.close()
 
     def close(self) -> None:
-        """The node ends: every driver is told, nobody else is let in."""
+        """Notify every driver of the end of the node, and accept no more."""
         self.host.pump.remove(self._listener.fileno())
         self._listener.close()
         for driver in list(self.drivers.values()):
@@ -356,7 +356,7 @@ class Drivers:
     # -- what is asked
 
     def config_of(self, job: str) -> tuple[dict[str, Any], tuple[int, ...]]:
-        """What the workers of a job are configured with, and where what their zygote says goes."""
+        """The configuration of a job's workers, and the descriptors for the output of their zygote."""
         return self._views[job], self.output.pipes(-int(job, 16), job)
 
     def preloaded_of(self, job: str) -> list[str]:
@@ -369,7 +369,7 @@ class Drivers:
         return self._pythons[job]
 
     def status(self) -> dict[str, Any]:
-        """What `skate status` shows."""
+        """The status for `skate status`."""
         core = self.host.core
         ask = core.queries
         return {
@@ -399,7 +399,7 @@ class Drivers:
         return self.host.core.actors.actors[bytes.fromhex(actor["actor_id"])].template.job
 
     def _pending(self) -> list[tuple[str, int, str]]:
-        """What waits: name, how many, and why."""
+        """The pending work: name, number, and reason."""
         core = self.host.core
         counted: dict[tuple[str, str], int] = {}
         for task in core.tasks.values():

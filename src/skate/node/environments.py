@@ -1,4 +1,4 @@
-"""Runtime environments of workers: prepared in threads, so that the node's loop goes on meanwhile."""
+"""Runtime environments of workers: prepared in threads, so that the node's loop continues meanwhile."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Environments:
         self._pool.fork(worker, theirs, prepared.argv or self._pool.python_for(worker.job), request)
 
     def close(self) -> None:
-        """The node ends: what is still being prepared starts nothing."""
+        """Abandon environments in preparation, because the node ends."""
         self._cancelled.set()
         if self._prepared:
             from skate.runtime_env.prepare import release  # loaded when they were prepared

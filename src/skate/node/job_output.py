@@ -1,4 +1,4 @@
-"""What the workers of several programs print: each program's to its own driver, and to a file once that has gone."""
+"""The output of several programs' workers: forwarded to each program's driver, and to a file once that is gone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOG_BYTES_MAX = 1 << 23
 
 
 class LogFile:
-    """A file that is made when there is something to write, and begun anew when it is full: the one before is kept."""
+    """A file that is created at the first write, and rotated when it is full: one previous file is kept."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -47,19 +47,19 @@ class LogFile:
 
 
 class Spoken:
-    """What stands in for the file where there is none: the program that hosts the node says it on its stderr."""
+    """Replaces the log file if there is none: the program that hosts the node prints to its stderr."""
 
     def __init__(self, output: GuestOutput) -> None:
         self._output = output
 
     def write(self, text: str) -> int:
-        """Say it."""
+        """Print the text."""
         self._output.relay(True, text)
         return len(text)
 
 
 class JobOutput(WorkerOutput):
-    """Sends what workers print on its way; a program whose driver prints no more does not hold up the others."""
+    """Routes the output of workers; a program whose driver stops reading does not delay the others."""
 
     def __init__(self, host: NodeHost, log: LogFile | Spoken) -> None:
         super().__init__(True)
@@ -78,19 +78,19 @@ class JobOutput(WorkerOutput):
             self.log.write(text)
 
     def silent(self, cid: int, job: str) -> None:
-        """A driver that waits for the last words of its workers may have them all now."""
+        """Release the rest of a worker's output to a driver that waits for it."""
         host = self._host
         with host.lock:
             if host.drivers is not None:
                 host.drivers.silent(cid, job)
 
     def pause(self, job: str) -> None:
-        """Read nothing more of a job for now."""
+        """Stop reading the output of a job for now."""
         with self._guard:
             self._paused.setdefault(job, [])
 
     def resume(self, job: str) -> None:
-        """Go on reading what a job prints."""
+        """Resume reading the output of a job."""
         with self._guard:
             for fd in self._paused.pop(job, ()):
                 if fd in self._sources:
@@ -112,14 +112,14 @@ class JobOutput(WorkerOutput):
 
 
 class GuestOutput(JobOutput):
-    """Prints what the workers of the program that hosts the node say, and sends on what those of its guests do."""
+    """Prints the output of the hosting program's workers, and forwards that of its guests' workers."""
 
     def __init__(self, host: NodeHost, prints: bool) -> None:
         super().__init__(host, Spoken(self))
         self._prints = prints
 
     def said(self, job: str, is_error: bool, text: str) -> None:
-        """Print it here, or send it to the driver of the job; nobody has it once that driver is gone."""
+        """Print the text here, or send it to the job's driver; drop it if that driver is gone."""
         if job:
             host = self._host
             with host.lock:
@@ -129,11 +129,11 @@ class GuestOutput(JobOutput):
             self._printer.hold(is_error, text)
 
     def relay(self, is_error: bool, text: str) -> None:
-        """Print what workers of another node have said."""
+        """Print the output of another node's workers."""
         if self._prints:
             self._printer.hold(is_error, text)
 
     def silent(self, cid: int, job: str) -> None:
-        """A worker prints nothing more."""
+        """Record that a worker prints nothing more."""
         if job:
             super().silent(cid, job)

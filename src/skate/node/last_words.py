@@ -1,4 +1,4 @@
-"""What is said of a worker process that has died, beside how it ended: its memory, and the last lines that it wrote."""
+"""The report about a dead worker process, besides its exit status: its memory, and its last lines of output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINE_CHARACTERS_MAX = 400
 
 
 def could_not_begin(lines: Iterable[str]) -> str:
-    """Words for a worker that ended before it took its first task, as the system refused it something."""
+    """Describe a worker that ended before its first task because the system refused it something."""
     why = next((line for line in lines if line.startswith(REFUSED)), "")
     return f"no worker could be started for it: {why.removeprefix(REFUSED) or no_more_processes('it ended at once')}"
 

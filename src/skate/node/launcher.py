@@ -1,4 +1,6 @@
-"""The node's side of worker processes: starts zygotes, asks them to fork and to kill, hears how children ended."""
+"""The node's side of worker processes: starts zygotes, asks them to fork and to kill, receives the exits of
+children.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ class Launcher:
             return
 
     def events(self) -> list[dict[str, Any]] | None:
-        """What the zygote has reported; None when it is gone."""
+        """Return the events reported by the zygote; None if it has ended."""
         found: list[dict[str, Any]] = []
         while True:
             try:
@@ -78,7 +80,7 @@ class Launcher:
             return
 
     def end(self) -> None:
-        """Kill all workers and the zygote, and wait until they are gone."""
+        """Kill all workers and the zygote, and wait for their end."""
         try:
             self._ask({"verb": "end"}, [])
         except OSError:
@@ -102,7 +104,7 @@ class Launcher:
 
 
 def zygote_config(sys_path: list[str], preload: tuple[str, ...], extra: dict[str, Any]) -> dict[str, Any]:
-    """What a zygote takes over from the driver."""
+    """The settings that a zygote adopts from the driver."""
     try:
         directory = os.getcwd()
     except OSError:  # it was deleted
@@ -118,17 +120,17 @@ def zygote_config(sys_path: list[str], preload: tuple[str, ...], extra: dict[str
 
 
 HINTS = {
-    "SIGKILL": " (not by Skate: by the kernel, or by somebody)",
-    "SIGSEGV": " (C code used memory that is not its own)",
-    "SIGBUS": " (C code used memory that is not there, or a file was cut or a disk filled under its mapping)",
+    "SIGKILL": " (not by Skate, but by the kernel or another process)",
+    "SIGSEGV": " (C code accessed memory that it does not own)",
+    "SIGBUS": " (C code accessed missing memory, or a mapped file was truncated or its disk is full)",
     "SIGABRT": " (C code gave up)",
-    "SIGILL": " (C code was built for another processor, or has gone astray)",
+    "SIGILL": " (C code was built for another processor, or is corrupted)",
     "SIGFPE": " (C code divided by zero)",
 }
 
 
 def how_it_ended(status: int | None) -> str:
-    """An exit status as words: by which signal, or with which code."""
+    """Describe an exit status: the signal, or the code."""
     if status is None:
         return "was lost"
     if os.WIFSIGNALED(status):

@@ -1,4 +1,4 @@
-"""What workers print, brought to the driver's stdout and stderr line by line, with the worker's name in front.
+"""Forwards the output of workers to the driver's stdout and stderr line by line, prefixed with the worker's name.
 
 One thread reads all pipes and another prints (`printing`), so that neither the loop of the node nor a task waits for a terminal
 that has stopped scrolling or a pipe that nobody reads. No line is dropped, joined or left out as a repetition.
@@ -30,7 +30,7 @@ TAILS_MAX = 256
 
 
 class _Worker:
-    """What the two pipes of one worker have in common."""
+    """State shared by the two pipes of one worker."""
 
     __slots__ = ("cid", "pid", "open", "job", "lost")
 
@@ -122,13 +122,13 @@ class WorkerOutput:
         return ends[0], ends[1]
 
     def started(self, cid: int, pid: int) -> None:
-        """The worker has a pid now."""
+        """Record the pid of a worker."""
         worker = self._workers.get(cid)
         if worker is not None:
             worker.pid = pid
 
     def ended(self, cid: int) -> Iterable[str]:
-        """The worker is lost: what it said last, as far as it has been read."""
+        """Return the last output of a lost worker, as far as it has been read."""
         worker = self._workers.get(cid)
         if worker is not None:
             worker.lost = True
@@ -197,11 +197,11 @@ class WorkerOutput:
             self.silent(source.worker.cid, source.worker.job)
 
     def reading(self, cid: int) -> bool:
-        """Whether more of what a worker has written may be read yet."""
+        """True if more output of a worker may be read now."""
         return cid in self._workers
 
     def silent(self, cid: int, job: str) -> None:
-        """A worker prints nothing more; in the thread that reads."""
+        """Record that a worker prints nothing more; in the thread that reads."""
 
     def _take(self, source: _Source, lines: list[bytes]) -> None:
         texts: list[str] = []
@@ -248,14 +248,14 @@ class WorkerOutput:
         self._printer.hold(is_error, text)
 
     def relay(self, is_error: bool, text: str) -> None:
-        """Print what workers of another node have said."""
+        """Print the output of another node's workers."""
         if self.enabled:
             self._printer.hold(is_error, text)
 
     # -- the end
 
     def close(self) -> None:
-        """Print what is left and stop; the workers have ended, so their pipes do."""
+        """Print the rest and stop; the workers have ended, so their pipes end too."""
         self._closing = True
         os.eventfd_write(self._wake, 1)
         self._printer.wait_for(self._reader)
@@ -268,4 +268,4 @@ class WorkerOutput:
 
 
 def _nothing() -> None:
-    """Nobody waits for it."""
+    """No-op: a view that is read at once has no dependents."""

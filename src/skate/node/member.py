@@ -24,7 +24,7 @@ STDIN = 0
 
 
 class RelayedOutput(WorkerOutput):
-    """What workers print is printed where the head is."""
+    """Prints the output of workers on the head."""
 
     def __init__(self, host: NodeHost, fabric: MemberFabric) -> None:
         super().__init__(True)
@@ -32,13 +32,13 @@ class RelayedOutput(WorkerOutput):
         self._fabric = fabric
 
     def said(self, job: str, is_error: bool, text: str) -> None:
-        """Have the head print it."""
+        """Send a text to the head for printing."""
         with self._host.lock:
             self._fabric.print(is_error, text)
 
 
 def run(settings: Settings, sock: socket.socket) -> None:
-    """Be a node of the cluster at the other end of `sock` until its head is gone or wants this one gone."""
+    """Run a node of the cluster at the other end of `sock` until its head has ended or dismisses it."""
     pump = Pump(threading.RLock(), "loop")
     with pump.lock:
         host = NodeHost(settings, pump, ControlC(pump), head=False)

@@ -45,7 +45,7 @@ class MemoryMonitor:
 
     @property
     def limits(self) -> Limits:
-        """What this process may use, found out once."""
+        """The memory limits of this process, determined once."""
         if self._limits is None:
             self._limits = Limits()
         return self._limits
@@ -58,7 +58,7 @@ class MemoryMonitor:
         self.host.pump.retime()
 
     def look(self, now: float) -> None:
-        """Read what is in use and tell the core; the lock is held."""
+        """Read the memory use and pass it to the core; the lock is held."""
         core = self.host.core
         if not core.pressure.busy():
             self.asleep = True
@@ -88,14 +88,16 @@ class MemoryMonitor:
 
     @staticmethod
     def _shared(worker: WorkerProcess, private: int) -> int:
-        """What a worker still shares with the zygote; measured while it is small, as that takes long when it is large."""
+        """The memory that a worker still shares with the zygote; measured while it is small, because that is slow
+        when it is large.
+        """
         if worker.shared is None:
             share = own_share(worker.pid)
             worker.shared = 0 if share is None else max(0, private - share)
         return worker.shared
 
     def _measure(self) -> None:
-        """Before one is ended: what the workers share by now is measured anew."""
+        """Measure the workers' shared memory again, before one of them is ended."""
         for worker in self.host.pool.workers.values():
             worker.shared = None
 
@@ -128,10 +130,10 @@ class MemoryMonitor:
     # -- for the record
 
     def killed_by_kernel(self) -> bool:
-        """Whether a worker that SIGKILL has just ended was ended by the kernel, for lack of memory."""
+        """True if the kernel ended a worker that died of SIGKILL, because it was out of memory."""
         return self._limits is not None and self._limits.kernel_has_killed()
 
     def limit_now(self) -> Gauge | None:
-        """What counted as the limit at the last look."""
+        """The limit at the last look."""
         gauge = self.host.core.pressure.gauge
         return gauge if gauge.limit else None

@@ -1,5 +1,5 @@
-"""What the kernel says of memory: in use and allowed, of the machine, of this process's cgroups (versions 1 and 2), of single
-processes.
+"""Memory readings from the kernel: use and limits of the machine, of this process's cgroups (versions 1 and 2),
+and use of single processes.
 
 The *working set* is what cannot be dropped: memory in use without the page cache. Shared memory counts, so the arena does; the
 cache of a file that values were spilled to does not.
@@ -18,7 +18,7 @@ _MEMINFO_WANTED = ("MemTotal:", "MemFree:", "Buffers:", "Cached:", "SReclaimable
 
 
 def read(path: str) -> bytes:
-    """A small file of the kernel's; empty if there is none, or it may not be read."""
+    """The content of a small kernel file; empty if it does not exist or is not readable."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -91,7 +91,7 @@ class Cgroup:
         return Gauge(max(0, use - cache), limit, "the limit of the container (cgroup)")
 
     def kernel_kills(self) -> int | None:
-        """How often the kernel has ended a process here for lack of memory; None if it does not count."""
+        """The number of out-of-memory kills by the kernel here; None if it does not count them."""
         name = "memory.events" if self.version == 2 else "memory.oom_control"
         return field(read(f"{self.folder}/{name}"), b"oom_kill ")
 
@@ -141,19 +141,21 @@ class Limits:
         return field(read(self._vmstat), b"oom_kill ") or 0
 
     def kernel_has_killed(self) -> bool:
-        """Whether the kernel has ended a process for lack of memory since this was last asked."""
+        """True if the kernel has ended a process because it was out of memory, since the last call."""
         before, self._kills = self._kills, self._kernel_kills()
         return self._kills > before
 
 
 def private_bytes(pid: int) -> int:
-    """Memory that a process has for itself, or shares with what it was forked from; 0 when it is gone."""
+    """The private memory of a process, including pages shared with its parent by fork; 0 if it has ended."""
     words = read(f"/proc/{pid}/statm").split()
     return (int(words[1]) - int(words[2])) * PAGE_BYTES if len(words) > 2 else 0
 
 
 def own_share(pid: int) -> int | None:
-    """The same, each page that several share counted in part; dear for large processes. None if the kernel does not say."""
+    """The memory of a process with shared pages counted in proportion; slow for large processes. None if the
+    kernel does not report it.
+    """
     text = read(f"/proc/{pid}/smaps_rollup")
     kilobytes = field(text, b"Pss_Anon:")
     return None if kilobytes is None else kilobytes * 1024

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Neighbours:
-    """Carries messages; decides nothing."""
+    """Carries messages; makes no decisions."""
 
     def __init__(self, host: NodeHost, fabric: LocalFabric) -> None:
         self._host = host
@@ -72,7 +72,7 @@ class Neighbours:
     # -- in
 
     def joined(self, member: NodeId, info: dict[str, Any]) -> None:
-        """A node is there."""
+        """Add a node that has joined."""
         core = self._host.core
         cid = core.next_cid
         core.next_cid += 1
@@ -82,7 +82,7 @@ class Neighbours:
         self._host.apply_if_idle()
 
     def left(self, member: NodeId, reason: str) -> None:
-        """A node is gone."""
+        """Remove a node that has left."""
         cid = self._cids.pop(member)
         del self._members[cid]
         self._host.core.peers.left(cid, reason, time.monotonic())
@@ -90,7 +90,7 @@ class Neighbours:
         self._host.pump.wake_ready()
 
     def message(self, member: NodeId, message: tuple[Any, ...]) -> None:
-        """A message has come."""
+        """Pass a received message to the core."""
         self._host.step(self._cids[member], message)
 
     def read(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
@@ -119,14 +119,14 @@ class Neighbours:
         self._host.output.relay(is_error, text)
 
     def told_to_leave(self) -> None:
-        """This node is to end."""
+        """End this node."""
         self._host.leave()
 
 
 def facts() -> dict[str, Any]:
-    """What `ray.nodes` tells of a node beside its resources."""
+    """The facts about a node for `ray.nodes`, besides its resources."""
     return {"host": os.uname().nodename, "pid": os.getpid()}
 
 
 def _nothing() -> None:
-    """Nothing depends on a view that is read at once."""
+    """No-op: a view that is read at once has no dependents."""

@@ -30,7 +30,7 @@ class Outside:
         self._alive: dict[str, int] = {}
 
     def store(self, parts: list[tuple[int, Any]]) -> str:
-        """Write values, as (number, bytes), into one object; returns the problem in words, or ""."""
+        """Write values, as (number, bytes), into one object; return the problem as text, or ""."""
         self._count += 1
         name = f"{self.folder}/{self._count:08}"
         try:
@@ -48,7 +48,7 @@ class Outside:
         return ""
 
     def load(self, number: int) -> tuple[bytes, str]:
-        """The bytes of a value, and the problem in words if they are not to be had, else ""."""
+        """Return the bytes of a value and "", or the problem as text."""
         place = self._places.get(number)
         if place is None:
             return b"", "its copy was given up"
@@ -60,11 +60,14 @@ class Outside:
         if len(data) != size:
             return b"", f"its copy in {name} is cut off: {len(data)} of {size} bytes from {at} on are there"
         if zlib.crc32(data) != checksum:
-            return b"", f"its copy in {name} is damaged: the checksum of {size} bytes from {at} on is another"
+            return (
+                b"",
+                f"its copy in {name} is damaged: the checksum of {size} bytes from {at} on does not match",
+            )
         return data, ""
 
     def drop(self, number: int) -> None:
-        """A value is gone."""
+        """Forget a value, and delete its object after the last one."""
         place = self._places.pop(number, None)
         if place is None:
             return
@@ -82,7 +85,7 @@ class Outside:
             return
 
     def close(self) -> None:
-        """Delete what is left."""
+        """Delete all remaining objects."""
         self._places.clear()
         self._alive.clear()
         if self._made:

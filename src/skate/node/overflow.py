@@ -38,7 +38,7 @@ def overflow_files(place: SpillPlace) -> list[OverflowFile]:
             for file in files:
                 file.close()
             raise ValueError(
-                f"values cannot be spilled to {folder!r}: {error.strerror}; name a folder on a local disk that can be written to"
+                f"values cannot be spilled to {folder!r}: {error.strerror}; use a writable folder on a local disk"
             ) from error
     return sorted(files, key=lambda file: file.left(), reverse=True)
 
@@ -73,7 +73,7 @@ class OverflowFile:
         return int(disk.f_bavail * disk.f_frsize - kept)
 
     def reserve(self, offset: int, size: int) -> str:
-        """Set blocks apart, so that no store into them can fail; returns the problem in words, or "".
+        """Allocate disk blocks, so that no later store into them can fail; return the problem as text, or "".
 
         A store into a hole of a full disk would end in SIGBUS instead of an error.
         """
@@ -85,13 +85,13 @@ class OverflowFile:
             free = f"{human_bytes(max(left, 0))} free"
             if self._full_at < 1:
                 free += f" before it is {self._full_at:.0%} full (local_fs_capacity_threshold)"
-            return f"the disk of {self.folder} has {free}, of {human_bytes(size)} asked for"
+            return f"the disk of {self.folder} has {free}, but {human_bytes(size)} are needed"
         except OSError as error:
             self.release(offset, size)
-            return f"the disk of {self.folder} did not give {human_bytes(size)}: {error.strerror}"
+            return f"the disk of {self.folder} could not allocate {human_bytes(size)}: {error.strerror}"
 
     def store(self, offset: int, source: int, at: int, size: int) -> str:
-        """Copy bytes of the file `source` here; returns the problem in words, or "". For one thread only."""
+        """Copy bytes of the file `source` here; return the problem as text, or "". For one thread only."""
         try:
             os.lseek(self.fd, offset, os.SEEK_SET)
             while size:

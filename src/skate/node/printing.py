@@ -1,4 +1,4 @@
-"""Printing what others have said: a thread of its own, so that nobody else waits for a terminal or a full pipe.
+"""Printing of other processes' output: a separate thread, so that no one else waits for a terminal or a full pipe.
 
 Up to `HELD_BYTES_MAX` wait in memory, and only then does whoever has more to print wait as well.
 """
@@ -33,7 +33,7 @@ class Printer:
         self._thread: threading.Thread | None = None
 
     def hold(self, is_error: bool, text: str) -> None:
-        """Have a text printed."""
+        """Queue a text for printing."""
         with self._changed:
             while self._held_size > HELD_BYTES_MAX and not self._ended:
                 self._changed.wait()
@@ -65,7 +65,7 @@ class Printer:
                 self._told(len(text))
 
     def close(self) -> None:
-        """Print what is left and stop."""
+        """Print the rest and stop."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -82,7 +82,7 @@ class Printer:
 
 
 def _write(stream: object, text: str) -> None:
-    """Print to whatever the program has made its stdout or stderr."""
+    """Print to the program's current stdout or stderr."""
     try:
         try:
             stream.write(text)  # type: ignore[attr-defined]

@@ -34,7 +34,7 @@ _KNOWN = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What `init` was asked for."""
+    """The settings given to `init`."""
 
     num_cpus: float
     num_gpus: float
@@ -57,7 +57,7 @@ class Settings:
 
     @classmethod
     def unpacked(cls, plain: dict[str, Any]) -> Settings:
-        """What `dataclasses.asdict` made of settings, after a journey."""
+        """Restore settings from a dict of `dataclasses.asdict`."""
         spill = plain["spill"]
         place = SpillPlace(**{**spill, "folders": tuple(spill["folders"])})
         return cls(**{**plain, "preload": tuple(plain["preload"]), "spill": place})
@@ -78,7 +78,7 @@ class Settings:
             )
         namespace = given.get("namespace")
         if namespace is not None and not isinstance(namespace, str):
-            raise TypeError(f"namespace must be None or a string, not {namespace!r}")
+            raise TypeError(f"namespace must be None or a string, got {namespace!r}")
         if namespace == "":
             raise ValueError('"" is not a valid namespace; leave it out for one of its own')
         visible = _visible_gpus()
@@ -108,7 +108,7 @@ class Settings:
 
     @classmethod
     def joining(cls, address: str, given: dict[str, Any]) -> Settings:
-        """What a driver that joins a node asks for. Raises ValueError for what is the node's."""
+        """The settings of a driver that joins a node. Raises ValueError for settings that belong to the node."""
         for name in OF_THE_NODE:
             if given.get(name) is not None:
                 raise ValueError(
@@ -139,12 +139,12 @@ def _check_names(given: dict[str, Any]) -> None:
 
         near = difflib.get_close_matches(name, [*_KNOWN, *_WITHOUT_EFFECT], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise RuntimeError(f"Unknown keyword argument(s): {name} is no setting of init(){hint}")
+        raise RuntimeError(f"Unknown keyword argument(s): {name} is not a setting of init(){hint}")
 
 
 def _check_address(address: str | None) -> None:
     if address is not None and not isinstance(address, str):
-        raise TypeError(f"address is a text, not {address!r}")
+        raise TypeError(f"address must be a string, got {address!r}")
     wanted = address or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS")
     if wanted in (None, "", "local"):
         return
@@ -152,7 +152,7 @@ def _check_address(address: str | None) -> None:
 
     raise ConnectionError(
         f"init(address={wanted!r}): Skate joins nodes on this machine by the path of their socket "
-        '(skate:///run/user/1000/skate/node-123.sock, or "auto"), and no cluster over a network; leave the address out to host '
+        '(skate:///run/user/1000/skate/node-123.sock, or "auto"), but no cluster over a network; leave the address out to host '
         "a node in this process (and unset SKATE_ADDRESS and RAY_ADDRESS)"
     ) from RaySystemError("no such cluster")
 
@@ -161,7 +161,7 @@ def _number(name: str, value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} is a number, not {value!r}")
+        raise TypeError(f"{name} must be a number, got {value!r}")
     if value < 0:
         raise ValueError(f"Resource quantities must be nonnegative: {name} is 0 or more, not {value}")
     return float(value)
@@ -171,9 +171,9 @@ def _bytes(name: str, value: Any) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} is a number of bytes, not {value!r}")
+        raise TypeError(f"{name} must be a number of bytes, got {value!r}")
     if value <= 0:
-        raise ValueError(f"{name} is a number of bytes above 0, not {value}")
+        raise ValueError(f"{name} must be a number of bytes above 0, got {value}")
     return int(value)
 
 
@@ -181,20 +181,21 @@ def _resources(given: Any) -> dict[str, float]:
     if given is None:
         return {}
     if not isinstance(given, dict):
-        raise TypeError(f'resources is a dict of amounts, such as {{"licence": 2}}, not {given!r}')
+        raise TypeError(f'resources must be a dict of amounts, such as {{"licence": 2}}, got {given!r}')
     found = {}
     for name, amount in given.items():
         if not isinstance(name, str):
-            raise TypeError(f"the name of a resource is a text, not {name!r}")
+            raise TypeError(f"the name of a resource must be a string, got {name!r}")
         if name in ("CPU", "GPU"):
             raise ValueError(
-                f"`{name}` cannot be a custom resource because it is one of the default resources: say "
+                f"`{name}` cannot be a custom resource because it is one of the default resources: use "
                 f"num_{name.lower()}s={amount} instead of resources={{{name!r}: {amount}}}"
             )
         found[name] = _number(f"resources[{name!r}]", amount) or 0.0
         if found[name] != int(found[name]):
             raise ValueError(
-                f"resources={{{name!r}: {amount}}}: a node has whole numbers of a resource; tasks may ask for parts"
+                f"resources={{{name!r}: {amount}}}: a node must have a whole number of a resource; only tasks "
+                "may request fractions"
             )
     return found
 
@@ -211,7 +212,7 @@ def _preload(given: Any) -> tuple[str, ...]:
     if given is None:
         return ()
     if isinstance(given, str) or not all(isinstance(name, str) for name in given):
-        raise TypeError(f'preload is a list of module names, such as ["torch"], not {given!r}')
+        raise TypeError(f'preload must be a list of module names, such as ["torch"], got {given!r}')
     return tuple(given)
 
 
@@ -233,7 +234,7 @@ def memory_limit() -> int:
         return int(float(number) * _SIZES[unit])
     except (ValueError, KeyError):
         raise ValueError(
-            f'SKATE_MEMORY_LIMIT={said!r} is not a size; give bytes, or a number with a unit such as "4GiB" or "500MB"'
+            f'SKATE_MEMORY_LIMIT={said!r} is not a size; use bytes, or a number with a unit such as "4GiB" or "500MB"'
         ) from None
 
 
@@ -255,7 +256,9 @@ def _threshold() -> float:
     except ValueError:
         share = -1.0
     if not 0 < share <= 1:
-        raise ValueError(f"{name}={said!r} is not a share of the memory; give a number above 0 and up to 1")
+        raise ValueError(
+            f"{name}={said!r} is not a fraction of the memory; use a number above 0 and at most 1"
+        )
     return share
 
 
@@ -267,7 +270,7 @@ def _refresh_seconds() -> float:
     except ValueError:
         milliseconds = -1.0
     if not 0 <= milliseconds < 1e9:
-        raise ValueError(f"{name}={said!r} is not a time; give milliseconds, or 0 to turn it off")
+        raise ValueError(f"{name}={said!r} is not a time; use milliseconds, or 0 to disable it")
     return milliseconds / 1000
 
 

@@ -22,7 +22,8 @@ class SpillPlace:
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> SpillPlace:
-        """From `object_spilling_directory`, `_system_config`, the environment or `_temp_dir`, the first that says it.
+        """Determine the place from `object_spilling_directory`, `_system_config`, the environment or `_temp_dir`,
+        in this order.
 
         `_system_config` may have `object_spilling_directory`, `object_spilling_config`, `local_fs_capacity_threshold` and
         `automatic_object_spilling_enabled`; in the environment these begin with SKATE_ or RAY_. Raises TypeError and
@@ -67,12 +68,12 @@ class SpillPlace:
             uris = [uri] if isinstance(uri, str) else uri
             if not isinstance(uris, list) or not uris or not all(isinstance(each, str) for each in uris):
                 raise ValueError(
-                    f'the uri of object_spilling_config is a text, as "s3://bucket/prefix", not {uri!r}'
+                    f'the uri of object_spilling_config must be a string such as "s3://bucket/prefix", got {uri!r}'
                 )
             return cls(uri=uris[0], full_at=full_at)
         raise ValueError(
-            'object_spilling_config is {"type": "filesystem", "params": {"directory_path": ...}} or '
-            f'{{"type": "smart_open", "params": {{"uri": ...}}}}, not {config!r}'
+            'object_spilling_config must be {"type": "filesystem", "params": {"directory_path": ...}} or '
+            f'{{"type": "smart_open", "params": {{"uri": ...}}}}, got {config!r}'
         )
 
     @classmethod
@@ -82,14 +83,14 @@ class SpillPlace:
             raise ValueError(f"{name} is the path of a folder, not {folder!r}")
         outside = [each for each in folders if "://" in each]
         if outside and len(folders) > 1:
-            raise ValueError(f"{name} is one URL, or paths of folders on local disks, not {folder!r}")
+            raise ValueError(f"{name} must be one URL, or paths of folders on local disks, got {folder!r}")
         if outside:
             return cls(uri=outside[0], full_at=full_at)
         return cls(folders=tuple(dict.fromkeys(os.path.abspath(each) for each in folders)), full_at=full_at)
 
 
 def _said(system: dict[str, Any], name: str, default: Any) -> tuple[Any, str]:
-    """What `_system_config` says, or else the environment; with the name under which it was said."""
+    """The value from `_system_config`, or else the environment, with the name it was set under."""
     if name in system:
         return system[name], name
     for variable in (f"SKATE_{name.upper()}", f"RAY_{name}"):
@@ -111,5 +112,5 @@ def _part(said: Any, name: str) -> float:
 def _flag(said: Any, name: str) -> bool:
     text = str(said).lower()
     if text not in ("true", "false", "1", "0"):
-        raise ValueError(f"{name} is true or false, not {said!r}")
+        raise ValueError(f"{name} must be true or false, got {said!r}")
     return text in ("true", "1")

@@ -1,4 +1,4 @@
-"""A node in a process of its own: it outlives the drivers that come and go, several of them at once."""
+"""A node in a process of its own: it outlives its drivers, which may be several at once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Place:
         self.path = ""
 
     def leave(self) -> None:
-        """Remove what the node has made, and let others have the folder."""
+        """Remove the node's files, and release the folder."""
         address.sweep(self.folder)
         if self.made:
             try:
@@ -50,7 +50,7 @@ class Place:
 
 
 def run(settings: Settings, place: Place, ready: Callable[[str], None]) -> None:
-    """Be a node until it is told to stop; `ready` is called with its address once drivers can come."""
+    """Run a node until it is told to stop; `ready` is called with its address once drivers can connect."""
     os.environ.pop("SKATE_ADDRESS", None)  # this process is the address, and hosts a node all the same
     log = LogFile(os.path.join(place.folder, address.LOG_NAMES[0]))
     stream: Any = log
@@ -108,7 +108,7 @@ def run_apart(settings: Settings, place: Place, report: int) -> None:
 
 
 def _close_all_but(kept: set[int]) -> None:
-    """Let go of what the starter had open: a pipe that a node keeps never ends for its reader."""
+    """Close inherited descriptors: a pipe that a node keeps open never ends for its reader."""
     for name in os.listdir("/proc/self/fd"):
         fd = int(name)
         if fd > 2 and fd not in kept:

@@ -9,7 +9,7 @@ STOPPED = (b"T", b"t")
 
 
 def stopped_among(pids: Iterable[int]) -> frozenset[int]:
-    """Those of these processes that are stopped just now."""
+    """The processes among these that are stopped now."""
     return frozenset(pid for pid in pids if pid and _is_stopped(pid))
 
 

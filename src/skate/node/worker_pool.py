@@ -1,4 +1,4 @@
-"""The worker processes of a node: started, heard, killed, and seen to their end.
+"""The worker processes of a node: started, read from, killed, and awaited.
 
 Everything here runs under the engine lock.
 """
@@ -90,7 +90,7 @@ class WorkerPool:
         return PYTHON if not job or self.host.drivers is None else self.host.drivers.python_of(job)
 
     def end_job(self, job: str) -> None:
-        """Nothing of a job is left: neither need the processes that start its workers be."""
+        """End the zygotes of an ended job."""
         for key, launcher in self.launchers.items():
             if key.partition("\0")[0] == job:
                 launcher.retire()
@@ -144,7 +144,7 @@ class WorkerPool:
                 os.close(end)
 
     def _cannot_start(self, cid: int, error: OSError) -> None:
-        """No process for a worker: what it was to run fails, as a second try would fail in the same way."""
+        """Handle the failure to start a worker: its task fails, because a retry would fail in the same way."""
         known = self.host.core.scheduler.workers.get(cid)
         if known is None:
             return
@@ -183,7 +183,7 @@ class WorkerPool:
             for orphan in [w for w in self.workers.values() if w.launcher is launcher]:
                 if orphan.pid:
                     end_group(orphan.pid)  # the kernel has killed the worker, but not what it started
-                self.lost(orphan, "was lost with the process that starts workers")
+                self.lost(orphan, "was lost with the process that forks workers")
             return
         for event in events:
             if event["event"] == "forked":
@@ -257,7 +257,7 @@ class WorkerPool:
         self._closed(worker)
 
     def _closed(self, worker: WorkerProcess) -> None:
-        """A worker's channel has ended: the zygote will say why."""
+        """Handle the end of a worker's channel: the zygote will report the reason."""
         if not worker.closed:
             worker.closed = True
             self.pump.remove(worker.channel.fd)
@@ -266,7 +266,7 @@ class WorkerPool:
                 worker.launcher.kill(worker.pid)
 
     def drain(self, worker: WorkerProcess) -> None:
-        """Take in what a worker said before it ended."""
+        """Process the messages that a worker sent before it ended."""
         while not worker.closed:
             try:
                 messages = worker.channel.read()
@@ -278,7 +278,7 @@ class WorkerPool:
             self._take(worker, messages)
 
     def _ended(self, worker: WorkerProcess) -> None:
-        """A process has ended; how it did so is told once its last lines are read, if anybody will want them."""
+        """Record the end of a process; it is reported once its last output is read, if there is a receiver."""
         known = self.host.core.scheduler.workers.get(worker.cid)
         expected = worker.killed or known is None or (known.leaving and worker.status == 0)
         if expected or not self.host.output.reading(worker.cid):
@@ -291,7 +291,7 @@ class WorkerPool:
             self.pump.kick()
 
     def see_ended(self, now: float) -> float:
-        """Tell of the ended processes whose lines are all read, or take too long; returns seconds until the next look."""
+        """Report ended processes whose output is read, or takes too long; return the seconds until the next check."""
         waiting, self.ending = self.ending, []
         for until, worker in waiting:
             if now < until and self.host.output.reading(worker.cid):
@@ -332,26 +332,24 @@ class WorkerPool:
             self.host.flush()
 
     def _blame_kernel(self, worker: WorkerProcess, known: Worker) -> None:
-        """Say so if it was the kernel that ended a process, for lack of memory."""
+        """Add to the report if the kernel ended a process because it was out of memory."""
         if os.WTERMSIG(worker.status or 0) == signal.SIGKILL and self.host.monitor.killed_by_kernel():
             pressure = self.host.core.pressure
             pressure.resident.setdefault(worker.cid, worker.peak)
-            text = (
-                f"{pressure.who(known)} was ended by the kernel for lack of memory (it counted an oom_kill)"
-            )
+            text = f"{pressure.who(known)} was killed by the kernel because memory ran out (it counted an oom_kill)"
             known.kill_reason = pressure.out_of_memory(known, text, [], False)
 
     # -- the end
 
     def forked(self) -> None:
-        """In a forked child: let go of the sockets, which must close when the parent ends, however long the child lives."""
+        """Close the sockets in a forked child: they must close when the parent ends, however long the child lives."""
         for launcher in self.launchers.values():
             launcher.control.close()
         for worker in self.workers.values():
             worker.channel.close()
 
     def close(self) -> None:
-        """Kill all workers and the processes that start them, and wait until they are gone."""
+        """Kill all workers and their zygotes, and wait for their end."""
         for launcher in self.launchers.values():
             launcher.end()
         for worker in self.workers.values():

@@ -95,7 +95,7 @@ class Zygote:
             return
 
     def serve(self) -> bool:
-        """Take one request; False when there will be no more."""
+        """Process one request; False if there will be no more."""
         try:
             data, fds, _, _ = socket.recv_fds(self.control, REQUEST_BYTES_MAX, 8)
         except ConnectionError:
@@ -129,7 +129,7 @@ class Zygote:
         return True
 
     def end_task(self, pid: int, slot: int, sequence: int) -> None:
-        """Kill a worker if it is about this task, and no other: it is halted meanwhile, so that it cannot go on to the next."""
+        """Kill a worker only if it runs this task: it is stopped meanwhile, so that it cannot start the next one."""
         was_halted = halted(pid)
         os.kill(pid, signal.SIGSTOP)
         deadline = time.monotonic() + HALT_SECONDS
@@ -164,7 +164,7 @@ class Zygote:
         gc.freeze()
 
     def preload(self, names: list[str]) -> None:
-        """Import what the program, or a library that it uses, has named."""
+        """Import the modules named by the program or its libraries."""
         for name in names:
             try:
                 __import__(name)
@@ -216,7 +216,7 @@ class Zygote:
         self.tell({"event": "forked", "cid": request["cid"], "pid": pid})
 
     def tell(self, event: dict[str, Any]) -> None:
-        """Report to the node."""
+        """Report an event to the node."""
         self.told.append(msgpack.packb(event))
         self.report()
 
@@ -247,7 +247,7 @@ class Zygote:
 
 
 def set_by_command(environ: dict[str, str]) -> dict[str, str]:
-    """What the command that started this process has set, beside the variables that it was given."""
+    """The variables that the command set for this process, besides those it was given."""
     of_shells = ("_", "SHLVL", "PWD", "OLDPWD", "PYTHONUNBUFFERED")
     return {
         name: value
@@ -257,7 +257,7 @@ def set_by_command(environ: dict[str, str]) -> dict[str, str]:
 
 
 def halted(pid: int) -> bool:
-    """Whether a process does nothing: stopped, or ended."""
+    """True if a process is inactive: stopped, or ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0] in b"TtZX"

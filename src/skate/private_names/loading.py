@@ -1,4 +1,4 @@
-"""What packages for data and training take from the inside of Ray's libraries."""
+"""Private names of Ray's libraries that data and training packages import."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def call_with_retry(
             if not again or attempt == max_attempts:
                 raise
             time.sleep(min(2**attempt * random.random(), max_backoff_s))
-    raise AssertionError("max_attempts is 1 or more")
+    raise AssertionError("max_attempts must be >= 1")
 
 
 def train_session() -> Any:

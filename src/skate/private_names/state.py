@@ -1,4 +1,4 @@
-"""`ray._private.state`: what there is in the cluster, in the form that Ray's inside has it."""
+"""`ray._private.state`: the state of the cluster, in Ray's internal format."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _ALL = 10_000
 
 
 def available_resources_per_node() -> dict[str, dict[str, float]]:
-    """What is free on each node that lives, by node id."""
+    """The free resources of each living node, by node id."""
     return inquiries.available_per_node()
 
 
 def total_resources_per_node() -> dict[str, dict[str, float]]:
-    """What each node that lives has, by node id."""
+    """The total resources of each living node, by node id."""
     return {each["NodeID"]: dict(each["Resources"]) for each in skate.nodes() if each["Alive"]}
 
 
 def node_ids() -> list[str]:
-    """The names of the resources that stand for single nodes."""
+    """The names of the resources that identify single nodes."""
     return [
         name
         for each in skate.nodes()
@@ -65,7 +65,7 @@ def actors(
 
 
 def jobs() -> list[dict[str, Any]]:
-    """The drivers that run."""
+    """The running drivers."""
     return [
         {
             "JobID": each.job_id,
@@ -97,7 +97,7 @@ class GlobalState:
         return inquiries.nodes()
 
     def job_table(self) -> list[dict[str, Any]]:
-        """The drivers that run."""
+        """The running drivers."""
         return jobs()
 
     def actors(self) -> dict[str, Any]:
@@ -119,21 +119,21 @@ class GlobalState:
         return one
 
     def cluster_resources(self) -> dict[str, float]:
-        """What all nodes have together."""
+        """The total resources of all nodes."""
         return inquiries.cluster_resources()
 
     def available_resources(self) -> dict[str, float]:
-        """What is free."""
+        """The free resources."""
         return inquiries.available_resources()
 
     def available_resources_per_node(self) -> dict[str, dict[str, float]]:
-        """What is free on each node."""
+        """The free resources of each node."""
         return available_resources_per_node()
 
     _available_resources_per_node = available_resources_per_node
 
     def total_resources_per_node(self) -> dict[str, dict[str, float]]:
-        """What each node has."""
+        """The total resources of each node."""
         return total_resources_per_node()
 
     _total_resources_per_node = total_resources_per_node

@@ -141,7 +141,7 @@ def is_package(name: str) -> bool:
 
 
 def module(name: str) -> ModuleType:
-    """A module of the table."""
+    """Return a module of the table."""
     full = f"{_AS}{name}"
     found = sys.modules.get(full)
     if found is None:
@@ -173,7 +173,7 @@ class _Loader(Loader):
         return ModuleType(spec.name) if name == spec.name else module(name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """The table says it all."""
+        """No-op: the module's content comes from the table."""
 
 
 class _Private(ModuleType):

@@ -1,4 +1,6 @@
-"""What tests of programs take from Ray's own test kit: waiting for conditions, signals between tasks, programs as texts."""
+"""Parts of Ray's test kit that tests of programs use: waiting for conditions, signals between tasks, programs as
+text.
+"""
 
 from __future__ import annotations
 
@@ -74,14 +76,14 @@ def _not_met(timeout: float, last: str) -> str:
 
 @skate.remote(num_cpus=0)
 class SignalActor:
-    """A signal between tasks: `send()` lets all go on that `wait()`."""
+    """A signal between tasks: `send()` releases all callers of `wait()`."""
 
     def __init__(self) -> None:
         self.ready_event = asyncio.Event()
         self.num_waiters = 0
 
     def send(self, clear: bool = False) -> None:
-        """Let those go on that wait; with `clear` those that come later wait again."""
+        """Release all waiting callers; with `clear` later ones wait again."""
         self.ready_event.set()
         if clear:
             self.ready_event.clear()
@@ -96,7 +98,7 @@ class SignalActor:
                 self.num_waiters -= 1
 
     async def cur_num_waiters(self) -> int:
-        """How many wait."""
+        """The number of waiting callers."""
         return self.num_waiters
 
 
@@ -112,11 +114,11 @@ class Semaphore:
         return await self._semaphore.acquire()
 
     async def release(self) -> None:
-        """Give one back."""
+        """Release the semaphore."""
         self._semaphore.release()
 
     async def locked(self) -> bool:
-        """Return whether there is none."""
+        """Return True if the semaphore is exhausted."""
         return self._semaphore.locked()
 
 
@@ -138,7 +140,7 @@ def run_string_as_driver(
 def run_string_as_driver_nonblocking(
     driver_script: str, env: dict[str, str] | None = None, stderr: int = subprocess.STDOUT
 ) -> subprocess.Popen[bytes]:
-    """Start the text of a program; it says `import ray` as this one does."""
+    """Start the text of a program, with `import ray` available as here."""
     return subprocess.Popen(
         [sys.executable, "-c", _STARTER, driver_script],
         stdout=subprocess.PIPE,

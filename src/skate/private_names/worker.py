@@ -13,7 +13,7 @@ BaseContext = RayContext
 
 
 class CoreWorker:
-    """What programs ask of the core of a worker."""
+    """The part of a core worker that programs use."""
 
     def get_actor_id(self) -> Any:
         """The id of the actor that runs here; nil outside of actors."""
@@ -41,7 +41,7 @@ class Node:
 
     @property
     def address_info(self) -> dict[str, Any]:
-        """What `init` returned."""
+        """The result of `init`."""
         process = session.current_or_none()
         return {} if process is None else RayContext(process).address_info
 
@@ -52,7 +52,7 @@ class Node:
 
     @property
     def gcs_address(self) -> str:
-        """The same."""
+        """The address of the node."""
         return self.address
 
     @property
@@ -67,7 +67,7 @@ class Node:
 
     @property
     def unique_id(self) -> str:
-        """The same."""
+        """The id of the node."""
         return self.node_id
 
     def get_session_dir_path(self) -> str:

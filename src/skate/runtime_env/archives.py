@@ -1,7 +1,8 @@
-"""Unpacking an archive that may come from anywhere: nothing in it reaches outside of its folder.
+"""Unpacking of untrusted archives: nothing is written outside of the target folder.
 
-Refused are absolute names, names with "..", devices, and links that lead out. Links are made after all files,
-and only then tried against the finished tree, since a chain of links can lead out though each looks harmless.
+Rejected are absolute names, names with "..", devices, and links that lead out. Links are created after all
+files, and only then checked against the finished tree, because a chain of links can lead out although each
+looks harmless.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _CHUNK_BYTES = 1024**2
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """One thing in an archive, whatever its format."""
+    """One entry of an archive of any format."""
 
     name: str
     kind: str  # "file", "folder", "link" or what it is instead
@@ -37,11 +38,11 @@ def unpack(archive: Path, target: Path, *, source: str, lift_single_folder: bool
     """Unpack a zip or tar archive into the new folder `target`.
 
     Args:
-        source: what the archive is called in errors.
-        lift_single_folder: leave out the one folder that everything lies in, if there is just one.
+        source: the archive's name in errors.
+        lift_single_folder: drop the top-level folder, if there is just one.
 
-    Raises RuntimeEnvSetupError when it is no archive, is damaged, or holds what could reach outside of
-    `target`.
+    Raises RuntimeEnvSetupError if it is not an archive, is damaged, or contains entries that could reach
+    outside of `target`.
     """
     try:
         if zipfile.is_zipfile(archive):

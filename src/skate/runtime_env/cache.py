@@ -1,4 +1,4 @@
-"""The cache of prepared environments: where it lies, who uses what, what goes when it grows too large.
+"""The cache of prepared environments: location, users, and eviction.
 
 An entry is one folder or file, `<kind>/<key>`, built once and then only read. Beside it lies a lock file
 which is held exclusively while the entry is built or removed and shared by each process that uses it. The
@@ -64,7 +64,7 @@ class Cache:
         return f"<Cache {self.root}, {len(self._leases)} in use>"
 
     def entry(self, kind: str, key: str, build: Build, deadline: Deadline, *, in_place: bool = False) -> Path:
-        """The complete entry `kind/key`, built now if nobody has; it stays in use until `release`.
+        """Return the complete entry `kind/key`, built now if necessary; it stays in use until `release`.
 
         Args:
             build: makes the entry at the path it is given, in a temporary place unless `in_place`.
@@ -89,7 +89,7 @@ class Cache:
                 elif shared and self._build_if_first(path, lock, build, in_place):
                     built = True
                 else:
-                    # Never wait for the exclusive lock: whoever has built the entry now goes on using it.
+                    # Never wait for the exclusive lock: whoever has built the entry continues to use it.
                     deadline.check(f"waiting for another process to finish {path}")
                     time.sleep(deadline.left_s(_RETRY_S))
         except BaseException:
@@ -121,7 +121,7 @@ class Cache:
             return sorted(self._leases)
 
     def prune(self, limit_bytes: int | None = None) -> list[Path]:
-        """Remove least recently used entries until the cache is within its limit; returns what was removed.
+        """Remove least recently used entries until the cache is within its limit; returns the removed paths.
 
         What any process uses stays, however large; what a dead process had to itself goes at once.
         """
@@ -167,7 +167,7 @@ class Cache:
         return self.root / "locks" / f"{path.parent.name}-{path.name}"
 
     def _build_if_first(self, path: Path, lock: int, build: Build, in_place: bool) -> bool:
-        """Build an entry unless somebody else holds its lock; the lock has to be taken again afterwards."""
+        """Build an entry unless another process holds its lock; the lock must be taken again afterwards."""
         # A shared lock cannot become exclusive at a stroke: give it up, and look again.
         fcntl.flock(lock, fcntl.LOCK_UN)
         if not _flock(lock, fcntl.LOCK_EX):
@@ -201,7 +201,7 @@ class Cache:
         os.pwrite(lock, str(_size(path)).encode(), 0)
 
     def _left_over(self) -> Iterator[Path]:
-        """What a process may have died over: the entries of other sessions, and those never finished."""
+        """Yield leftovers of dead processes: entries of other sessions, and unfinished ones."""
         for path, noted, _ in self._locked():
             if not noted or _session_of(path.name) not in (None, self.session):
                 yield path
@@ -213,7 +213,7 @@ class Cache:
                 yield used_at, int(noted), path
 
     def _locked(self) -> list[tuple[Path, bytes, float]]:
-        """Path, noted size and time of last use of whatever has a lock file."""
+        """Path, recorded size and time of last use of each entry with a lock file."""
         found = []
         for item in (self.root / "locks").glob("*"):
             kind, _, key = item.name.partition("-")
@@ -222,7 +222,7 @@ class Cache:
         return found
 
     def _remove(self, path: Path) -> bool:
-        """Remove an entry with all that is left of building it, unless somebody uses or builds it."""
+        """Remove an entry and its partial builds, unless it is in use or being built."""
         lock = self._open_lock(path)
         try:
             if not _flock(lock, fcntl.LOCK_EX) or os.fstat(lock).st_nlink == 0:
@@ -261,7 +261,7 @@ def _session_of(key: str) -> str | None:
 
 
 def _flock(lock: int, how: int) -> bool:
-    """Whether the lock could be had at once."""
+    """Try to lock without waiting; True on success."""
     try:
         fcntl.flock(lock, how | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -275,7 +275,7 @@ def _size_noted(lock: int) -> int | None:
 
 
 def _size(path: Path) -> int:
-    """What an entry takes on disk, in bytes."""
+    """The size of an entry on disk, in bytes."""
     if not path.is_dir() or path.is_symlink():
         return path.lstat().st_size
     total = 0

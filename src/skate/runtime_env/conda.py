@@ -32,16 +32,15 @@ def conda_environment(
     deadline: Deadline,
     note: Callable[[Path], Path],
 ) -> Path:
-    """The folder of a conda environment, built now if it is described and not there yet.
+    """Return the folder of a conda environment, building a described one if necessary.
 
-    Raises RuntimeEnvSetupError when there is no conda, no environment of that name, or it cannot run Skate.
+    Raises RuntimeEnvSetupError if there is no conda, no environment of that name, or it cannot run Skate.
     """
     conda = os.environ.get("CONDA_EXE") or shutil.which("conda")
     if not conda:
         raise RuntimeEnvSetupError(
-            "runtime_env['conda'] needs the command conda, which is not on this machine's PATH. Install "
-            "conda, or ask "
-            "for the packages with runtime_env={'pip': [...]}."
+            "runtime_env['conda'] needs the command conda, which is not on this machine's PATH. Install conda, "
+            "or request the packages with runtime_env={'pip': [...]}."
         )
     if isinstance(wanted, str) and not wanted.endswith((".yml", ".yaml")):
         return _existing(conda, wanted, deadline)

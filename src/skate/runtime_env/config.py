@@ -1,4 +1,4 @@
-"""RuntimeEnvConfig: how an environment is set up, as opposed to what is in it."""
+"""RuntimeEnvConfig: how an environment is set up, in contrast to its contents."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RuntimeEnvConfig(dict):  # type: ignore[type-arg]
     def parse_and_validate_runtime_env_config(
         cls, config: dict[str, Any] | RuntimeEnvConfig
     ) -> RuntimeEnvConfig:
-        """A config made from a dict of its fields; what is missing takes its default."""
+        """Build a config from a dict of its fields; missing ones get their defaults."""
         return parse(config, Place("", "config"))
 
     def to_dict(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class RuntimeEnvConfig(dict):  # type: ignore[type-arg]
 
 
 def parse(given: Any, place: Place) -> RuntimeEnvConfig:
-    """What stands in runtime_env['config'] as a RuntimeEnvConfig; TypeError or ValueError when it is none."""
+    """Convert runtime_env['config'] to a RuntimeEnvConfig. Raises TypeError or ValueError for invalid values."""
     if isinstance(given, RuntimeEnvConfig):
         return given
     if not isinstance(given, dict):

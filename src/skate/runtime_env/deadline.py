@@ -1,4 +1,4 @@
-"""How long the set-up of one environment may still take, and whether anybody still wants it."""
+"""The remaining time for the setup of one environment, and its cancellation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RuntimeEnv: the public class, a dict that checks what is put into it."""
+"""RuntimeEnv: the public class, a dict that validates its values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WHERE = "RuntimeEnv()"
 
 
 class RuntimeEnv(dict):  # type: ignore[type-arg]
-    """What a worker needs before it runs a task or an actor; behaves as a dict of the fields that were given.
+    """A worker's environment for a task or an actor; behaves as a dict of the given fields.
 
     Args:
         py_modules: folders, .py files, wheels, imported modules or URIs that workers can import.
@@ -108,7 +108,7 @@ class RuntimeEnv(dict):  # type: ignore[type-arg]
         return value
 
     def set(self, name: str, value: Any) -> None:
-        """Put a field in, checked."""
+        """Set a field, validated."""
         self[name] = value
 
     def to_dict(self) -> dict[str, Any]:
@@ -170,7 +170,7 @@ class RuntimeEnv(dict):  # type: ignore[type-arg]
         return json.dumps(conda, sort_keys=True) if isinstance(conda, dict) else None
 
     def conda_env_name(self) -> str | None:
-        """The name of the conda environment to use, or None when there is none or it is built."""
+        """The name of the conda environment to use, or None if there is none or it is to be built."""
         conda = super().get("conda")
         return conda if isinstance(conda, str) else None
 
@@ -183,11 +183,11 @@ class RuntimeEnv(dict):  # type: ignore[type-arg]
         return self.py_modules()
 
     def plugin_uris(self) -> list[str]:
-        """The URIs of fields that plugins take; there are none."""
+        """The URIs of fields that plugins handle; there are none."""
         return []
 
     def plugins(self) -> list[tuple[str, Any]]:
-        """The fields that plugins take; there are none."""
+        """The fields that plugins handle; there are none."""
         return []
 
     def get_extension(self, key: str) -> Any:
@@ -209,23 +209,23 @@ class RuntimeEnv(dict):  # type: ignore[type-arg]
         return (super().get("container") or {}).get("run_options")
 
     def has_working_dir(self) -> bool:
-        """Whether a working directory is asked for."""
+        """True if a working directory is requested."""
         return bool(self.working_dir())
 
     def has_pip(self) -> bool:
-        """Whether pip is to install something."""
+        """True if packages are to be installed with pip."""
         return "pip" in self
 
     def has_uv(self) -> bool:
-        """Whether uv is to install something."""
+        """True if packages are to be installed with uv."""
         return "uv" in self
 
     def has_conda(self) -> bool:
-        """Whether a conda environment is asked for."""
+        """True if a conda environment is requested."""
         return "conda" in self
 
     def has_py_container(self) -> bool:
-        """Whether a container with an image is asked for."""
+        """True if a container image is requested."""
         return bool(self.py_container_image())
 
     def py_container_image(self) -> str | None:

@@ -1,4 +1,4 @@
-"""Virtual environments for pip and uv: one per list of packages, made once and shared by all who ask.
+"""Virtual environments for pip and uv: one per list of packages, created once and shared.
 
 What the node's own interpreter can import stays importable in them, and what is installed into them comes
 first. For a node that itself runs in a virtual environment the `system site packages` of a new one would be
@@ -36,7 +36,7 @@ def environment(
     deadline: Deadline,
     log_files: Sequence[str] = (),
 ) -> Path:
-    """The virtual environment with these packages, installed now if it is not there; in use until released.
+    """Return the virtual environment with these packages, installed now if necessary; in use until released.
 
     Args:
         installer: "pip" or "uv"; spec: that field in normal form.
@@ -91,7 +91,7 @@ def create(path: Path) -> None:
     try:
         venv.EnvBuilder(system_site_packages=True, symlinks=True, with_pip=False).create(path)
     except OSError as error:
-        raise RuntimeEnvSetupError(f"the virtual environment {path} cannot be made: {error}.") from error
+        raise RuntimeEnvSetupError(f"the virtual environment {path} cannot be created: {error}.") from error
     packages = path / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
     (packages / PARENT_PTH).write_text("".join(parent_lines()), encoding="utf-8")
 
@@ -153,7 +153,9 @@ def _install_with_uv(
 
 
 def _uv(path: Path, version: str | None, log: Path, deadline: Deadline, env_vars: Mapping[str, str]) -> str:
-    """The uv to use: the machine's, or one put into the environment for want of it or of the version."""
+    """Return the uv command: the machine's, or one installed into the environment if it is missing or of another
+    version.
+    """
     beside = Path(sys.executable).parent / "uv"
     found = str(beside) if beside.exists() else shutil.which("uv")
     if found and not version:
@@ -173,7 +175,7 @@ def _listed(path: Path, spec: dict[str, Any]) -> list[str]:
 
 
 def worker_env_vars(path: Path, env_vars: Mapping[str, str]) -> dict[str, str]:
-    """What an activated environment sets, so that the commands in it are found by workers too."""
+    """The variables of an activated environment, so that workers find its commands too."""
     search = env_vars.get("PATH", os.environ.get("PATH", os.defpath))
     return {"VIRTUAL_ENV": str(path), "PATH": f"{path / 'bin'}{os.pathsep}{search}"}
 

@@ -1,4 +1,4 @@
-"""The fields of a runtime environment: what each may hold, checked where it is written down.
+"""The fields of a runtime environment, validated where they are given.
 
 A check takes the value and its Place and returns the value in its one normal form, or None when it asks for
 nothing. It reads local files only where the value names one (a requirements file). Ray ignores a field that
@@ -35,10 +35,9 @@ def protocol_of(text: str) -> str | None:
 
 
 def check(env: Any, where: str) -> dict[str, Any]:
-    """The environment as a plain dict in normal form, fields that ask for nothing left out.
+    """Return the environment as a plain dict in normal form, without fields that request nothing.
 
-    Raises TypeError or ValueError, naming `where` and the field, when a field is unknown or holds what it may
-    not.
+    Raises TypeError or ValueError, naming `where` and the field, for an unknown field or an invalid value.
     """
     if env is None:
         return {}
@@ -56,7 +55,7 @@ def check(env: Any, where: str) -> dict[str, Any]:
 
 
 def check_field(name: Any, value: Any, where: str) -> Any:
-    """One field in normal form, or None when it asks for nothing."""
+    """Return one field in normal form, or None if it requests nothing."""
     if not isinstance(name, str) or (name not in FIELDS and name not in _IGNORED):
         raise Place(where).refused(f"has the unknown field {name!r}", nearest(name, FIELDS))
     if value is None or name in _IGNORED:
@@ -90,7 +89,7 @@ def _env_vars(value: Any, place: Place) -> dict[str, str] | None:
         if not key or "=" in key or "\0" in key:
             raise place.refused(f"has the key {key!r}, which is no name of an environment variable")
         if not isinstance(text, str):
-            raise (place / key).wrong_type("a str", text, "write the value as text, for example '1' for 1")
+            raise (place / key).wrong_type("a str", text, "convert the value to text, for example '1' for 1")
         if "\0" in text:
             raise (place / key).refused("holds a NUL character, which no environment variable can")
     return dict(value) or None
@@ -159,7 +158,7 @@ def _conda(value: Any, place: Place) -> Any:
     if value.endswith((".yml", ".yaml")) and not os.path.isfile(os.path.expanduser(value)):
         raise place.refused(f"names the conda file {value!r}, but there is no such file")
     if not value:
-        raise place.refused("is empty", "give the name of a conda environment, or leave the field out")
+        raise place.refused("is empty", "set the name of a conda environment, or leave the field out")
     return value
 
 
@@ -175,7 +174,7 @@ def _working_dir(value: Any, place: Place) -> str | None:
     if not os.path.exists(path):
         raise place.refused(
             f"is {text!r}, but {text} is not a valid path: there is no such folder (looked at {os.path.abspath(path)})",
-            "give an existing folder, a .zip file or a URI",
+            "use an existing folder, a .zip file or a URI",
         )
     if not text.endswith(".zip"):
         raise place.refused(f"is the file {text!r}, but must be a folder or a .zip file")
@@ -214,7 +213,7 @@ def module_path(module: Any, place: Place) -> str:
     if source is None:
         raise place.refused(f"is the module {module.__name__}, which has no file: it is built into Python")
     if not os.path.isdir(source) and not source.endswith(".py"):
-        raise place.refused(f"is the module {module.__name__}, whose file {source} is no Python source")
+        raise place.refused(f"is the module {module.__name__}, whose file {source} is not Python source")
     return str(source)
 
 

@@ -18,7 +18,7 @@ def pickled(function: Callable[..., Any]) -> str:
 
 
 def travelling(hook: Any) -> bytes | str:
-    """What the worker gets: the pickled function's bytes, or 'module.function' as it was given."""
+    """The worker's form of a hook: the pickled function's bytes, or 'module.function' unchanged."""
     if callable(hook):
         hook = pickled(hook)
     text = str(hook)
@@ -28,7 +28,7 @@ def travelling(hook: Any) -> bytes | str:
 def run(hook: bytes | str) -> None:
     """Run a setup hook in this process; called by the worker before its first task.
 
-    Raises ImportError or AttributeError when a named function is not there, and whatever the function raises.
+    Raises ImportError or AttributeError if a named function does not exist, and whatever the function raises.
     """
     if isinstance(hook, bytes):
         import pickle  # only a worker with a hook needs it this early

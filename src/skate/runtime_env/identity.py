@@ -1,4 +1,4 @@
-"""The key of an environment: equal for what sets up the same worker, different for what does not.
+"""The key of an environment: equal for environments that set up the same worker, otherwise different.
 
 Local files count by what is in them, so that a changed working directory is another environment and a copy of
 it elsewhere is the same. How an environment is set up (`config`) does not count.
@@ -21,7 +21,7 @@ _UNCOUNTED = frozenset({"config", "excludes", "_ray_commit", "_ray_release", "_i
 
 
 def env_key(env: dict[str, Any] | None) -> str:
-    """The key of a validated environment, 32 hex digits; "" for one that asks for nothing."""
+    """Return the key of a validated environment, 32 hex digits; "" for one that requests nothing."""
     counted = {
         name: value for name, value in (env or {}).items() if name not in _UNCOUNTED and value is not None
     }
@@ -63,7 +63,7 @@ def _module(path: str, excludes: Sequence[str]) -> list[str]:
 
 
 def installed(spec: dict[str, Any]) -> dict[str, Any]:
-    """What a pip or uv field installs, with the contents of the local files among it."""
+    """The packages of a pip or uv field, with the contents of the local files among them."""
     local = {line: path_hash(path) for line in spec["packages"] if (path := local_path(line))}
     return {**spec, "local": local} if local else spec
 

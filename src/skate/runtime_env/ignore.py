@@ -42,7 +42,7 @@ class Rule:
     last_part_only: bool
 
     def matches(self, path: str, is_folder: bool) -> bool:
-        """Whether the rule is about this path, which is relative to the rule's folder."""
+        """True if the rule matches this path, which is relative to the rule's folder."""
         if self.only_folders and not is_folder:
             return False
         subject = path.rpartition("/")[2] if self.last_part_only else path
@@ -75,7 +75,7 @@ def parse(lines: Iterable[str], folder: str = "") -> Rules:
 
 
 def ignored(path: str, is_folder: bool, rules: Sequence[Rules]) -> bool:
-    """Whether a path stays behind; `rules` from the lowest precedence to the highest."""
+    """True if a path is excluded; `rules` from the lowest precedence to the highest."""
     for group in reversed(rules):
         verdict = group.verdict(path, is_folder)
         if verdict is not None:
@@ -144,7 +144,7 @@ def _expression(glob: str) -> str:
 
 
 def _char_class(glob: str, start: int) -> tuple[str, int]:
-    """The expression of the [class] at `start`, and where it ends; one without an end matches nothing."""
+    """Return the expression of the [class] at `start`, and its end; an unterminated one matches nothing."""
     at = start + 1
     negated = glob[at : at + 1] in ("!", "^") and at < len(glob)
     at += negated

@@ -1,4 +1,4 @@
-"""Running an installer: its output is logged, its end awaited, and its failure told in its own words."""
+"""Runs installers: logs their output, waits for their end, and reports failures with their own output."""
 
 from __future__ import annotations
 

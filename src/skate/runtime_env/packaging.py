@@ -1,4 +1,4 @@
-"""A local folder on its way to a worker: which files go, and the archive they travel in.
+"""Packaging of a local folder for a worker: the files to include, and the archive.
 
 The name of an archive is a hash of what is in it (paths, contents, the executable bit), never of times,
 owners or the bytes of the archive itself, which change with the compression library. Two folders with the
@@ -44,7 +44,7 @@ class Member:
 
 
 def members(root: str, excludes: Sequence[str] = ()) -> list[Member]:
-    """What of a folder is shipped, sorted by name: files and empty folders, links followed, nothing else."""
+    """The files and empty folders of a folder to ship, sorted by name, with links followed."""
     # .rayignore counts at the root alone, but for everything below it and above any .gitignore there.
     own = parse([*_lines(root, ".rayignore"), *excludes])
     found = _walk(root, "", (parse(DEFAULTS),), own, frozenset({os.path.realpath(root)}))
@@ -52,7 +52,7 @@ def members(root: str, excludes: Sequence[str] = ()) -> list[Member]:
 
 
 def module_members(path: str, excludes: Sequence[str] = ()) -> list[Member]:
-    """What of a module is shipped: a .py file, or a folder under its own name, by which it is imported."""
+    """The files of a module to ship: a .py file, or a folder under its own name, by which it is imported."""
     name = os.path.basename(os.path.normpath(path))
     if not os.path.isdir(path):
         return [_member(name, path, os.stat(path))]
@@ -212,7 +212,7 @@ def _too_large(listed: Sequence[Member], what: str, limit_bytes: int) -> Runtime
 
 
 def mib(size_bytes: int) -> str:
-    """A size for people."""
+    """Format a size."""
     if size_bytes < 1024**2:
         return f"{size_bytes / 1024:.1f} KiB"
     return f"{size_bytes / 1024**2:.1f} MiB"

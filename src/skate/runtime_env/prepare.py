@@ -1,4 +1,4 @@
-"""The engine's one door to runtime environments: validate at submission, merge, prepare on the node, release.
+"""The engine's interface to runtime environments: validate at submission, merge, prepare on the node, release.
 
 validate   in the client, at the call: refuse what is wrong, and make it mean the same elsewhere
 merge      in the client: the job's environment under the task's
@@ -33,9 +33,9 @@ from skate.runtime_env.trees import frozen_fields, module_paths, working_tree
 __all__ = ["Prepared", "freeze", "merge", "prepare", "release", "validate"]
 
 _UNSUPPORTED = {
-    "container": "runs the worker in a container, which Skate does not do",
-    "image_uri": "runs the worker in a container, which Skate does not do",
-    "java_jars": "is for Java workers, and Skate has Python workers only",
+    "container": "runs the worker in a container, which Skate does not support",
+    "image_uri": "runs the worker in a container, which Skate does not support",
+    "java_jars": "is for Java workers, but Skate has only Python workers",
     "_nsight": "profiles the worker with Nsight Systems, which Skate does not start",
     "_rocprof_sys": "profiles the worker with ROCm's profiler, which Skate does not start",
 }
@@ -44,7 +44,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a worker is started with.
+    """The settings that a worker is started with.
 
     Attributes:
         env_vars: to set on top of the node's environment.
@@ -86,7 +86,7 @@ def freeze(env: dict[str, Any], cache_dir: Path | None = None) -> dict[str, Any]
 def prepare(
     env: dict[str, Any], cache_dir: Path | None = None, *, cancelled: threading.Event | None = None
 ) -> Prepared:
-    """Get everything ready that a worker in this environment needs; may take minutes, so not on an I/O loop.
+    """Prepare a worker's environment; may take minutes, so do not call it on an I/O loop.
 
     Args:
         env: a validated environment.
@@ -109,7 +109,7 @@ def prepare(
 
 
 def release(prepared: Prepared, cache_dir: Path | None = None) -> None:
-    """Let go of what an environment holds in the cache; called once for each `prepare` that returned."""
+    """Release an environment's cache entries; called once for each `prepare` that returned."""
     cache = _cache(cache_dir)
     for entry in prepared.entries:
         cache.release(entry)
@@ -144,7 +144,7 @@ def _prepare(env: dict[str, Any], cache: Cache, deadline: Deadline, held: list[P
 
 
 def _expanded(env_vars: Mapping[str, str]) -> dict[str, str]:
-    """Values with ${NAME} replaced: by a variable that stands before it, else the node's, else nothing."""
+    """Replace ${NAME} in values: by a preceding variable, else the node's, else an empty text."""
     done: dict[str, str] = {}
     for name, text in env_vars.items():
         done[name] = _VARIABLE.sub(lambda match: done.get(match[1], os.environ.get(match[1], "")), text)

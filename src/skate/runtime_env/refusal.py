@@ -1,4 +1,4 @@
-"""How a bad runtime environment is refused: where, which field, what came and what is wanted."""
+"""Error messages for invalid runtime environments: the place, the field, the value and the expectation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def kind(value: object) -> str:
-    """The name of a value's type, with its module where that tells more."""
+    """The name of a value's type, with its module where that helps."""
     cls = type(value)
     if value is None:
         return "None"
@@ -17,7 +17,7 @@ def kind(value: object) -> str:
 
 
 class Place:
-    """Where a value stands, so that an error can point at it: the call, then the path into the dict."""
+    """The location of a value for error messages: the call, then the path into the dict."""
 
     __slots__ = ("keys", "where")
 
@@ -62,5 +62,5 @@ def nearest(name: object, valid: Iterable[str]) -> str:
 
 
 def of_strings(value: Any) -> bool:
-    """Whether value is a list that holds nothing but strings."""
+    """True if the value is a list of strings."""
     return isinstance(value, list) and all(isinstance(item, str) for item in value)

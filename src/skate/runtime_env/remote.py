@@ -1,4 +1,4 @@
-"""Fetching a working directory or a module from where a URI says it is."""
+"""Download of a working directory or a module from a URI."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fetch(uri: str, target: Path, deadline: Deadline) -> None:
     protocol = protocol_of(uri)
     if protocol == "gcs":
         raise RuntimeEnvSetupError(
-            f"{uri} names a package in the store of a Ray cluster, which Skate has not. Give the folder "
+            f"{uri} names a package in the store of a Ray cluster, which Skate does not have. Use the folder "
             "itself, or a "
             "URI that can be read from here (https, s3, gs, file)."
         )
@@ -73,7 +73,7 @@ def file_path(uri: str) -> str:
 
 
 def shown_uri(uri: str) -> str:
-    """A URI without what is secret in it: no password, and no query, which is where signatures stand."""
+    """A URI without its secrets: no password, and no query, which may contain signatures."""
     parts = urlsplit(uri)
     host = parts.netloc.rpartition("@")[2]
     query = "?..." if parts.query else ""

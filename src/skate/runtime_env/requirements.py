@@ -1,4 +1,4 @@
-"""Requirement lists for pip and uv: what a user may write, made into one list of lines.
+"""Requirement lists for pip and uv: the user's input, normalized to one list of lines.
 
 A requirements file is read at submission, on the machine that has it; its `-r` includes are pulled in and the
 local paths in it made absolute, so that the list means the same wherever it is installed.
@@ -23,7 +23,7 @@ def read_file(path: str, place: Place) -> list[str]:
     if not os.path.isfile(full):
         raise place.refused(
             f"names the requirements file {path!r}, but there is no such file (looked at {full})",
-            "give an existing file, or a list of packages such as ['requests==2.32.3']",
+            "use an existing file, or a list of packages such as ['requests==2.32.3']",
         )
     return _read(full, place, ())
 

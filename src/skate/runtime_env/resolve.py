@@ -15,7 +15,7 @@ from skate.runtime_env.requirements import anchored
 
 
 def validate(env: Any, *, where: str) -> dict[str, Any]:
-    """A runtime environment as a dict of JSON values that means the same in any process of this machine.
+    """Return a runtime environment as a dict of JSON values, valid in any process of this machine.
 
     Args:
         env: a dict, a RuntimeEnv or None; it is not changed.
@@ -29,7 +29,7 @@ def validate(env: Any, *, where: str) -> dict[str, Any]:
 
 
 def _resolved(env: dict[str, Any], where: str) -> dict[str, Any]:
-    """Every value in the form in which it travels; applying it twice changes nothing."""
+    """Normalize every value for transmission; idempotent."""
     done = dict(env)
     folder = os.getcwd()
     if "working_dir" in done:

@@ -1,4 +1,4 @@
-"""Working directories and modules on the node: packed, unpacked, and put where workers find them.
+"""Working directories and modules on the node: packed, unpacked, and placed where workers find them.
 
 A working directory is unpacked anew for each process that hosts a node, since workers write into it; modules
 are only read, and their trees are shared by all.
@@ -79,7 +79,7 @@ def _package(listed: Callable[[], list[Member]], what: str, cache: Cache, deadli
         except _ChangedMeanwhile:
             deadline.check(f"packing {what}")
     raise RuntimeEnvSetupError(
-        f"{what} kept changing while it was packed. Leave out what is being written, with "
+        f"{what} kept changing while it was packed. Exclude the files being written, with "
         "runtime_env={'excludes': [...]}."
     )
 
@@ -115,9 +115,8 @@ def _in_place(source: str, field: str) -> str:
     path = os.path.normpath(file_path(source))
     if not os.path.isdir(path):
         raise RuntimeEnvSetupError(
-            f"runtime_env[{field!r}] names {source}, but this machine has no folder {path}. A local:// URI "
-            "is used "
-            "where it is; the folder has to be there on every machine."
+            f"runtime_env[{field!r}] names {source}, but this machine has no folder {path}. A local:// URI is "
+            "used in place; the folder must exist on every machine."
         )
     return path
 

@@ -85,9 +85,9 @@ def start(
     controller_options: Any = None,
     **kwargs: Any,
 ) -> None:
-    """Start Serve, which `serve.run` does too; options of a Serve that runs already stay as they are.
+    """Start Serve before the first `serve.run`, which otherwise starts it; if it runs already, its options stay.
 
-    Raises RuntimeError if the port is taken, TypeError or ValueError for options that cannot be.
+    Raises RuntimeError if the port is taken, TypeError or ValueError for invalid options.
     """
     if kwargs:
         named = {key: value for key, value in kwargs.items() if key in ("host", "port")}
@@ -199,7 +199,18 @@ def run_many(
     _local_testing_mode: bool = False,
     controller_options: Any = None,
 ) -> list[DeploymentHandle]:
-    """Serve several applications at once; handles to their ingresses, in the same order."""
+    """Serve several applications at once and return handles to their ingresses, in the same order.
+
+    Args:
+        targets: The applications, each with its options; their names must differ.
+        blocking: Return only at Ctrl-C; False by default.
+        wait_for_applications_running: Wait until all of them are ready for requests; True by default.
+
+    Raises:
+        ValueError: `targets` is empty, or a route prefix is invalid.
+        RayServeException: two applications have the same name.
+        RuntimeError: a replica fails to start, or the cluster is too small.
+    """
     if not targets:
         raise ValueError("No applications provided. run_many takes a list of RunTargets")
     if _local_testing_mode:
@@ -284,7 +295,10 @@ def _block() -> None:
 
 
 def delete(name: str, _blocking: bool = True) -> None:
-    """Delete an application; requests in progress are finished. No-op if there is none of that name."""
+    """Delete an application after its requests in progress; do nothing if there is none of that name.
+
+    Raises RayServeException if Serve does not run.
+    """
     try:
         controller = watch.controller()
     except ValueError:

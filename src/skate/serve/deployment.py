@@ -181,7 +181,7 @@ class Deployment:
         rolling_update_percentage: Any = DEFAULT.VALUE,
         in_process: Any = DEFAULT.VALUE,
     ) -> Deployment:
-        """The same deployment with other options. Raises ValueError for options that cannot be."""
+        """Return the same deployment with other options. Raises ValueError for invalid options."""
         given = {
             key: value
             for key, value in locals().items()
@@ -267,7 +267,7 @@ class ReplicaConfig:
 
 
 def checked_name(name: Any) -> str:
-    """A name of a deployment; raises TypeError for anything but a text, ValueError for one that cannot be."""
+    """Return a checked name of a deployment; raises TypeError if it is not text, ValueError if it is invalid."""
     if not isinstance(name, str):
         raise TypeError(f"name must be a string. Got {name!r}")
     if not name:
@@ -278,7 +278,7 @@ def checked_name(name: Any) -> str:
 
 
 def configured(base: DeploymentConfig, given: dict[str, Any]) -> DeploymentConfig:
-    """`base` with the options that were given. Raises ValueError for those that cannot be, or not together."""
+    """`base` with the options that were given. Raises ValueError for invalid options and combinations."""
     wanted = {key: value for key, value in given.items() if key in CONFIG_OPTIONS}
     number = wanted.get("num_replicas", DEFAULT.VALUE)
     scaling = wanted.get("autoscaling_config")
@@ -389,7 +389,7 @@ def deployment(
 ) -> Any:
     """Make a class or function a deployment; used bare or with options.
 
-    Raises ValueError for options that cannot be, TypeError for unknown ones.
+    Raises ValueError for invalid options, TypeError for unknown ones.
     """
     given = {
         key: value

@@ -64,7 +64,7 @@ def of_modules(target: Any) -> str:
 
 
 def _reached(first: ModuleType) -> Iterator[ModuleType]:
-    """A module, and those of one's own that it names or takes something from, and so on."""
+    """Collect a module and the user's own modules that it imports from, recursively."""
     seen = {first.__name__}
     left = [first]
     while left:

@@ -51,7 +51,7 @@ class Part:
 
 @dataclass
 class Built:
-    """An application as it is sent to the controller."""
+    """An application in the form sent to the controller."""
 
     name: str
     route_prefix: str | None
@@ -203,7 +203,7 @@ class _Walk:
 
 
 def checked_prefix(prefix: str | None) -> str | None:
-    """A route prefix as it is matched. Raises ValueError for one that cannot be."""
+    """Normalize a route prefix. Raises ValueError for an invalid one."""
     if prefix is None:
         return None
     said = f"Invalid route_prefix '{prefix}', "

@@ -111,7 +111,7 @@ def _line(text: str, where: tuple[str | int, ...]) -> str:
 
 
 def spelt(where: tuple[str | int, ...]) -> str:
-    """A field as it is written: `applications[0].route_prefix`."""
+    """Format the path of a field: `applications[0].route_prefix`."""
     said = ""
     for step in where:
         said += f"[{step}]" if isinstance(step, int) else f".{step}" if said else str(step)

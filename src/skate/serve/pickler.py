@@ -46,7 +46,7 @@ def _state(state: Any) -> Any:
 
 
 def _teach() -> None:
-    """The state of a Starlette application cannot be unpickled as it is: it looks for itself without end."""
+    """Fix the pickling of a Starlette application's state, which otherwise recurses without end."""
     structures = sys.modules.get("starlette.datastructures")
     if structures is not None and structures.State not in copyreg.dispatch_table:
         copyreg.pickle(structures.State, _state)

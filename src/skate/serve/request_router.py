@@ -1,4 +1,4 @@
-"""Routers of one's own: a class that ranks the replicas a request may go to."""
+"""Custom routers: a class that ranks the replicas for a request."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ CHUNK = 16  # seeds that a process takes at a time
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
-    """The options."""
+    """Parse the options."""
     parser = argparse.ArgumentParser(prog="python -m skate.simulation", description=__doc__.split("\n\n")[0])
     parser.add_argument("--seeds", type=int, default=1000, metavar="N", help="how many (1000)")
     parser.add_argument("--start", type=int, default=0, metavar="N", help="the first of them (0)")

@@ -1,4 +1,4 @@
-"""What a process and its node count of the same grants, while messages about them are on their way.
+"""Accounting of grants between a process and its node, while messages about them are in transit.
 
 The node counts at least what the process has: what it holds, what it has let go and not said yet, what it is giving back, less
 what it has taken by itself and not said yet. More than that is on its way to the process. So nothing that a process can reach

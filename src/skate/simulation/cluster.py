@@ -1,7 +1,7 @@
 """A node's core among scripted drivers and workers: channels, the order of events, faults, and what must hold throughout.
 
 Between a process and the node runs a FIFO channel each way. A step is one event out of those possible: a message arrives, a
-process goes on, a clock ticks, something breaks. After every so many steps the core checks itself, after every one around a
+process continues, a clock ticks, something breaks. After every so many steps the core checks itself, after every one around a
 fault; the `Onlooker` sees what users would.
 """
 
@@ -101,11 +101,11 @@ class Cluster(Mishaps):
 
     @property
     def outcomes(self) -> dict[bytes, str]:
-        """What became of the calls of drivers."""
+        """The outcomes of the drivers' calls."""
         return self.onlooker.outcomes
 
     def driver(self) -> Process:
-        """A driver joins."""
+        """Add a driver."""
         cid = self.core.next_cid
         self.core.connect(cid, f"job{cid}", "", True)
         process = self.processes[cid] = Process(cid, self)
@@ -133,7 +133,7 @@ class Cluster(Mishaps):
         return True
 
     def events(self) -> list[tuple[Any, Any]]:
-        """What can happen next."""
+        """The events that can happen next."""
         now = self.now
         events: list[tuple[Any, Any]] = []
         add = events.append
@@ -187,7 +187,7 @@ class Cluster(Mishaps):
         self.apply()
 
     def apply(self) -> None:
-        """Carry out what the core wants done; then it must still be sound."""
+        """Execute the effects of the core; then check its invariants."""
         effects, self.core.effects = self.core.effects, []
         cut = self._cut(effects) if self.faults.effect else -1
         for place, (cid, message) in enumerate(effects):
@@ -199,7 +199,7 @@ class Cluster(Mishaps):
             self.apply()
 
     def carry_out(self, cid: int, message: Any) -> None:
-        """One thing that the core wants done."""
+        """Execute one effect of the core."""
         if cid == SHELL:
             self.shell(message)
             return
@@ -262,7 +262,7 @@ class Cluster(Mishaps):
             assert units <= place.total.get(name, 0), f"bundles have {units} {name} of {place}"
 
     def shell(self, effect: ShellEffect) -> None:
-        """What the core wants of the machine."""
+        """Execute an effect of the core."""
         if isinstance(effect, DISK_EFFECTS):
             self.disk.take(effect)
             return
@@ -286,7 +286,7 @@ class Cluster(Mishaps):
                     self.strike(process)
 
     def spawn(self, cid: int) -> Worker:
-        """A worker process is there."""
+        """Add a worker process."""
         worker = self.processes[cid] = Worker(cid, self)
         return worker
 
@@ -308,7 +308,7 @@ class Cluster(Mishaps):
         process.tidy()
 
     def tick(self) -> float | None:
-        """Time passes for the core; returns in how many seconds it wants to be told again."""
+        """Advance the core's time; returns the seconds until its next tick."""
         self.record("tick")
         wanted = self.core.tick(self.now)
         self.apply()
@@ -323,11 +323,11 @@ class Cluster(Mishaps):
             process.held_in = process.held_out = process.stopped = 0.0
 
     def timed_out(self, process: Process) -> bool:
-        """Whether a wait of this process takes too long."""
+        """True if a wait of this process times out."""
         return self.impatient
 
     def condemns(self, process: Process, number: int) -> bool:
-        """The node says that a wait can never end; False if it is to go on all the same."""
+        """Handle the verdict that a wait can never end; False if it shall continue."""
         if number in process.patience.waits:
             self.verdicts.append((process, number))
         return self.merciful
@@ -347,7 +347,7 @@ class Cluster(Mishaps):
             self.now += max(wanted, self.now - quiet_since, 1e-3)
 
     def drain(self, patient: bool = True) -> None:
-        """The end of a run: nothing breaks any more, every program runs out, everything is let go and must be gone then.
+        """End a run: no more faults, every program finishes, everything is released and must disappear.
 
         If not `patient`, waits for what never comes may time out, as those of programs that deadlock by themselves.
         """
@@ -404,11 +404,11 @@ class Cluster(Mishaps):
             self.settle()
 
     def why(self) -> str:
-        """What the core waits for."""
+        """Describe what the core waits for."""
         return f"tasks: {[(task, self.core.why_waiting(task)) for task in self.core.tasks.values()]}"
 
     def gone(self) -> None:
-        """Everything was let go: nothing may be left in the core."""
+        """Assert that nothing is left in the core after everything was released."""
         core = self.core
         assert not core.tasks, f"tasks that never end: {list(core.tasks.values())}; {self.why()}"
         assert not core.objects.records, f"objects that nobody has: {list(core.objects.records.values())}"

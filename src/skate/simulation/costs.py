@@ -35,7 +35,7 @@ def plain(nodes: int) -> float:
 
 
 def spread(nodes: int) -> float:
-    """In turn on all nodes."""
+    """Measure tasks spread over all nodes."""
     return per_task(nodes, lambda head: [b"spread"] * BATCH)
 
 
@@ -84,7 +84,7 @@ def busy_cluster(nodes: int) -> Head:
 
 
 def report(nodes: int) -> float:
-    """A node reports, and nobody waits for it."""
+    """Send a report of a node that has no waiters."""
     head = Head(nodes)
     spent, done = 0.0, 0
     while spent < SECONDS / 4:
@@ -95,7 +95,7 @@ def report(nodes: int) -> float:
 
 
 def told(nodes: int) -> float:
-    """Something has changed here: all peers are told what is free."""
+    """Send the free resources to all peers after a change."""
     head = Head(nodes, CPUS)
     spent, done = 0.0, 0
     while spent < SECONDS / 4:
@@ -108,7 +108,7 @@ def told(nodes: int) -> float:
 
 
 def join(nodes: int) -> float:
-    """One more node joins."""
+    """Measure the joining of one more node."""
     head = Head(nodes)
     return min(head.join(nodes + extra) for extra in range(20)) * 1e6
 

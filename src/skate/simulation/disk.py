@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Disk:
-    """What `skate.node.disk` is to a real node."""
+    """The simulated counterpart of `skate.node.disk`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -23,14 +23,14 @@ class Disk:
         self.bad: set[int] = set()
 
     def take(self, job: DiskEffect) -> None:
-        """Do something later."""
+        """Queue a job."""
         if isinstance(job, DropCopy):
             del self.outside[job.number]
         elif not isinstance(job, FreeBlocks):
             self.jobs.append(job)
 
     def disk_work(self, _: Disk) -> None:
-        """The next job is done."""
+        """Finish the next job."""
         cluster = self.cluster
         job = self.jobs.popleft()
         cluster.record(type(job).__name__, job.number)

@@ -1,4 +1,4 @@
-"""What may break in a run, and how often.
+"""The faults of a run, and their frequency.
 
 Some faults lose something, and what they hit is retried or fails: a process or node is killed, alone, as it answers, or
 while what the core has decided is carried out. The others are *harmless*: something is late, and nothing may come of it but
@@ -57,7 +57,7 @@ class Faults:
         return list(chances), list(chances.values()), sum(chances.values())
 
     def struck(self, rng: random.Random) -> str:
-        """The fault of a step, or ""."""
+        """Return the fault of a step, or ""."""
         names, chances, any_of_them = self.by_step
         if not names or rng.random() >= any_of_them:
             return ""

@@ -95,7 +95,7 @@ class Head:
         return (self.driver, make), (self.driver, (m.REQUEST, self.count, "remove_group", (group_id,)))
 
     def answers(self) -> list[Step]:
-        """What the peers say of all that runs there."""
+        """The peers' messages about the results of all running tasks."""
         found: list[Step] = []
         for cid, task_id in self.running:
             found.append((cid, (m.RESULT, task_id + b"\1\0\0\0", m.INLINE, b"v", (), 0)))
@@ -104,12 +104,12 @@ class Head:
         return found
 
     def reservations(self) -> list[Step]:
-        """What the peers say of the bundles that they were to set apart."""
+        """The peers' messages about reserved bundles."""
         asked, self.asked = self.asked, []
         return [(cid, (m.RESERVED, message[1], message[2], True)) for cid, message in asked]
 
     def reports(self, cids: Iterable[int], cpus: int = CPUS) -> list[Step]:
-        """What peers say that they have free."""
+        """The peers' reports of free resources."""
         return [(cid, (m.REPORT, {"CPU": cpus * CPU}, {}, self.received[cid])) for cid in cids]
 
     def run(self, steps: list[Step]) -> float:

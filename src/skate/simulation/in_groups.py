@@ -1,4 +1,4 @@
-"""What a scripted process does with placement groups."""
+"""Operations of a scripted process on placement groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class InGroups:
     """Operations of a process, which is what `self` is."""
 
     def do_group(self: Any, frame: Frame, parent: bytes, bundles: Any, strategy: str) -> Thread:
-        """Make a placement group."""
+        """Create a placement group."""
         self.count += 1
         group_id = b"group" + self.cid.to_bytes(4, "little") + self.count.to_bytes(9, "little")
         frame.groups.append(group_id)

@@ -63,7 +63,7 @@ class Node(Cluster):
 
     @property
     def now(self) -> float:
-        """The clock of all."""
+        """The clock of the cluster."""
         return self.world.now
 
     @now.setter
@@ -75,11 +75,11 @@ class Node(Cluster):
         self.world.record(self.number, *what)
 
     def timed_out(self, process: Process) -> bool:
-        """Whether a wait of this process takes too long."""
+        """True if a wait of this process times out."""
         return self.world.impatient
 
     def driver(self) -> Process:
-        """A driver joins."""
+        """Add a driver."""
         return self._tag(super().driver())
 
     def _tag(self, process: Process) -> Process:
@@ -87,7 +87,7 @@ class Node(Cluster):
         return process
 
     def carry_out(self, cid: int, message: Any) -> None:
-        """One thing that the core wants done."""
+        """Execute one effect of the core."""
         if cid in self.peers:
             self.onlooker.passes(self.number, self.peers[cid], message)
             self.world.post(self.number, self.peers[cid], ("message", message))
@@ -124,19 +124,19 @@ class Node(Cluster):
         self.world.tick()
 
     def break_node(self) -> None:
-        """This node is lost."""
+        """Kill this node."""
         if self.number != HEAD and self.rng.random() < self.missed() + 0.02:
             self.fault("node")
             self.world.kill(self)
 
     def break_partition(self) -> None:
-        """This node is cut off."""
+        """Cut this node off."""
         if self.number in self.world.members:
             self.fault("partition")
             self.world.cut(self)
 
     def shell(self, effect: ShellEffect) -> None:
-        """What the core wants of the machine."""
+        """Execute an effect of the core."""
         match effect:
             case Pull(cid, oid, offset, size):
                 self.record("Pull", cid, oid)
@@ -154,7 +154,7 @@ class Node(Cluster):
                 super().shell(effect)
 
     def spawn(self, cid: int) -> Worker:
-        """A worker process is there."""
+        """Add a worker process."""
         worker = super().spawn(cid)
         self._tag(worker)
         return worker
@@ -194,14 +194,14 @@ class Node(Cluster):
         self.world.post(self.number, source, ("piece", oid, offset, entry))
 
     def meet(self, number: int, info: dict[str, Any]) -> None:
-        """Another node is there."""
+        """Add another node."""
         cid = self.core.next_cid
         self.core.next_cid += 1
         self.peers[cid] = number
         self.core.peers.join(cid, info, self.now)
 
     def lose(self, number: int) -> None:
-        """Another node is gone."""
+        """Remove another node."""
         for cid in [cid for cid, other in self.peers.items() if other == number]:
             del self.peers[cid]
             self._wary = WARY_STEPS
@@ -211,7 +211,7 @@ class Node(Cluster):
             self.core.pulled(offset, False, self.now)
 
     def info(self) -> dict[str, Any]:
-        """What other nodes are told of this one."""
+        """The information about this node for others."""
         core = self.core
         return {
             "node_id": self.node_id,
@@ -221,7 +221,7 @@ class Node(Cluster):
         }
 
     def gone(self) -> None:
-        """Everything was let go: nothing may be left in the core."""
+        """Assert that nothing is left in the core after everything was released."""
         core = self.core
         assert not core.tasks, f"{self}: tasks that never end: {list(core.tasks.values())}; {self.why()}"
         assert not core.objects.records, (

@@ -1,4 +1,4 @@
-"""What breaks at one node: which of its processes is killed, stopped or held up, and what is lost with it.
+"""Faults at one node: which of its processes is killed, stopped or delayed, and what is lost with it.
 
 How often is in `Faults`; here is what happens then.
 """
@@ -40,7 +40,7 @@ class Mishaps:
         raise NotImplementedError
 
     def tick(self) -> float | None:
-        """Time passes for the core."""
+        """Advance the core's time."""
         raise NotImplementedError
 
     def fault(self, kind: str) -> None:
@@ -50,7 +50,7 @@ class Mishaps:
             self._wary = WARY_STEPS
 
     def break_something(self) -> None:
-        """Now and then, a fault."""
+        """Inject a fault now and then."""
         kind = self.faults.struck(self.rng)
         if kind:
             getattr(self, "break_" + kind)()
@@ -100,14 +100,14 @@ class Mishaps:
             self.record("stop", worker.cid)
 
     def break_jump(self) -> None:
-        """The clock leaps ahead."""
+        """Advance the clock by a large step."""
         self.fault("jump")
         self.now += self.rng.choice(JUMPS)
         self.record("jump")
         self.tick()
 
     def break_node(self) -> None:
-        """Nothing, as there is no other node."""
+        """No-op: there is no other node."""
 
     break_partition = break_node
 

@@ -67,7 +67,7 @@ class World:
 
     @property
     def outcomes(self) -> dict[bytes, str]:
-        """What became of the calls of drivers."""
+        """The outcomes of the drivers' calls."""
         return self.onlooker.outcomes
 
     def add(self, cpus: int, site: int | None = None) -> Node:
@@ -102,7 +102,7 @@ class World:
         self.held.pop(node.number, None)
 
     def lose(self, node: Node, frames: int) -> None:
-        """The head will hear that a node is gone, and not the last so many frames of it."""
+        """Remove a node: the head learns of it, and does not receive its last frames."""
         self.lost += 1
         self.onlooker.lost(node)
         up = self.up[node.number]
@@ -169,7 +169,7 @@ class World:
             self._post_down(source, to, frame)
 
     def carry_down(self, number: int) -> None:
-        """A node takes a frame."""
+        """Deliver a frame to a node."""
         source, to, frame = self.down[number].popleft()
         if self.nodes[number].alive:
             self.record("down", source, to, frame)
@@ -183,7 +183,7 @@ class World:
     # -- events
 
     def events(self) -> list[tuple[Any, Any]]:
-        """What can happen next."""
+        """The events that can happen next."""
         now = self.now
         found: list[tuple[Any, Any]] = []
         for node in self.nodes.values():
@@ -241,7 +241,7 @@ class World:
         return living[self.rng.randrange(len(living))]
 
     def tick(self) -> float | None:
-        """Time passes for all; returns in how many seconds one wants to be told again."""
+        """Advance the time of all nodes; returns the seconds until the next tick."""
         wanted = [node.tick() for node in list(self.nodes.values()) if node.alive]
         return min((seconds for seconds in wanted if seconds is not None), default=None)
 
@@ -269,7 +269,7 @@ class World:
         quiet.check(node for node in self.nodes.values() if node.alive)
 
     def drain(self, patient: bool) -> None:
-        """Nothing breaks any more, every program runs out, everything is let go and must be gone then."""
+        """End a run: no more faults, every program finishes, everything is released and must disappear."""
         self.heal()
         self.settle()
         head = self.nodes[HEAD]

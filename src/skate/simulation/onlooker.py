@@ -1,4 +1,4 @@
-"""What an onlooker sees who knows every process, and what must hold of it throughout.
+"""An observer that knows every process, and the invariants it checks throughout.
 
 The cores check themselves; this is about what users would notice. No attempt runs that was not allowed, none is accepted twice,
 no task runs in two places unless one of them was lost. Calls begin in their caller's order; an actor's state is in one process,
@@ -55,20 +55,20 @@ class Onlooker:
     # -- calls
 
     def submitted(self, process: Process, task_id: bytes, spec: Spec) -> None:
-        """A process submits."""
+        """Record a submission."""
         self.counts["tasks"] += 1
         self.specs[task_id] = spec
         if not process.is_worker and (spec.returns or spec.streaming):
             self.outcomes[task_id] = ""
 
     def created(self, actor_id: bytes, spec: Spec, life: dict[str, Any]) -> None:
-        """A process starts an actor."""
+        """Record the creation of an actor."""
         self.counts["actors"] += 1
         self.specs[actor_id] = spec
         self.lives[actor_id] = life
 
     def called(self, process: Process, task_id: bytes, actor_id: bytes) -> None:
-        """A process calls an actor."""
+        """Record a call of an actor."""
         self._callers[task_id] = (actor_id, process.cid, len(self._callers))
 
     def saw(self, oid: bytes, kind: int, payload: Any) -> None:
@@ -118,13 +118,13 @@ class Onlooker:
         return self.specs[task_id].retries
 
     def result(self, ref: Any) -> str:
-        """What a ref stands for, as a word: "pending", "ok" or the name of an error class."""
+        """The state of a ref: "pending", "ok" or the name of an error class."""
         if ref.kind == m.ERROR:
             return str(ref.value[0])
         return "pending" if ref.kind in (m.PENDING, m.UNKNOWN) else "ok"
 
     def forget(self, process: Process) -> None:
-        """A process is gone: nobody waits any more for what it has asked for."""
+        """Forget a process that has ended, with its requests."""
         for task_id in [task_id for task_id in self.outcomes if task_id[8:20] == process.tail[:12]]:
             del self.outcomes[task_id]
 
@@ -189,7 +189,7 @@ class Onlooker:
 
     @staticmethod
     def _lives(actor_id: bytes, worker: Worker) -> bool:
-        """Whether an actor is one that others can find: not on its way out, nor given up already."""
+        """True if others can find an actor: it is neither leaving nor given up."""
         cluster = worker.cluster
         known = cluster.head.core.actors.actors.get(actor_id)
         given_up = known is None or known.state == DEAD or known.leaving
@@ -211,7 +211,7 @@ class Onlooker:
             self._over[actor.actor_id] = actor.restarts
 
     def ends(self, cluster: Cluster, actor_id: bytes) -> None:
-        """An actor is let go of: no process may hold it."""
+        """Assert that no process holds an actor that ends."""
         for process in cluster.everybody():
             weak = process.actors.get(actor_id)
             hold = weak() if weak is not None else None
@@ -257,7 +257,7 @@ class Onlooker:
         self._accepted.add(key)
 
     def lost(self, cluster: Cluster) -> None:
-        """A node is lost: of attempts there, others may not have heard."""
+        """Record the loss of a node: other nodes may not know of attempts there."""
         self.counts["nodes lost"] += 1
         self._final.clear()
         for task_id, worker in self._places.items():
@@ -271,7 +271,9 @@ class Onlooker:
         self._lent[worker.cid] = lease
 
     def _uses(self, worker: Worker) -> None:
-        """What those use together that run now on a node, and have not waited meanwhile, is no more than it has."""
+        """Assert that the resources used by the running workers of a node, unless they wait, do not exceed its
+        total.
+        """
         cluster = worker.cluster
         workers = cluster.core.scheduler.workers
         used: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""The waits of a scripted process: told to the node, and ended if they take too long or if it says that they never end.
+"""The waits of a scripted process: reported to the node, and ended after a timeout or if they can never succeed.
 
 A real process tells only of waits that last; here all are told of, so that the node has the more to judge.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Patience:
-    """What one process waits for, by number: the id, and the task that waits."""
+    """The waits of one process, by number: the id, and the waiting task."""
 
     def __init__(self, process: Process) -> None:
         self.process = process

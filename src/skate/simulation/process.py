@@ -80,7 +80,7 @@ class Process(InGroups):
         return self.waiting is None or self.waiting()
 
     def act(self) -> None:
-        """Go one step further."""
+        """Advance by one step."""
         if self.thread is None:
             self.thread = self.perform(self.todo.popleft(), self.frame, b"")
         try:
@@ -93,7 +93,7 @@ class Process(InGroups):
         self.handlers[message[0]](message)
 
     def end(self) -> None:
-        """The process is gone: nothing is said from now on."""
+        """End the process: it sends nothing more."""
         self.alive = False
         self.thread = None
         self.todo.clear()
@@ -106,13 +106,13 @@ class Process(InGroups):
     # -- out
 
     def send(self, message: tuple[Any, ...]) -> None:
-        """Say something, after what has been let go."""
+        """Send a message, after pending releases."""
         if self.graves:
             self.tidy()
         self.outbox.append(message)
 
     def tidy(self) -> None:
-        """Give back what is no longer held."""
+        """Release what is no longer held."""
         while self.graves:
             any_id, grants = self.graves.popleft()
             table: dict[bytes, Any] = self.known if len(any_id) == 28 else self.actors
@@ -148,7 +148,7 @@ class Process(InGroups):
         return oid
 
     def adopt(self, any_id: bytes, granted: int) -> Any:
-        """The ref or hold of an id that came in; with no grant the node is told that this process holds it."""
+        """Return the ref or hold of a received id; without a grant the node is notified that this process holds it."""
         if len(any_id) != 28:
             return self.hold(any_id, granted)
         ref = self.pending.get(any_id)
@@ -272,7 +272,9 @@ class Process(InGroups):
     def packed(
         self, frame: Frame, args: tuple[int, ...], inner: tuple[int, ...]
     ) -> tuple[Any, Any, list[Any]]:
-        """The refs that numbers stand for: as arguments, and inside of arguments; and what must live until they are sent."""
+        """Return the refs for numbers: as arguments, and inside of arguments; and what must live until they are
+        sent.
+        """
         given = [ref for ref in map(frame.pick, args) if ref is not None]
         inside: list[Any] = [ref for ref in map(frame.pick, inner) if ref is not None]
         if frame.holds and inner:
@@ -354,7 +356,7 @@ class Process(InGroups):
         yield None
 
     def write(self, oid: bytes, inner: tuple[bytes, ...]) -> Thread:
-        """Write a large value into the arena: where it is, or None if there is no room."""
+        """Write a large value into the arena; return its place, or None if there is no room."""
         number = self.ask((m.ALLOCATE, oid, LARGE_BYTES))
         try:
             ok, offset = yield from self.answer(number)
@@ -378,11 +380,11 @@ class Process(InGroups):
         yield from views.read(self, frame, parent, ref)
 
     def block(self, ready: Callable[[], bool], parent: bytes, what: bytes) -> Thread:
-        """Wait for something."""
+        """Wait until `ready` is true."""
         return self.patience.wait(ready, parent, what)
 
     def load(self, ref: Ref) -> list[Any]:
-        """What is inside a value."""
+        """The refs inside a value."""
         if ref.kind == m.INLINE and isinstance(ref.value, tuple):
             return [self.adopt(each, 0) for each in ref.value[1]]
         if ref.kind == m.ARENA:
@@ -397,13 +399,13 @@ class Process(InGroups):
             yield from self.do_get(frame, parent, len(frame.refs) - 1)
 
     def do_drop(self, frame: Frame, parent: bytes, number: int) -> Thread:
-        """Let a ref go."""
+        """Drop a ref."""
         if frame.refs:
             del frame.refs[number % len(frame.refs)]
         yield None
 
     def do_drop_actor(self, frame: Frame, parent: bytes, number: int) -> Thread:
-        """Let a handle go."""
+        """Drop a handle."""
         if frame.holds:
             del frame.holds[number % len(frame.holds)]
         yield None
@@ -434,7 +436,7 @@ class Process(InGroups):
                 self.send((m.CONSUMED, stream.task_id, stream.taken))
 
     def do_request(self, frame: Frame, parent: bytes, verb: str, *arguments: Any) -> Thread:
-        """Ask the node something."""
+        """Send a request to the node and wait for the reply."""
         ok, value = yield from self.answer(self.ask((m.REQUEST, verb, arguments)))
         return value if ok else None
 

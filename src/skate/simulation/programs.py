@@ -1,4 +1,4 @@
-"""What scripted tasks and drivers do: operations, specs of tasks, and programs drawn at random.
+"""Programs of scripted tasks and drivers: operations, specs of tasks, and random programs.
 
 An operation is a tuple: the name of a `do_` method of the process that runs it, and its arguments. Numbers that stand for refs,
 actors, streams and groups are taken modulo of how many there are, so any operation is possible anywhere.
@@ -196,11 +196,11 @@ class Author:
         return ("create_in_group", self.number(), index, spec, life)
 
     def number(self) -> int:
-        """A number that stands for a ref or an actor."""
+        """Draw a number for a ref or an actor."""
         return self.rng.randrange(1 << 20)
 
     def picks(self) -> tuple[int, ...]:
-        """Numbers of refs to pass on."""
+        """Draw numbers of refs to pass on."""
         if self.rng.random() >= self.theme.passing:
             return ()
         return tuple(self.number() for _ in range(self.rng.randrange(1, 3)))
@@ -226,7 +226,7 @@ class Author:
         }
 
     def task(self, depth: int) -> Spec:
-        """A plain task."""
+        """Draw a plain task."""
         rng = self.rng
         request = {"CPU": rng.choice((CPU, CPU, CPU, CPU // 2, 0, self.most_cpus * CPU))}
         if self.gpus and rng.random() < 0.2:
@@ -243,7 +243,7 @@ class Author:
         )  # fmt: skip
 
     def call(self, depth: int) -> Spec:
-        """A call of a method."""
+        """Draw a method call."""
         options = self.options()
         program = self.program(depth, in_actor=True, streaming=options["streaming"])
         return method(self.name("call"), program, **options)
@@ -269,7 +269,7 @@ class Author:
     def program(
         self, depth: int, *, in_actor: bool = False, streaming: bool = False
     ) -> tuple[Operation, ...]:
-        """What a task does."""
+        """Draw the program of a task."""
         rng, theme = self.rng, self.theme
         operations: list[Operation] = []
         for _ in range(rng.randrange(0, 4)):

@@ -1,4 +1,4 @@
-"""What must hold when nothing is under way any more: whoever still waits has been told all there is to tell."""
+"""Invariants of a run that has come to rest: every process that still waits has been sent everything."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 
 
 def check(clusters: Iterable[Cluster]) -> None:
-    """Raise AssertionError if a generator waits for a reader who has gone on, or a value for a writer who has not."""
+    """Raise AssertionError if a generator waits for a reader that has continued, or a value for a writer that has
+    not.
+    """
     everybody = []
     for cluster in clusters:
         everybody += [process for process in cluster.processes.values() if process.alive]
         for record in cluster.core.objects.records.values():
-            assert record.writer is None, f"{record} is being written by {record.writer} for ever"
+            assert record.writer is None, f"{record} is being written by {record.writer} forever"
     taken = {task_id: stream.taken for each in everybody for task_id, stream in each.streams.items()}
     for worker in [each for each in everybody if isinstance(each, Worker)]:
         for running in worker.at_work():

@@ -1,4 +1,4 @@
-"""A record of all that a core was told, from which another core must come to the same decisions.
+"""A record of all input of a core, from which another core must make the same decisions.
 
 A seed replays a whole run, programs and faults included. This is the other half: the core alone, given the same inputs, has
 the same effects, whatever the process, the order of hashes or the address of an object.

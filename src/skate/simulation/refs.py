@@ -1,4 +1,4 @@
-"""What a scripted program holds: refs, holds on actors, streams."""
+"""The possessions of a scripted program: refs, holds on actors, streams."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Frame:
         self.groups: list[bytes] = []
 
     def pick(self, number: int) -> Ref | None:
-        """The ref that a number stands for, or None if there is none."""
+        """Return the ref for a number, or None if there is none."""
         return self.refs[number % len(self.refs)] if self.refs else None
 
     def take(self, thing: Any) -> None:
@@ -75,7 +75,7 @@ class Frame:
         (self.refs if isinstance(thing, Ref) else self.holds).append(thing)
 
     def clear(self) -> None:
-        """Let everything go."""
+        """Drop everything."""
         self.refs.clear()
         self.holds.clear()
         self.streams.clear()

@@ -1,4 +1,4 @@
-"""What many runs come to: sums over seeds, and the text that the command prints."""
+"""Summary of many runs: sums over seeds, and the printed text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Failure:
 
     @property
     def command(self) -> str:
-        """What replays it."""
+        """The command that replays the failure."""
         return f"python -m skate.simulation --replay {self.seed} --kind {self.kind} --ops {self.operations}"
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ class Report:
         return hashlib.blake2b(lines.encode(), digest_size=16).hexdigest()
 
     def text(self, seconds: float, cpu_seconds: float) -> str:
-        """The summary."""
+        """Format the summary."""
         counts = self.counts
         faults = {name[6:]: number for name, number in counts.items() if name.startswith("fault ")}
         broken = sum(faults.values())

@@ -107,7 +107,7 @@ class Wanderer(Author):
         self.far = rng.choice((0.6, 0.6, 0.95))  # how often a place is asked for
 
     def where(self, spec: Spec) -> None:
-        """Ask for a place."""
+        """Draw a placement for a spec."""
         rng = self.rng
         kind = rng.random() * 0.6 / self.far
         number = rng.randrange(self.nodes)
@@ -122,7 +122,7 @@ class Wanderer(Author):
             spec.request = {**spec.request, f"at{number}": 10}
 
     def task(self, depth: int) -> Spec:
-        """A plain task, anywhere."""
+        """Draw a plain task for any node."""
         spec = super().task(depth)
         if spec.request.get("CPU", 0) <= 10_000:
             self.where(spec)

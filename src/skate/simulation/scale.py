@@ -1,4 +1,4 @@
-"""What the core costs in CPU as a cluster grows: `python -m skate.simulation --scale`.
+"""The CPU cost of the core as a cluster grows: `python -m skate.simulation --scale`.
 
 `docs/scale.md` says what is measured and what is not. No sockets, no processes and no user code take part, so these are the
 figures of decisions alone.
@@ -31,7 +31,7 @@ def table(figures: dict[str, list[float]], sizes: list[int]) -> str:
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
-    """The options."""
+    """Parse the options."""
     parser = argparse.ArgumentParser(
         prog="python -m skate.simulation --scale", description="What the core costs."
     )
@@ -47,7 +47,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, print, draw."""
+    """Measure, print and draw the figures."""
     options = parsed(arguments)
     figures: dict[str, list[float]] = {}
     for name, measure in FIGURES.items():

@@ -1,4 +1,4 @@
-"""What the programs of a run are mostly about: drawn for each, so that rare things meet other rare things in some of them."""
+"""Themes of random programs: drawn for each run, so that rare features meet in some of them."""
 
 from __future__ import annotations
 

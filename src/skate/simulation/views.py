@@ -1,4 +1,4 @@
-"""Views of large values that scripted processes take, and how they answer when a node wants to move one."""
+"""Views of large values that scripted processes hold, and their answers when a node wants to move one."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Running:
         self.kept: list[Any] = []
 
     def can_go_on(self) -> bool:
-        """True if it does not wait."""
+        """True if the task is not waiting."""
         return self.interrupt or self.waiting is None or self.waiting()
 
 
@@ -142,7 +142,7 @@ class Worker(Process):
             if message[2] and not self.deaf:
                 self.cluster.left(self)
                 return
-            # An ordinary actor is only told: its call goes on.
+            # An ordinary actor is only told: its call continues.
             running.interrupt = not self.actor_id or task_id in self.side
 
     def _exit(self, message: tuple[Any, ...]) -> None:
@@ -157,11 +157,11 @@ class Worker(Process):
         return self.alive and (self.running is not None or bool(self.side) or bool(self.actor_id))
 
     def at_work(self) -> list[Running]:
-        """The tasks that it runs."""
+        """The running tasks."""
         return [*([self.running] if self.running is not None else ()), *self.side.values()]
 
     def runs(self, task_id: bytes) -> bool:
-        """Whether it is at this task."""
+        """True if it runs this task."""
         return self.alive and (
             task_id in self.side or (self.running is not None and self.running.task_id == task_id)
         )
@@ -169,7 +169,7 @@ class Worker(Process):
     # -- turns
 
     def can_act(self) -> bool:
-        """True if it can start, go on, begin something or leave."""
+        """True if it can start, continue, begin something or leave."""
         if not self.started:
             return True
         if self.running is not None:
@@ -181,7 +181,7 @@ class Worker(Process):
         return self.leaving and not self.side
 
     def act(self) -> None:
-        """Do one of these."""
+        """Perform one step."""
         if not self.started:
             self.started = True
             self.outbox.append((m.READY, 1000 + self.cid, VERSION))
@@ -198,7 +198,7 @@ class Worker(Process):
             self.cluster.left(self)
 
     def begin(self, sequence: int, message: tuple[Any, ...]) -> None:
-        """Begin what was sent."""
+        """Start a received task."""
         word, task_id, _key, (spec, inner), deps, last = message
         self.begun = max(self.begun, sequence)
         if word == m.CONSTRUCT:
@@ -236,7 +236,7 @@ class Worker(Process):
             self.send((m.EXITING, "exit_actor"))
 
     def answer_for(self, running: Running, status: int, returns: Any, retriable: bool) -> None:
-        """DONE for a task."""
+        """Send DONE for a task."""
         if self.running is running:
             self.running = None
         else:
@@ -309,11 +309,11 @@ class Worker(Process):
         return (m.INLINE, (running.spec.name, held), held)
 
     def task_work(self, running: Running) -> Thread:
-        """Take a while."""
+        """Work for a while."""
         yield None
 
     def task_gate(self, running: Running, name: str) -> Thread:
-        """Go on when the test opens the gate."""
+        """Continue when the test opens the gate."""
         yield lambda: name in self.cluster.gates
 
     def task_fail(self, running: Running, retriable: bool, attempts: int) -> Thread:
@@ -355,12 +355,12 @@ class Worker(Process):
         yield None
 
     def task_give(self, running: Running, picks: tuple[int, ...]) -> Thread:
-        """What stands for these numbers goes into the results."""
+        """Add the refs of these numbers to the results."""
         running.give = picks
         yield None
 
     def task_stash(self, running: Running, number: int) -> Thread:
-        """An actor keeps a ref."""
+        """Store a ref in the actor."""
         ref = running.frame.pick(number)
         if ref is not None:
             self.stash.append(ref)
@@ -380,7 +380,7 @@ class Worker(Process):
                 self.outbox.append((m.UNBLOCKED, parent))
 
     def end(self) -> None:
-        """The process is gone."""
+        """End the process."""
         super().end()
         self.queue.clear()
         self.running = None

@@ -75,7 +75,7 @@ class DataParallelTrainer:
         self.datasets = _instance("datasets", datasets, dict, {})
         self.data_config = _instance("dataset_config", dataset_config, DataConfig, DataConfig())
         self.validation_config = _instance("validation_config", validation_config, ValidationConfig, None)
-        #: Set by trials of a search, whose checkpoint the run goes on from.
+        #: Set by trials of a search, whose checkpoint the run continues from.
         self.resume_from_checkpoint: Checkpoint | None = None
         if self.scaling_config.max_workers:
             warm(self.run_config.worker_runtime_env, self.backend_config.preload)

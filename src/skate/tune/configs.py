@@ -14,7 +14,7 @@ _DEPRECATED = "DEPRECATED"
 
 
 def checked_mode(mode: Any, several: bool = False) -> Any:
-    """A mode, as it is.
+    """Check a mode and return it.
 
     Raises:
         ValueError: it is neither "min" nor "max".

@@ -278,7 +278,7 @@ class LiveReporter(TuneReporterBase):
         self._live: Any = None
 
     def report(self, trials: list[Trial], done: bool, *sys_info: str) -> None:
-        """Show the table as it is now."""
+        """Show the current table."""
         from rich.live import Live  # searches that show nothing do without
 
         if self._live is None:

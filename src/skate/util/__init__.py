@@ -1,23 +1,23 @@
 """Tools on top of tasks and actors: pools, queues, placement groups, metrics, diagnosis.
 
-    actor_pool.py             ActorPool: spread calls over a fixed set of actors
-    queue.py                  Queue, Empty, Full: a first-in, first-out queue held by an actor
-    multiprocessing/          Pool with the interface of multiprocessing.Pool
-    joblib/                   register_ray: joblib's Parallel on actors
-    iteration.py              as_completed, map_unordered
-    placement_group.py        placement_group and the calls around it
-    scheduling_strategies.py  where a task or an actor may run
-    accelerators/             names of accelerator types
-    check_serialize.py        inspect_serializability: why a value cannot be sent
-    serialization.py          register_serializer, deregister_serializer
-    metrics.py                Counter, Gauge, Histogram
-    debug.py                  log_once
-    annotations.py            PublicAPI, DeveloperAPI, Deprecated
-    state/                    list_tasks, get_actor, memory_summary: what there is and who holds it
-    nodes.py                  get_node_ip_address, get_node_instance_id
-    client_connect.py         connect, disconnect: refused, with the way to go instead
+actor_pool.py             ActorPool: spread calls over a fixed set of actors
+queue.py                  Queue, Empty, Full: a first-in, first-out queue held by an actor
+multiprocessing/          Pool with the interface of multiprocessing.Pool
+joblib/                   register_ray: joblib's Parallel on actors
+iteration.py              as_completed, map_unordered
+placement_group.py        placement_group and the calls around it
+scheduling_strategies.py  where a task or an actor may run
+accelerators/             names of accelerator types
+check_serialize.py        inspect_serializability: why a value cannot be sent
+serialization.py          register_serializer, deregister_serializer
+metrics.py                Counter, Gauge, Histogram
+debug.py                  log_once
+annotations.py            PublicAPI, DeveloperAPI, Deprecated
+state/                    list_tasks, get_actor, memory_summary: the state of the session
+nodes.py                  get_node_ip_address, get_node_instance_id
+client_connect.py         connect, disconnect: rejected, with the replacement
 
-Every name is loaded when it is first asked for, so that `import skate` pays for none of them.
+Every name is loaded on first use, so that `import skate` imports none of them.
 """
 
 # No `from __future__ import annotations` here: the name would hide the sub-module of that name.
@@ -126,10 +126,10 @@ def __dir__() -> list[str]:
 
 
 class _Package(types.ModuleType):
-    """Keeps `placement_group` the function, whatever was imported before.
+    """Keeps `placement_group` bound to the function, whatever was imported before.
 
-    A function and a sub-module share that name, and importing the sub-module makes Python set the attribute
-    to the module. A property is found before the module's own dictionary, and its setter drops that write.
+    A function and a sub-module share that name, and importing the sub-module makes Python set the attribute to
+    the module. A property is found before the module's own dictionary, and its setter drops that write.
     """
 
     @property

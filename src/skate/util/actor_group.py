@@ -13,7 +13,7 @@ from skate.exceptions import RayError
 
 @dataclass
 class ActorWrapper:
-    """A handle, and what its actor tells of itself by `get_actor_metadata()`, if it has such a method."""
+    """A handle with its actor's metadata, from `get_actor_metadata()` if it has such a method."""
 
     actor: Any
     metadata: Any
@@ -21,7 +21,7 @@ class ActorWrapper:
 
 @dataclass
 class ActorConfig:
-    """What the actors of a group ask for and are made with."""
+    """The resources and constructor arguments of the actors of a group."""
 
     num_cpus: float
     num_gpus: float
@@ -49,12 +49,12 @@ class ActorGroupMethod:
 
 
 class ActorGroup:
-    """Actors of one class; an attribute of the group is that method of all of them.
+    """Actors of one class; an attribute of the group is that method on all of them.
 
     Args:
         actor_cls: a class, not decorated.
-        num_actors: how many there are, at least 1.
-        num_cpus_per_actor, num_gpus_per_actor: what each asks for.
+        num_actors: the number of actors, at least 1.
+        num_cpus_per_actor, num_gpus_per_actor: the resources of each.
         resources_per_actor: further resources of each, by name.
         init_args, init_kwargs: arguments of the constructor.
 
@@ -124,7 +124,7 @@ class ActorGroup:
         self.actors += [ActorWrapper(each, metadata) for each, metadata in zip(new, told, strict=True)]
 
     def remove_actors(self, actor_indexes: list[int]) -> None:
-        """Take the actors at these places out of the group; each ends when nobody else has a handle."""
+        """Remove the actors at these positions from the group; each ends when its last handle is gone."""
         gone = {index % len(self.actors) for index in actor_indexes}
         self.actors = [each for index, each in enumerate(self.actors) if index not in gone]
 
@@ -146,12 +146,12 @@ class ActorGroup:
 
     @property
     def actor_metadata(self) -> list[Any]:
-        """What each actor has told of itself."""
+        """The metadata of each actor."""
         return [each.metadata for each in self.actors]
 
 
 def _with_metadata(actor_cls: type) -> type:
-    """The class, with a method that tells nothing if it has none that tells something."""
+    """Return the class, with a default metadata method if it has none."""
     if hasattr(actor_cls, "get_actor_metadata"):
         return actor_cls
 

@@ -76,24 +76,24 @@ class ActorPool:
         self._next_task_index += 1
 
     def has_next(self) -> bool:
-        """Whether a result can be taken: some submitted call has not been returned yet."""
+        """True if some submitted call has not been returned yet."""
         return bool(self._in_flight)
 
     def has_free(self) -> bool:
-        """Whether an actor is idle and no value waits for one."""
+        """True if an actor is idle and no value waits for one."""
         return bool(self._idle_actors) and not self._pending_submits
 
     def get_next(self, timeout: float | None = None, ignore_if_timedout: bool = False) -> Any:
         """Return the next result in the order of submission.
 
         Args:
-            timeout: seconds to wait at most; None waits for ever.
-            ignore_if_timedout: give the call up when the time is over, so that the next one is next.
+            timeout: seconds to wait at most; None waits forever.
+            ignore_if_timedout: give the call up after a timeout, so that the one after it is next.
 
         Raises:
             StopIteration: nothing is left to return.
             TimeoutError: the result was not ready in time.
-            ValueError: `get_next_unordered` has already gone past the place of the next result.
+            ValueError: `get_next_unordered` has already returned a later result.
         """
         self._require_next()
         if self._next_return_index not in self._in_flight:
@@ -110,11 +110,11 @@ class ActorPool:
         return self._take(index, timed_out)
 
     def get_next_unordered(self, timeout: float | None = None, ignore_if_timedout: bool = False) -> Any:
-        """Return a result that is ready, whichever that is; the oldest if there are several.
+        """Return any result that is ready; the oldest if there are several.
 
         Args:
-            timeout: seconds to wait at most; None waits for ever.
-            ignore_if_timedout: give the oldest call up when the time is over.
+            timeout: seconds to wait at most; None waits forever.
+            ignore_if_timedout: give the oldest call up after a timeout.
 
         Raises:
             StopIteration: nothing is left to return.
@@ -131,7 +131,7 @@ class ActorPool:
         return self._take(index, timed_out)
 
     def pop_idle(self) -> Any | None:
-        """Take an idle actor out of the pool and return it, or None if there is none to spare."""
+        """Remove an idle actor from the pool and return it, or None if none is idle."""
         return self._idle_actors.pop() if self.has_free() else None
 
     def push(self, actor: Any) -> None:

@@ -1,4 +1,4 @@
-"""Say how stable a function or a class is: public, for developers of libraries, or deprecated."""
+"""Annotations of API stability: public, for developers of libraries, or deprecated."""
 
 from __future__ import annotations
 

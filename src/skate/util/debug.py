@@ -22,7 +22,7 @@ _once = _Once()
 
 
 def log_once(key: str) -> bool:
-    """Whether this is the first call with `key` in this process, so that the caller should log.
+    """True for the first call with `key` in this process, when the caller should log.
 
     After `enable_periodic_logging()`, every key counts as new again once a minute; after
     `disable_log_once_globally()` none does.

@@ -62,7 +62,7 @@ def from_actors(actors: list[Any], name: str | None = None) -> ParallelIterator:
 
 
 class _Shards:
-    """Actors, and what they are to do to their items."""
+    """Actors, and the steps to apply to their items."""
 
     def __init__(self, actors: list[Any], steps: list[Step]) -> None:
         self.actors = actors
@@ -76,9 +76,9 @@ class _Shards:
 
 
 class ParallelIterator:
-    """Items in shards. Use `from_items`, `from_range`, `from_iterators` or `from_actors` to make one.
+    """Items in shards. Use `from_items`, `from_range`, `from_iterators` or `from_actors` to create one.
 
-    It cannot be iterated itself: say how its shards are gathered. It can be passed to tasks and actors.
+    Not iterable itself: choose how its shards are gathered. It can be passed to tasks and actors.
     """
 
     def __init__(self, actor_sets: list[Any], name: str, parent_iterators: list[ParallelIterator]) -> None:
@@ -104,7 +104,7 @@ class ParallelIterator:
     # -- what shards do to their items
 
     def transform(self, fn: Callable[[Iterable[Any]], Iterable[Any]]) -> ParallelIterator:
-        """In each shard, the items of what `fn` makes of an iterator over them."""
+        """Apply `fn` to an iterator over each shard's items; the result's items replace them."""
         return self._with(lambda local: local.transform(fn), ".transform()")
 
     def for_each(
@@ -124,11 +124,11 @@ class ParallelIterator:
         return self._with(lambda local: local.batch(n), f".batch({n})")
 
     def flatten(self) -> ParallelIterator:
-        """The items of the items."""
+        """Flatten items that are iterables."""
         return self._with(lambda local: local.flatten(), ".flatten()")
 
     def combine(self, fn: Callable[[Any], list[Any]]) -> ParallelIterator:
-        """The items of the lists that `fn` makes of the items."""
+        """Flatten the lists that `fn` returns for the items."""
         return self._with(lambda local: local.combine(fn), ".combine()")
 
     def local_shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> ParallelIterator:
@@ -149,7 +149,7 @@ class ParallelIterator:
         return found
 
     def union(self, other: ParallelIterator) -> ParallelIterator:
-        """The shards of both. Raises ValueError for what is no ParallelIterator."""
+        """Return the shards of both. Raises ValueError if `other` is not a ParallelIterator."""
         if not isinstance(other, ParallelIterator):
             raise ValueError(f"other must be of type ParallelIterator, got {type(other)}")
         sets = [*self.actor_sets, *other.actor_sets]
@@ -157,7 +157,7 @@ class ParallelIterator:
         return ParallelIterator(sets, f"ParallelUnion[{self}, {other}]", parents)
 
     def select_shards(self, shards_to_keep: list[int]) -> ParallelIterator:
-        """Some of the shards, by their numbers. Raises ValueError for more than one set of them (`union`)."""
+        """Return some of the shards, by number. Raises ValueError after `union`."""
         if len(self.actor_sets) > 1:
             raise ValueError("select_shards() is not supported after union()")
         (only,) = self.actor_sets
@@ -166,11 +166,11 @@ class ParallelIterator:
         return ParallelIterator([_Shards(kept, only.steps)], name, self.parent_iterators)
 
     def num_shards(self) -> int:
-        """How many shards there are."""
+        """Return the number of shards."""
         return sum(len(each.actors) for each in self.actor_sets)
 
     def shards(self) -> list[LocalIterator]:
-        """An iterator for each shard."""
+        """Return an iterator for each shard."""
         return [self.get_shard(index) for index in range(self.num_shards())]
 
     def get_shard(self, shard_index: int, batch_ms: int = 0, num_async: int = 1) -> LocalIterator:
@@ -181,7 +181,7 @@ class ParallelIterator:
             batch_ms: have the shard collect items for so long before it sends them.
             num_async: how many requests are under way at a time.
 
-        Raises ValueError for a shard that there is not.
+        Raises ValueError if there is no such shard.
         """
         _check(batch_ms, num_async)
         places = [(shards, actor) for shards in self.actor_sets for actor in shards.actors]
@@ -199,7 +199,7 @@ class ParallelIterator:
     # -- gathering
 
     def gather_sync(self) -> LocalIterator:
-        """An iterator over all shards, an item of each in turn; while one is used, the next of each is made."""
+        """Iterate over all shards in turn, one item of each; the next ones are computed meanwhile."""
         found = self.batch_across_shards().flatten()
         found.name = f"{self}.gather_sync()"
         return found
@@ -221,11 +221,11 @@ class ParallelIterator:
         return LocalIterator(items, SharedMetrics(), name=f"{self}.batch_across_shards()")
 
     def gather_async(self, batch_ms: int = 0, num_async: int = 1) -> LocalIterator:
-        """An iterator over all shards, whichever has an item first.
+        """Iterate over all shards, in order of arrival.
 
         Args:
-            batch_ms: have each shard collect items for so long before it sends them.
-            num_async: how many requests to each shard are under way at a time.
+            batch_ms: milliseconds that each shard collects items before it sends them.
+            num_async: the number of concurrent requests per shard.
         """
         _check(batch_ms, num_async)
         metrics = SharedMetrics()

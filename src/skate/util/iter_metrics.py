@@ -9,10 +9,10 @@ from skate.util.timer import _Timer
 
 
 class MetricsContext:
-    """Counters, timers and facts that the transformations of one iterator fill in.
+    """Counters, timers and facts set by the transformations of one iterator.
 
-    `counters` and `info` are plain values and travel; `timers` stay where they are; `current_actor` is the actor that the item
-    at hand came from.
+    `counters` and `info` are plain values and are sent along; `timers` stay local; `current_actor` is the actor
+    that the current item came from.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class MetricsContext:
         self.current_actor: Any = None
 
     def save(self) -> dict[str, Any]:
-        """What can be kept, as a dict for `restore`."""
+        """Return the picklable part, as a dict for `restore`."""
         return {"counters": dict(self.counters), "info": dict(self.info)}
 
     def restore(self, values: dict[str, Any]) -> None:
@@ -50,5 +50,5 @@ class SharedMetrics:
             parent.set(metrics)
 
     def get(self) -> MetricsContext:
-        """The metrics."""
+        """Return the metrics."""
         return self.metrics

@@ -12,10 +12,10 @@ from skate.util.local_iterator import LocalIterator
 
 
 class ParallelIteratorWorker:
-    """Makes and transforms the items of one shard; actors for `from_actors` inherit from it.
+    """Creates and transforms the items of one shard; actors for `from_actors` inherit from it.
 
     Args:
-        item_generator: what can be iterated, or a function that returns such.
+        item_generator: an iterable, or a function that returns one.
         repeat: start over when there are no more items.
     """
 
@@ -68,7 +68,7 @@ class ParallelIteratorWorker:
             return []
 
     def par_iter_take_slice(self, step: int, start: int, batch_ms: float) -> list[Any]:
-        """The same for a slice."""
+        """Return a slice of the next batch, empty at the end."""
         try:
             return self.par_iter_slice_batch(step, start, batch_ms)
         except StopIteration:

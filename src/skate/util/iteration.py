@@ -13,8 +13,8 @@ def as_completed(
 ) -> Iterator[Any]:
     """Iterate over the results of `refs` as they become ready.
 
-    Results come in groups: each group is waited for until it holds `chunk_size` of them, and inside a group
-    they keep the order of `refs`.
+    Results come in groups: each group is awaited until it holds `chunk_size` of them, and inside a group they
+    keep the order of `refs`.
 
     Args:
         refs: refs to wait for.

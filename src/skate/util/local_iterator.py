@@ -15,14 +15,14 @@ Transform = Callable[[Iterable[Any]], Iterable[Any]]
 
 
 class LocalIterator:
-    """An iterator of this process over items that are made here or come from shards.
+    """An iterator of this process over items that are created here or come from shards.
 
     Args:
-        base_iterator: takes a timeout and returns what is iterated.
-        shared_metrics: the metrics of this iterator, and of those made of it.
-        local_transforms: what is done to the items, in order.
+        base_iterator: takes a timeout and returns the underlying iterable.
+        shared_metrics: the metrics of this iterator, and of those derived from it.
+        local_transforms: the transformations, in order.
         timeout: passed to `base_iterator`.
-        name: how it shows.
+        name: the name in its representation.
     """
 
     #: A function that has an attribute of this name is told through it that the next item is about to be fetched.
@@ -49,9 +49,7 @@ class LocalIterator:
         """The metrics of the iterator whose transformation runs; ValueError outside of one."""
         metrics: MetricsContext | None = getattr(LocalIterator.thread_local, "metrics", None)
         if metrics is None:
-            raise ValueError(
-                "Cannot access context outside an iterator: no transformation of one runs in this thread"
-            )
+            raise ValueError("Cannot access context outside an iterator: this thread runs no transformation")
         return metrics
 
     def __iter__(self) -> Iterator[Any]:
@@ -85,7 +83,7 @@ class LocalIterator:
         )
 
     def transform(self, fn: Transform) -> LocalIterator:
-        """The items of what `fn` makes of the iterator."""
+        """Apply `fn` to the iterator; the result's items replace its items."""
         return self._with(lambda items: fn(items), ".transform()")
 
     def for_each(
@@ -109,18 +107,18 @@ class LocalIterator:
         return self._with(lambda items: _batched(items, n), f".batch({n})")
 
     def flatten(self) -> LocalIterator:
-        """The items of the items."""
+        """Flatten items that are iterables."""
         return self._with(lambda items: (inner for each in items for inner in each), ".flatten()")
 
     def shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> LocalIterator:
-        """The items in another order, picked from a buffer of `shuffle_buffer_size` of them."""
+        """Shuffle items within a buffer of `shuffle_buffer_size`."""
         return self._with(
             lambda items: _shuffled(items, shuffle_buffer_size, random.Random(seed)),
             f".shuffle(shuffle_buffer_size={shuffle_buffer_size}, seed={seed})",
         )
 
     def combine(self, fn: Callable[[Any], list[Any]]) -> LocalIterator:
-        """The items of the lists that `fn` makes of the items."""
+        """Flatten the lists that `fn` returns for the items."""
         found = self.for_each(fn).flatten()
         found.name = self.name + ".combine()"
         return found
@@ -179,10 +177,11 @@ class LocalIterator:
         deterministic: bool = False,
         round_robin_weights: list[float] | None = None,
     ) -> LocalIterator:
-        """The items of this iterator and of others, in turns.
+        """Alternate between the items of this iterator and others.
 
-        With `round_robin_weights` each gives as many in its turn as its weight says; "*" stands for as many as there are.
-        Raises ValueError for another number of weights than of iterators, and for what is no LocalIterator.
+        With `round_robin_weights` each yields as many items per turn as its weight; "*" means all available
+        ones. Raises ValueError if the number of weights differs from that of iterators, or one is not a
+        LocalIterator.
         """
         for each in others:
             if not isinstance(each, LocalIterator):
@@ -214,7 +213,7 @@ def _mapped(fn: Callable[[Any], Any], items: Iterable[Any], hook: Any) -> Iterat
 
 
 def _mapped_in_tasks(task: Any, items: Iterable[Any], most: int) -> Iterator[Any]:
-    """`most` calls ahead; 0 means that there is no bound."""
+    """Apply a task to items, `most` calls ahead; 0 for no limit."""
     running: collections.deque[Any] = collections.deque()
     for item in items:
         running.append(task.remote(item))

@@ -23,7 +23,7 @@ _TagValues = tuple[tuple[str, str], ...]
 
 
 class Distribution(NamedTuple):
-    """What a histogram has seen: a count per bucket (the last is above all boundaries), and the sum."""
+    """The values of a histogram: a count per bucket (the last is above all boundaries), and the sum."""
 
     counts: tuple[int, ...]
     sum: float
@@ -71,7 +71,7 @@ class Registry:
             )
 
     def record(self, name: str, tags: Tags, value: float) -> None:
-        """Record one value of a declared metric, as its kind says."""
+        """Record one value of a declared metric, according to its kind."""
         key = tuple(sorted(tags.items()))
         with self._lock:
             series = self._metrics[name]
@@ -147,17 +147,17 @@ def registry() -> Registry:
 
 
 class Metric:
-    """What Counter, Gauge and Histogram have in common: a name, a description and tags.
+    """Base of Counter, Gauge and Histogram: a name, a description and tags.
 
     Args:
-        name: letters, digits, "_" and ":", not beginning with a digit; exported as "ray_<name>". A metric
-            with another name warns and records nothing.
-        description: one line about it.
-        tag_keys: names of the tags that every recorded value carries.
+        name: letters, digits, "_" and ":", not beginning with a digit; exported as "ray_<name>". A metric with
+            another name warns and records nothing.
+        description: a one-line description.
+        tag_keys: names of the tags of every recorded value.
 
     Raises:
         TypeError: `tag_keys` is not a tuple of strings.
-        ValueError: the name is empty or taken by a metric of another kind.
+        ValueError: the name is empty or used by a metric of another kind.
     """
 
     _kind = ""
@@ -178,7 +178,7 @@ class Metric:
             )
         elif ":" in name:
             warnings.warn(
-                f'metric name {name!r} contains ":", which is going to be refused; use "_"',
+                f'metric name {name!r} contains ":", which will be rejected in the future; use "_"',
                 FutureWarning,
                 stacklevel=3,
             )
@@ -204,7 +204,7 @@ class Metric:
         }
 
     def set_default_tags(self, default_tags: Tags) -> Any:
-        """Set the tags that a value carries unless it says otherwise, and return this metric.
+        """Set default tags for recorded values, and return this metric.
 
         Raises:
             TypeError: a value is not a string.
@@ -291,13 +291,13 @@ class Gauge(Metric):
 
 
 class Histogram(Metric):
-    """How often values fell between boundaries, such as latencies.
+    """Counts of values between boundaries, such as latencies.
 
     Args:
-        boundaries: upper ends of the buckets, positive and rising; a last bucket takes what is above.
+        boundaries: upper ends of the buckets, positive and increasing; a last bucket holds larger values.
 
     Raises:
-        ValueError: `boundaries` is missing, empty, not positive or not rising.
+        ValueError: `boundaries` is missing, empty, not positive or not increasing.
     """
 
     _kind = "histogram"
@@ -315,7 +315,7 @@ class Histogram(Metric):
                 f'Histogram {name!r} needs boundaries, such as Histogram("name", boundaries=[1, 10])'
             )
         if boundaries[0] <= 0 or any(low >= high for low, high in itertools.pairwise(boundaries)):
-            raise ValueError(f"boundaries of {name!r} must be positive and rising, not {boundaries}")
+            raise ValueError(f"boundaries of {name!r} must be positive and increasing, got {boundaries}")
         self.boundaries = boundaries
         self._declare(tuple(map(float, boundaries)))
 

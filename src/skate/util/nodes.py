@@ -1,4 +1,4 @@
-"""What this machine is called by others."""
+"""Names and addresses of this machine."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def get_node_ip_address(address: str | None = None) -> str:
     """Return the IP address of this node.
 
     Args:
-        address: "host:port" of a machine outside; without a running node, the address that this machine
-            would use to reach it. Nothing is sent.
+        address: "host:port" of an external machine; without a running node, the result is the address that this
+            machine would use to reach it. Nothing is sent.
     """
     this_node: str = node_ip_address()
     if address is None:

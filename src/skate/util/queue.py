@@ -56,20 +56,20 @@ class Queue:
         return self.size()
 
     def empty(self) -> bool:
-        """Whether the queue holds no item now."""
+        """True if the queue is empty now."""
         return self.size() == 0
 
     def full(self) -> bool:
-        """Whether the queue has no room now; never with `maxsize=0`."""
+        """True if the queue is full now; never with `maxsize=0`."""
         return 0 < self.maxsize <= self.size()
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         """Add an item at the end.
 
         Args:
-            item: what to add.
-            block: wait for room, if there is none.
-            timeout: seconds to wait at most; None waits for ever.
+            item: the item to add.
+            block: wait for room, if the queue is full.
+            timeout: seconds to wait at most; None waits forever.
 
         Raises:
             Full: there was no room, or none in time.
@@ -95,11 +95,11 @@ class Queue:
             raise Full(*_own(error).args) from None
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """Take the first item.
+        """Remove and return the first item.
 
         Args:
-            block: wait for an item, if there is none.
-            timeout: seconds to wait at most; None waits for ever.
+            block: wait for an item, if the queue is empty.
+            timeout: seconds to wait at most; None waits forever.
 
         Raises:
             Empty: there was no item, or none in time.
@@ -137,7 +137,7 @@ class Queue:
 
         Raises:
             Full: there was no room for all of them.
-            TypeError: `items` cannot be iterated over.
+            TypeError: `items` is not iterable.
         """
         if not isinstance(items, Iterable):
             raise TypeError(f"items must be an iterable of items to add, not {type(items).__name__}")
@@ -148,7 +148,7 @@ class Queue:
             raise Full(*_own(error).args) from None
 
     def get_nowait_batch(self, num_items: int) -> list[Any]:
-        """Take the first `num_items` items, or none of them.
+        """Remove and return the first `num_items` items, or none of them.
 
         Raises:
             Empty: the queue held fewer.
@@ -167,7 +167,7 @@ class Queue:
         return items
 
     def shutdown(self, force: bool = False, grace_period_s: float = 5) -> None:
-        """End the actor behind the queue, and with it whatever the queue still holds.
+        """End the actor behind the queue, and discard its items.
 
         Calls that wait in the queue fail with an ActorDiedError. A second shutdown does nothing.
 

@@ -10,15 +10,16 @@ from skate.client.context import in_worker
 def set_trace(breakpoint_uuid: bytes | None = None) -> None:
     """Stop here in Python's debugger.
 
-    In a driver, and everywhere under `init(local_mode=True)`, the debugger has the terminal. A worker process has none: there
-    this raises RuntimeError, which says how to run the task where there is one.
+    In a driver, and everywhere under `init(local_mode=True)`, the debugger uses the terminal. A worker process
+    has none:
+    there this raises RuntimeError, with instructions for running the task where there is one.
 
     Args:
         breakpoint_uuid: accepted for compatibility.
     """
     if in_worker() and not sys.stdin.isatty():
         raise RuntimeError(
-            "set_trace() needs a terminal, and a worker process has none: run the program with init(local_mode=True), which "
+            "set_trace() needs a terminal, but a worker process has none: run the program with init(local_mode=True), which "
             "runs tasks and actors in the driver, and the debugger stops there"
         )
     import pdb  # 20 ms, and only debugging needs it

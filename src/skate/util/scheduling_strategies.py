@@ -40,13 +40,13 @@ def _hashable(value: Any) -> Any:
 
 
 class PlacementGroupSchedulingStrategy(_Value):
-    """Run in the resources that a placement group has reserved.
+    """Run in the resources reserved by a placement group.
 
     Args:
         placement_group: the group, or None to leave the group of the parent task.
-        placement_group_bundle_index: the bundle to run in; -1 means whichever has room.
-        placement_group_capture_child_tasks: whether tasks and actors started from this one run in the group
-            as well; None means no, unless the parent says so.
+        placement_group_bundle_index: the bundle to run in; -1 means any bundle with room.
+        placement_group_capture_child_tasks: True if tasks and actors started from this one run in the group as
+            well; None means no, unless the parent's setting is True.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -81,12 +81,12 @@ class NodeAffinitySchedulingStrategy(_Value):
 
     Args:
         node_id: its id: 56 hexadecimal digits, as in `nodes()` and `get_runtime_context().get_node_id()`.
-        soft: what if the node is gone or can never fit the request: run elsewhere (True) or fail (False).
+        soft: run elsewhere (True) or fail (False) if the node is gone or can never fit the request.
         _spill_on_unavailable: with soft=True, run elsewhere also while the node is busy.
         _fail_on_unavailable: with soft=False, fail also while the node is busy.
 
     Raises:
-        ValueError: the id is not one of a node, or a flag contradicts `soft`.
+        ValueError: the id is not a node id, or a flag contradicts `soft`.
     """
 
     def __init__(

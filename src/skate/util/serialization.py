@@ -1,4 +1,4 @@
-"""Say how values of a class are sent, where pickle cannot."""
+"""Custom serializers for classes that pickle does not support."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from skate.wire import values
 def register_serializer(
     cls: type, *, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
 ) -> None:
-    """Send instances of `cls` as what `serializer` makes of them.
+    """Send instances of `cls` in the form that `serializer` returns.
 
-    It holds for values that this process sends; a value is rebuilt wherever it arrives.
+    It applies to values that this process sends; a value is rebuilt wherever it arrives.
 
     Args:
         cls: the class; its subclasses are not included.
@@ -21,7 +21,7 @@ def register_serializer(
         deserializer: takes that value and returns an instance; it is sent along and must be picklable.
 
     Raises:
-        TypeError: `cls` is not a class, or one of the functions cannot be called.
+        TypeError: `cls` is not a class, or one of the functions is not callable.
     """
     if not isinstance(cls, type):
         raise TypeError(f"cls must be a class, not {cls!r}")
@@ -32,5 +32,5 @@ def register_serializer(
 
 
 def deregister_serializer(cls: type) -> None:
-    """Send instances of `cls` by pickle again; nothing happens if it has no serializer."""
+    """Send instances of `cls` by pickle again; no-op if it has no serializer."""
     values.deregister_serializer(cls)

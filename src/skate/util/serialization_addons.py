@@ -6,9 +6,9 @@ from typing import Any
 
 
 def register_starlette_serializer(serialization_context: Any) -> None:
-    """Nothing: requests of starlette are sent as they are."""
+    """No-op: requests of starlette are sent without a custom serializer."""
 
 
 def apply(serialization_context: Any) -> None:
-    """Register them all."""
+    """Register all serializers."""
     register_starlette_serializer(serialization_context)

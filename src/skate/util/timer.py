@@ -22,7 +22,7 @@ class _Timer:
 
     def __enter__(self) -> None:
         if self._start is not None:
-            raise RuntimeError("the timer runs already; it measures one block at a time")
+            raise RuntimeError("the timer is already running; it measures one block at a time")
         self._start = time.time()
 
     def __exit__(self, *exc: object) -> None:
@@ -37,21 +37,21 @@ class _Timer:
         self._total_time += time_delta
 
     def push_units_processed(self, n: float) -> None:
-        """Say how many units of work the last measurement was of."""
+        """Record the number of work units of the last measurement."""
         self._units.append(n)
 
     def has_units_processed(self) -> bool:
-        """True once units of work have been told."""
+        """True once units of work have been recorded."""
         return bool(self._units)
 
     @property
     def mean(self) -> float:
-        """Seconds, on average over the window; 0.0 if nothing was measured."""
+        """Return the mean duration in seconds over the window; 0.0 if nothing was measured."""
         return sum(self._samples) / len(self._samples) if self._samples else 0.0
 
     @property
     def mean_units_processed(self) -> float:
-        """Units a measurement, on average over the window; 0.0 if none were told."""
+        """Return the mean units per measurement over the window; 0.0 if none were recorded."""
         return sum(self._units) / len(self._units) if self._units else 0.0
 
     @property

@@ -17,7 +17,7 @@ _TOPOLOGY_LABEL = "ray.io/tpu-topology"
 
 
 def get_tpu_version_from_type(accelerator_type: str) -> str:
-    """The version in a name such as "TPU-V6E": "v6e". Raises ValueError for a name that is no TPU's."""
+    """Return the version in a name such as "TPU-V6E": "v6e". Raises ValueError for a name that is not a TPU's."""
     version = accelerator_type.lower().removeprefix("tpu-")
     if version not in VERSIONS:
         raise ValueError(
@@ -60,17 +60,17 @@ def get_tpu_worker_resources(
     chips_per_vm: int | None = None,
     tpu_resource_per_chip: int | None = None,
 ) -> tuple[int, dict[str, float]]:
-    """How many workers fill slices, and what each asks for.
+    """Return the number of workers that fill slices, and the resources of each.
 
     Args:
         topology: chips in each direction, such as "4x4".
         accelerator_type: the TPU, such as "TPU-V6E".
-        resources_per_worker: what a worker asks for; a whole host if it names no TPUs.
-        num_slices: how many slices there are.
-        chips_per_vm: chips of a host, where they are not the usual ones.
-        tpu_resource_per_chip: how many TPUs a chip counts as; 1 if not given.
+        resources_per_worker: the resources of a worker; a whole host if it names no TPUs.
+        num_slices: the number of slices.
+        chips_per_vm: the chips of a host, if not the usual number.
+        tpu_resource_per_chip: the number of TPUs per chip; 1 by default.
 
-    Raises ValueError if the chips cannot be dealt evenly.
+    Raises ValueError if the chips cannot be divided evenly.
     """
     version = get_tpu_version_from_type(accelerator_type)
     factor = tpu_resource_per_chip or 1
@@ -79,7 +79,7 @@ def get_tpu_worker_resources(
     wanted.setdefault("CPU", 1)
     each_tpu = wanted.setdefault("TPU", (chips_per_vm or _chips_of_host(topology, version)) * factor)
     if each_tpu <= 0:
-        raise ValueError(f"a worker of a TPU slice asks for TPUs, not for {each_tpu}")
+        raise ValueError(f"a worker of a TPU slice must request TPUs, got {each_tpu}")
     if total % each_tpu:
         raise ValueError(
             f"Total TPU resources ({total}) not divisible by TPUs requested per worker ({each_tpu})."
@@ -94,7 +94,7 @@ def get_tpu_num_slices_for_workers(
     resources_per_worker: dict[str, float] | None = None,
     tpu_resource_per_chip: int | None = None,
 ) -> int:
-    """How many slices a number of workers needs; 1 if nothing is said of slices."""
+    """Return the number of slices that a number of workers needs; 1 without slices."""
     if not topology or not accelerator_type:
         return 1
     in_one, _ = get_tpu_worker_resources(
@@ -166,7 +166,7 @@ def init_jax_profiler(port: int | None = None) -> int:
 
 
 class _OfSeveralHosts:
-    """A part of what is refused."""
+    """Base of unsupported classes for slices of several hosts."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _refuse(type(self).__name__)
@@ -177,31 +177,31 @@ class SlicePlacementGroup(_OfSeveralHosts):
 
 
 class SubslicePlacementGroup(_OfSeveralHosts):
-    """Raises NotImplementedError, as above."""
+    """Raise NotImplementedError: slices of several hosts are not supported."""
 
 
 def slice_placement_group(topology: str, accelerator_version: str, **kwargs: Any) -> NoReturn:
-    """Raises NotImplementedError, as above."""
+    """Raise NotImplementedError: slices of several hosts are not supported."""
     _refuse("slice_placement_group")
 
 
 def subslice_placement_group(subslice_topology: str, accelerator_version: str, **kwargs: Any) -> NoReturn:
-    """Raises NotImplementedError, as above."""
+    """Raise NotImplementedError: slices of several hosts are not supported."""
     _refuse("subslice_placement_group")
 
 
 def run_on_slice(fn: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    """Raises NotImplementedError, as above."""
+    """Raise NotImplementedError: slices of several hosts are not supported."""
     _refuse("run_on_slice")
 
 
 def dispatch(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raises NotImplementedError, as above."""
+    """Raise NotImplementedError: slices of several hosts are not supported."""
     _refuse("dispatch")
 
 
 def _refuse(what: str) -> NoReturn:
     raise NotImplementedError(
-        f"ray.util.tpu.{what} places work on all hosts of a TPU slice, and a session here has the machine that it runs on; "
-        'ask for its chips with resources={"TPU": 4}'
+        f"ray.util.tpu.{what} places work on all hosts of a TPU slice, but a session here has only its own "
+        'machine; request its chips with resources={"TPU": 4}'
     )

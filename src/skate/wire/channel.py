@@ -20,7 +20,7 @@ FRAME_BYTES_MAX = 1 << 30
 
 
 class ChannelClosed(ConnectionError):
-    """The peer is gone, or sent what is no message."""
+    """The peer has ended, or sent an invalid message."""
 
 
 class Channel:
@@ -78,7 +78,9 @@ class Channel:
         return self._write(data)
 
     def _write(self, data: bytes | memoryview) -> bool:
-        """Write as much as the socket takes; what is left is the backlog. True if nothing is, or if nobody reads any more."""
+        """Write as much as the socket takes; the rest is the backlog. True if it is empty, or if the peer no
+        longer reads.
+        """
         if self.closed:
             self.backlog = b""
             return True

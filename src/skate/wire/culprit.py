@@ -1,7 +1,7 @@
 """Find what inside a value keeps it from being serialized, and on which path it is reached.
 
 A failing `dumps` names the type of the culprit at best, not where it hangs. So the value is taken apart as
-pickle would do it, every part is tried on its own, and the walk goes on into the parts that fail. A part that
+pickle would do it, every part is tried on its own, and the walk continues into the parts that fail. A part that
 fails although all of its own parts pass is a culprit. Wide containers are tried in halves, so that one bad
 element among a million costs about twenty tries. Tries and time are bounded, since an error is waiting to be
 reported.
@@ -172,7 +172,7 @@ class _Walk:
         if level > self._depth:
             return ()
         listed = parts(obj)
-        # Where one thing sits in the next for ever, the nest as a whole is the culprit.
+        # Where one thing sits in the next forever, the nest as a whole is the culprit.
         return () if len(listed) == 1 and _is_recursion(error) else listed
 
     def _failing(self, listed: Sequence[Part]) -> Iterator[Part]:
@@ -200,7 +200,7 @@ def _values(listed: Sequence[Part]) -> list[Any]:
 
 
 def parts(obj: Any) -> Sequence[Part]:
-    """The values that pickling `obj` would go on to, named as its author would."""
+    """Return the values that pickling `obj` would visit, named as its author would."""
     if type(obj) in (list, tuple):
         return _Elements(obj)
     for kind, take_apart in _BY_KIND:

@@ -84,7 +84,7 @@ def _safe(render: Any, value: object) -> str:
 
 
 class Unpicklable:
-    """Stands for a value that could not travel with an exception; prints as the value did."""
+    """Replaces a value that could not travel with an exception; prints like the value."""
 
     __slots__ = ("reason", "text")
 

@@ -30,7 +30,7 @@ class Interrupts:
     def __init__(self, pump: Pump, whole_imports: bool = False) -> None:
         self._pump = pump
         # A module that is thrown out of its import half-way cannot be imported again if it is partly C, as numpy is: a
-        # worker that goes on to other tasks lets imports end first.
+        # worker that continues with other tasks lets imports end first.
         self._whole_imports = whole_imports
         self._main = threading.main_thread().ident or 0
         self._noticed = _thread.allocate_lock()
@@ -103,7 +103,7 @@ def _in_import(frame: FrameType | None) -> bool:
 
 
 def _in_finalizer(frame: FrameType | None) -> bool:
-    """True in a finalizer of ours, where Python would print an exception and go on as if there had been none."""
+    """True in one of Skate's finalizers, where Python would print an exception and continue."""
     for _ in range(FINALIZER_DEPTH):
         if frame is None:
             return False

@@ -42,13 +42,15 @@ def no_address_space(size: int) -> LimitReached:
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     if soft == resource.RLIM_INFINITY:
         text = (
-            f"{asked}: the system grants this process no more address space (vm.overcommit_memory, vm.max_map_count or a limit "
+            f"{asked}: the system refuses more address space for this process (vm.overcommit_memory, "
+            "vm.max_map_count or a limit "
             "of its container); give it more memory, or start with a smaller object_store_memory"
         )
     else:
         used = _address_space_used()
         text = (
-            f"{asked}: this process may have {human_bytes(soft)} of address space (ulimit -v), of which {human_bytes(used)} are "
+            f"{asked}: this process may have {human_bytes(soft)} of address space (ulimit -v), of which "
+            f"{human_bytes(used)} are "
             "in use; raise the limit, or start with a smaller object_store_memory"
         )
     return LimitReached(errno.ENOMEM, text)

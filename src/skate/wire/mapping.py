@@ -9,7 +9,7 @@ machine, 100 MB, in GB/s (one warm memcpy: 15):
     pwrite to the file                    2.9           6.5                6
     populate the mapping, then store      1.7           4.4                9
 
-pwrite allocates whole pages without zeroing or mapping them, but goes through the kernel for ever; a
+pwrite allocates whole pages without zeroing or mapping them, but goes through the kernel forever; a
 mapping is slow once and then as fast as memory. Hence each 64 KiB of the arena climbs three steps in each
 process: its first write goes by pwrite, the second maps it, the later ones are plain copies. The arena
 hands the same memory out again while it is warm, so that a loop reaches the third step in its third
@@ -144,7 +144,7 @@ class Mapping:
             self._steps[first:last] = bytes(last - first)
 
     def close(self) -> None:
-        """Lets go of the mapping; views that are still in use stay valid, and the last of them ends it.
+        """Close the mapping; views that are still in use stay valid, and the last of them ends it.
 
         No `write` may be under way in another thread.
         """
@@ -207,7 +207,7 @@ class Mapping:
 
 
 class _Exporter:
-    """What the finalizer of a view's ctypes array does; mixed into one array class per size."""
+    """The finalizer of a view's ctypes array; mixed into one array class per size."""
 
     __slots__ = ()
     held: mmap.mmap

@@ -60,7 +60,7 @@ class Memory:
         self._arena.forget(offset, size)
 
     def close(self) -> None:
-        """Let go; views in use stay valid."""
+        """Release the memory; views in use stay valid."""
         self._arena.close()
         if self._overflow is not None:
             self._overflow.close()

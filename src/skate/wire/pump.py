@@ -257,7 +257,7 @@ class Pump:
                 self._waiters.remove(waiter)
 
     def wake_ready(self) -> None:
-        """Let go the threads whose condition has come true; called after anything that may have made it so."""
+        """Release the threads whose condition has become true; called after anything that may have made it so."""
         for waiter in self._waiters:
             if waiter.ready() and waiter.gate.locked():
                 waiter.gate.release()
@@ -280,7 +280,7 @@ class Pump:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """Let go of the lock in the middle of a step, for a long copy; no KeyboardInterrupt is raised inside."""
+        """Release the lock in the middle of a step, for a long copy; no KeyboardInterrupt is raised inside."""
         is_main = get_ident() == self._main_ident
         if is_main:
             self.main_aside = True
@@ -307,12 +307,12 @@ class Pump:
             return
 
     def retime(self) -> None:
-        """A timer has been set: have whoever polls ask `before_poll` again."""
+        """Make the polling thread call `before_poll` again, because a timer was set."""
         if self._polling:
             self.kick()
 
     def attend(self) -> None:
-        """Have the background thread poll at once, because nobody will wait."""
+        """Let the background thread poll at once, because no other thread will wait."""
         self._wanted = True
         if self._resting:
             self._resting = False

@@ -1,4 +1,4 @@
-"""Rings of messages in shared memory, from one writer to several readers, with nobody between them.
+"""Rings of messages in shared memory, from one writer to several readers, without an intermediary.
 
 One file without a name (a memfd) holds all rings of a compiled graph. Who is told its place (pid, descriptor) maps it through
 `/proc`. A ring has as many slots as messages may be under way; a message is written once, and its readers look at it in place.
@@ -103,7 +103,7 @@ class Place:
 
 
 class RingFile:
-    """The file of rings as one member sees it. Raises OSError if the process that made it is gone."""
+    """The file of rings as seen by one member. Raises OSError if the process that created it has ended."""
 
     def __init__(self, place: Place, member: int, create: bool = False) -> None:
         self.place = place
@@ -121,7 +121,7 @@ class RingFile:
             self.cells[_TOKEN] = place.token
         elif self.cells[_TOKEN] != place.token:
             self.close()
-            raise OSError("the process that made the graph is gone")
+            raise OSError("the process that created the graph has ended")
         base = address_of(self.cells)
         self.bells = []
         self.rooms = []
@@ -155,17 +155,17 @@ class RingFile:
 
     @property
     def closed(self) -> bool:
-        """True once anybody has ended the traffic."""
+        """True once a member has ended the traffic."""
         return bool(self.cells[_CLOSED])
 
     def end(self) -> None:
-        """End the traffic: every member that waits, now or later, is told."""
+        """End the traffic: every member that waits, now or later, is notified."""
         self.cells[_CLOSED] = 1
         for semaphore in (*self.bells, *self.rooms):
             semaphore.post()
 
     def close(self) -> None:
-        """Let go of the file; views of messages stay good."""
+        """Close the file; views of messages stay valid."""
         fd, self._fd = self._fd, -1
         if fd < 0:
             return
@@ -243,7 +243,7 @@ class RingWriter:
         self._serial = 0
 
     def has_room(self) -> bool:
-        """True if every reader has read what stands where the next message will."""
+        """True if every reader has read the message that the next one will overwrite."""
         oldest = self.written - self.plan.slots
         if self._read > oldest:
             return True
@@ -342,7 +342,7 @@ class RingWriter:
         return found
 
     def close(self) -> None:
-        """Let go of spare files."""
+        """Close spare files."""
         for spare in (*self._spares, *self._taken.values()):
             spare.close()
         self._spares = []
@@ -372,7 +372,9 @@ class RingReader:
         return self.file.cells[self._at] > self.taken
 
     def peek(self) -> tuple[Any, int]:
-        """The bytes of the next message, and its kind; to be followed by `done`. Raises Closed if its writer is gone."""
+        """Return the bytes of the next message, and its kind; call `done` afterwards. Raises Closed if its writer
+        has ended.
+        """
         cells = self.file.cells
         slot = self.taken % self.plan.slots
         at = self._slots_at + slot * _SLOT_CELLS
@@ -421,7 +423,7 @@ class RingReader:
         return mapping, holds
 
     def close(self) -> None:
-        """Let go of spare files."""
+        """Close spare files."""
         for mapping, _ in self._spares.values():
             mapping.close()
         self._spares = {}

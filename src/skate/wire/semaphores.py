@@ -35,17 +35,17 @@ if _steady is not None:
 
 
 class Semaphore:
-    """A semaphore at an address; whoever holds it keeps the memory mapped."""
+    """A semaphore at an address; its holder keeps the memory mapped."""
 
     __slots__ = ("_at",)
 
     def __init__(self, address: int, create: bool = False) -> None:
         self._at = ctypes.c_void_p(address)
         if create and _create(self._at, 1, 0):
-            raise OSError(ctypes.get_errno(), "a semaphore could not be made")
+            raise OSError(ctypes.get_errno(), "a semaphore could not be created")
 
     def post(self) -> None:
-        """Let one waiter go on, now or later."""
+        """Release one waiter, now or later."""
         _post(self._at)
 
     def take(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a worker leaves behind if it dies: a page or two of shared memory each, the worker's slot.
+"""Shared memory that a worker leaves behind if it dies: a page or two each, the worker's slot.
 
 It says which of the tasks sent ahead the worker has begun, so that the others may run elsewhere at no cost in retries;
 and it repeats the answers that were not written to the socket yet because several go out together, so that a task which
@@ -58,7 +58,7 @@ class Slot:
         return True
 
     def forget(self) -> None:
-        """What was kept has been written to the socket."""
+        """Clear the kept answers once they have been written to the socket."""
         if self._size:
             self._size = self._count = 0
             _KEPT.pack_into(self.memory, _KEPT_AT, 0)
@@ -73,7 +73,7 @@ class OutOfTurn:
         self._ahead: set[int] = set()
 
     def begin(self, sequence: int) -> None:
-        """A call begins, or is dropped, which is as good: nobody need run it again."""
+        """Record that a call begins, or is dropped, which has the same effect: it need not run again."""
         if sequence <= self._upto:
             return
         if sequence - self._upto >= AHEAD_MAX:
@@ -121,12 +121,14 @@ class Board:
             slot = self._used
             self._used += 1
         else:
-            raise OSError(f"{SLOTS} workers at once are the most that a node has")
+            raise OSError(f"a node supports at most {SLOTS} workers at once")
         self._memory[slot * SLOT_BYTES : slot * SLOT_BYTES + _ANSWERS_AT] = bytes(_ANSWERS_AT)
         return slot
 
     def give_back(self, slot: int) -> tuple[int, frozenset[int], list[tuple[Any, ...]]]:
-        """The worker of a slot is gone: the number up to which it began all tasks, those begun beyond, the answers it owed."""
+        """Return the state of an ended worker's slot: the last task begun in order, those begun beyond it, the
+        answers it owed.
+        """
         at = slot * SLOT_BYTES
         (begun,) = STATUS_SLOT.unpack_from(self._memory, at)
         (size,) = _KEPT.unpack_from(self._memory, at + _KEPT_AT)
@@ -153,5 +155,5 @@ class Board:
         return frozenset(found)
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Release the memory."""
         self._memory.close()

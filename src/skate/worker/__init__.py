@@ -1,4 +1,4 @@
-"""What a worker process runs. `ray.worker` is also an old name of Ray's: see `private_names`."""
+"""The code of a worker process. `ray.worker` is also an old name of Ray's: see `private_names`."""
 
 from __future__ import annotations
 

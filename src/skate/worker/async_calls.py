@@ -1,4 +1,4 @@
-"""The calls of an asyncio actor in local mode: coroutines on a loop that is stepped by whoever waits."""
+"""The calls of an asyncio actor in local mode: coroutines on a loop that waiting threads advance."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class AsyncCalls:
         return bool(self._tasks) or self._announced > 0
 
     def start(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> None:
-        """Begin a call, and go as far as it comes by itself."""
+        """Start a call, and run it to its first suspension."""
         with self.worker.host.lock:
             self._announced += 1
         began = threading.Event()

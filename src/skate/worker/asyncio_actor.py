@@ -105,7 +105,7 @@ class AsyncioMode:
             self.loop.call_soon_threadsafe(self.take_queue)
 
     def take_queue(self) -> None:
-        """Start the calls that have come; leave if told so."""
+        """Start the queued calls, or leave if told to."""
         executor = self.executor
         queue = executor.queue
         while queue:

@@ -1,4 +1,4 @@
-"""What runs just now in a worker: the task of the current thread or coroutine, the lease, the actor."""
+"""The execution context of a worker: the task of the current thread or coroutine, the lease, the actor."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ class WorkerContext:
         self.main: Running | None = None
 
     def enter(self, running: Running | None) -> None:
-        """`running` is what the current thread or coroutine runs from now on."""
+        """Set the task of the current thread or coroutine."""
         _running.set(running)
 
     def current(self) -> Running | None:
-        """What the current thread or coroutine runs."""
+        """The task of the current thread or coroutine."""
         return _running.get() or self.main
 
     def task_id(self) -> bytes:
-        """Id of the running task, or nothing."""
+        """The id of the running task, or empty."""
         running = self.current()
         return b"" if running is None else running.task_id
 
@@ -98,7 +98,7 @@ class WorkerContext:
         return found
 
     def resources(self) -> dict[str, int]:
-        """What the worker holds, in units."""
+        """The resources of the worker, in units."""
         held: dict[str, int] = self.lease.get("resources", {})
         return held
 

@@ -30,7 +30,7 @@ class Departure:
         self._unfinished: Any = None
 
     def actor(self, error: BaseException | None = None) -> None:
-        """The actor leaves by its own will, for good, unless the error is a SystemExit with a code other than 0."""
+        """End the actor on its own request, for good, unless the error is a SystemExit with a code other than 0."""
         if isinstance(error, SystemExit) and error.code != 0:
             self.crash(error)
             return
@@ -41,7 +41,7 @@ class Departure:
             executor.channel.flush()
 
     def crash(self, error: BaseException) -> None:
-        """The process ends with a code that says that something went wrong; calls may be retried, an actor restarted."""
+        """End the process with an error code; calls may be retried, an actor restarted."""
         code = error.code if isinstance(error, SystemExit) else TERMINATED
         if isinstance(code, str):
             print(code, file=sys.stderr)
@@ -110,7 +110,7 @@ class Departure:
         return actor
 
     def farewell(self) -> None:
-        """Give the actor the chance to clean up; what it raises is shown and changes nothing."""
+        """Run the actor's cleanup; its exceptions are printed and otherwise ignored."""
         actor = self._executor.actor if self._unfinished is None else self._unfinished
         method = getattr(type(actor), SHUTDOWN_METHOD, None)
         if not self._shutdown_wanted or not callable(method) or asyncio_function(method):
@@ -122,5 +122,5 @@ class Departure:
 
 
 def asyncio_function(function: Any) -> bool:
-    """True for `async def`."""
+    """Return True for `async def`."""
     return bool(getattr(getattr(function, "__code__", None), "co_flags", 0) & 0x80)

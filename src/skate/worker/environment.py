@@ -1,4 +1,4 @@
-"""Environment variables that follow from what a worker was given."""
+"""Environment variables derived from a worker's lease."""
 
 from __future__ import annotations
 

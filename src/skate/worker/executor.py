@@ -31,7 +31,7 @@ FORCED = 143
 
 
 class Executor:
-    """The worker's queue of what it was sent, and the loop that works it off."""
+    """The worker's queue of received tasks, and the loop that executes them."""
 
     def __init__(self, process: Process, channel: Channel, context: WorkerContext, slot: Slot) -> None:
         self.process = process
@@ -174,7 +174,7 @@ class Executor:
             self.channel.push(m.Done(m.DONE, task_id, m.CANCELLED, (), 0, False))
 
     def on_interrupt(self, number: int, frame: Any) -> None:
-        """SIGINT in the main thread: cancels the running task if that is what is wanted, and nothing else."""
+        """Handle SIGINT in the main thread: cancel the running task if requested, and nothing else."""
         running = self.running
         if self.departure.terminating and running is not None:
             if self.interrupts.now(frame):
@@ -210,7 +210,7 @@ class Executor:
     # -- the loop
 
     def run(self) -> None:
-        """Work until told to leave."""
+        """Execute tasks until told to leave."""
         queue = self.queue
         pump = self.pump
         while True:
@@ -328,7 +328,7 @@ class Executor:
 
     @property
     def actor_name(self) -> str:
-        """What stands in front of an actor's lines."""
+        """The prefix of an actor's output lines."""
         fields = self.context.actor_fields
         name: str = fields.get("name") or self.context.actor_template.name
         return name
@@ -397,7 +397,7 @@ class Executor:
         return unpack_arguments(self.process, blob, deps)
 
     def results(self, running: Running, value: Any) -> Any:
-        """What a task returned, packed; a generator is run to its end first."""
+        """The packed results of a task; a generator is run to its end first."""
         template = running.template
         if template.streaming:
             self.stream(running, value)
@@ -405,7 +405,7 @@ class Executor:
         return pack_returns(self.process, running, value)
 
     def stream(self, running: Running, generator: Any) -> None:
-        """Send each value of a generator as it is made."""
+        """Send each value of a generator as it is yielded."""
         limit = running.template.backpressure
         task_id = running.task_id
         index = 0
@@ -436,7 +436,7 @@ class Executor:
     # -- answers
 
     def answer(self, running: Running, status: int, returns: Any, started: float, retriable: bool) -> None:
-        """Say how a task ended; small answers to quick tasks go out together."""
+        """Report the end of a task; small results of quick tasks are sent together."""
         if output.unfinished[0]:
             output.flush()
         now = time.perf_counter()
@@ -470,7 +470,7 @@ class Executor:
         return status != m.OK or all(not held for _, _, held in returns)
 
     def failed(self, running: Running, error: BaseException, started: float) -> None:
-        """Say that a task failed, or was cancelled."""
+        """Report that a task failed, or was cancelled."""
         if self.departure.meant(error):
             return
         if self.running is running:

@@ -1,4 +1,4 @@
-"""A worker that is no process: it runs what it is sent in the thread that happens to be there.
+"""A worker without a process: it runs its tasks in the current thread.
 
 It has the same conversation with the node as a real worker. What differs: a generator is taken one value
 further whenever somebody waits, instead of running ahead, and the calls of an asyncio actor share a loop that
@@ -85,7 +85,7 @@ class InlineWorker:
             self.host.tell(self, m.Surveyed(m.SURVEYED, survey, held))
 
     def _take_over(self, deps: tuple[Any, ...]) -> None:
-        """What was granted to this worker is held by the one process that there is."""
+        """Transfer grants of this worker to the single process."""
         for _, oid, kind, _ in deps:
             if kind == m.ARENA:
                 self.host.step(DRIVER, m.Hold(m.HOLD, oid))
@@ -105,7 +105,9 @@ class InlineWorker:
             self.host.tell(self, m.Returned(m.RETURNED, tuple(task_id for _, task_id, *_ in back)))
 
     def _stop(self, task_id: bytes, force: bool) -> None:
-        """Cancel what is not running in some thread just now; what is runs on to its end, with `force` for nobody."""
+        """Cancel a task that is not running in another thread; one that does run continues, with `force` its
+        result is dropped.
+        """
         for message in self.queue:
             _, queued, _, _, deps, _ = message
             if queued == task_id:
@@ -198,7 +200,7 @@ class InlineWorker:
         return template.bound(self.actor)
 
     def results(self, running: Running, value: Any) -> Any:
-        """What a call returned, packed."""
+        """The packed results of a call."""
         return pack_returns(self.host.process, running, value)
 
     # -- streams
@@ -237,14 +239,14 @@ class InlineWorker:
     def answer(
         self, running: Running, status: int, returns: Any, started: float, retriable: bool = False
     ) -> None:
-        """Say how a task ended."""
+        """Report the end of a task."""
         micros = int((time.perf_counter() - started) * 1e6)
         with self.host.lock:
             self.host.tell(self, (m.DONE, running.task_id, status, returns, micros, retriable))
         running.kept.clear()
 
     def failed(self, running: Running, error: BaseException, started: float) -> None:
-        """Say that a task failed, or that the actor leaves."""
+        """Report that a task failed, or that the actor leaves."""
         if isinstance(error, ActorExit) or (isinstance(error, SystemExit) and self.actor is not None):
             with self.host.lock:
                 self.host.tell(self, m.Exiting(m.EXITING, "exit_actor"))
@@ -289,7 +291,7 @@ class InlineWorker:
         return found
 
     def close(self) -> None:
-        """It has left: nothing of it runs any more."""
+        """Drop all work of a worker that has left."""
         self.gone = True
         for _, _, _, _, deps, _ in self.queue:
             give_up(self.host.process, deps)

@@ -1,4 +1,4 @@
-"""What stands for the shared-memory arena where everything happens in one process: bytes by their offset."""
+"""A substitute for the shared-memory arena in a single process: bytes by offset."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Local mode: a node whose workers are no processes, so that a debugger, a profiler and a plain traceback
-reach everything.
+"""Local mode: a node whose workers are not processes, so that a debugger, a profiler and a plain traceback reach
+everything.
 
 The node's core is the same as ever, and so is all that the client does; only what is around the core differs.
 A task runs in the thread that submits it, before `.remote()` returns, as far as it comes: what it cannot do
-yet (wait for a later call, make a value that nobody has asked for) goes on whenever a thread waits.
+yet (wait for a later call, make a value that nobody has asked for) continues whenever a thread waits.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LocalHost:
             labels={**settings.labels, "ray.io/node-id": node_id.hex()},
         )
         self.core.allocator = memory
-        self.core.calls.patient = True  # nothing goes on here while nobody waits
+        self.core.calls.patient = True  # nothing runs here while no thread waits
         job = os.urandom(2).rjust(4, b"\0")
         self.process = LocalProcess(self, node_id, job)
         self.process.link = LocalLink(self)
@@ -71,7 +71,7 @@ class LocalHost:
         self.settle()
 
     def tell(self, worker: InlineWorker, message: tuple[Any, ...]) -> None:
-        """A worker says something; one that has left is not listened to."""
+        """Pass a worker's message to the core; ignore one from a worker that has left."""
         if not worker.gone:
             self.step(worker.cid, message)
 
@@ -95,7 +95,7 @@ class LocalHost:
         self.pump.changed.notify_all()
 
     def _act(self, effect: ShellEffect) -> None:
-        """Carry out an effect of the core that is no message; nothing here has a disk, a socket or a process."""
+        """Carry out an effect of the core; there is no disk, socket or process here."""
         match effect:
             case Spawn(cid, _):
                 self.workers[cid] = InlineWorker(cid, self)
@@ -113,7 +113,7 @@ class LocalHost:
             self.settle()
 
     def aside(self) -> AbstractContextManager[None]:
-        """The lock is let go, for user code to run."""
+        """Release the lock while user code runs."""
         return self.pump.aside()
 
     # -- running, under the lock
@@ -139,7 +139,7 @@ class LocalHost:
             worker.busy -= 1
 
     def advance(self, until: Callable[[], bool]) -> bool:
-        """Do something that a waiting thread may be waiting for; False if there is nothing to do just now."""
+        """Make progress that a waiting thread may need; False if there is nothing to do now."""
         return self._run_one() or self._step_loops(until) or self._step_streams(until)
 
     def _step_loops(self, until: Callable[[], bool]) -> bool:
@@ -175,7 +175,7 @@ class LocalHost:
         return any(worker.calls is not None and worker.calls.pending for worker in self.workers.values())
 
     def idle_s(self) -> float | None:
-        """Seconds until a loop has something to do; None if no loop ever has, by itself."""
+        """Seconds until a loop has something to do; None if no loop ever will."""
         found = None
         for worker in self.workers.values():
             calls = worker.calls
@@ -186,12 +186,12 @@ class LocalHost:
         return found
 
     def standstill(self) -> str:
-        """What to say when a thread waits and nothing is left that could go on."""
+        """The message for a wait that can never end because no work remains."""
         waiting = [
             f"{task.template.name}: {self.core.why_waiting(task)}" for task in self.core.tasks.values()
         ]
         text = (
-            "this would wait for ever: in local mode tasks run one after the other where they are "
+            "this would wait forever: in local mode tasks run one after the other where they are "
             "submitted, and nothing "
             "is left to run"
         )
@@ -202,7 +202,7 @@ class LocalHost:
     # -- the running task's side
 
     def block(self) -> tuple[InlineWorker, bytes] | None:
-        """The current task waits, or runs another one: its CPUs, and what is queued behind it, are free."""
+        """Record that the current task waits, or runs another one: its CPUs and its queue are released."""
         worker = self.here.get()
         if worker is None or worker.gone:
             return None
@@ -212,12 +212,12 @@ class LocalHost:
         return worker, task_id
 
     def unblock(self, blocked: tuple[InlineWorker, bytes] | None) -> None:
-        """It goes on."""
+        """Resume the blocked task."""
         if blocked is not None:
             self.tell(blocked[0], m.Unblocked(m.UNBLOCKED, blocked[1]))
 
     def forked(self) -> None:
-        """In a forked child: nothing here reaches beyond this process."""
+        """Detach a forked child from everything outside its process."""
 
     def shutdown(self) -> None:
         """End everything: what still waits is dropped."""
@@ -231,7 +231,7 @@ class LocalHost:
 
 
 class LocalProcess(Process):
-    """The one process: its context is that of whichever task the current thread runs."""
+    """The single process: its context is that of the current thread's task."""
 
     def __init__(self, host: LocalHost, node_id: bytes, job: bytes) -> None:
         self._host = host
@@ -239,23 +239,23 @@ class LocalProcess(Process):
 
     @property
     def context(self) -> Any:
-        """What the running task may ask about itself; None in the driver's own code."""
+        """The context of the running task; None in the driver's own code."""
         worker = self._host.here.get()
         return None if worker is None else worker.context
 
     @context.setter
     def context(self, value: Any) -> None:
-        """It follows from where the code runs."""
+        """Ignore the assignment: the context follows from the running code."""
 
 
 class LocalLink:
-    """A direct call of the node; what is submitted runs at once."""
+    """A direct call of the node; submitted tasks run at once."""
 
     def __init__(self, host: LocalHost) -> None:
         self._host = host
 
     def send(self, message: tuple[Any, ...]) -> None:
-        """Give the node a message, and run what it makes ready if it starts work."""
+        """Pass a message to the node, and run the tasks that it makes ready."""
         host = self._host
         if message[0] not in STARTS_WORK:
             host.step(DRIVER, message)
@@ -268,14 +268,14 @@ class LocalLink:
             host.unblock(blocked)
 
     def flush(self) -> None:
-        """Nothing is ever on its way."""
+        """No-op: nothing is queued."""
 
     def block(self) -> bool:
-        """The current task waits."""
+        """Record that the current task waits."""
         return self._host.block() is not None
 
     def unblock(self) -> None:
-        """It goes on."""
+        """Resume the current task after a wait."""
         worker = self._host.here.get()
         if worker is not None:
             self._host.unblock((worker, worker.context.task_id()))

@@ -1,4 +1,4 @@
-"""Waiting in local mode: whoever waits runs what there is to run.
+"""Waiting in local mode: the waiting thread runs pending work.
 
 It stands for `wire.pump`: there are no descriptors to poll, only queued work, streams to be taken further,
 loops of asyncio actors to be stepped, and other threads that may be at work. When there is none of these,
@@ -24,7 +24,7 @@ DAEMONS_S = 10.0
 
 
 class LocalPump:
-    """Runs work while a thread waits; everything under one lock, which is let go while user code runs."""
+    """Runs work while a thread waits; everything under one lock, which is released while user code runs."""
 
     def __init__(self, host: LocalHost) -> None:
         self.host = host
@@ -37,7 +37,7 @@ class LocalPump:
         self._waiting: set[int] = set()
 
     def wait(self, ready: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Run work until `ready()` or until `timeout` seconds passed; the lock is held on entry and exit.
+        """Run work until `ready()` or until `timeout` seconds have passed; the lock is held on entry and exit.
 
         Raises RuntimeError if there is no timeout and nothing that could still make it ready.
         """
@@ -72,7 +72,7 @@ class LocalPump:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """Let go of the lock, however often this thread holds it."""
+        """Release the lock, however often this thread holds it."""
         held = self.lock._release_save() if self.lock._is_owned() else None
         try:
             yield
@@ -104,15 +104,15 @@ class LocalPump:
             loop.call_later(LOOK_S, self._attend, loop)
 
     def drain(self) -> None:
-        """Nothing arrives by itself."""
+        """No-op: nothing arrives asynchronously."""
 
     def kick(self) -> None:
-        """Nobody polls."""
+        """No-op: no thread polls."""
 
     def interruption_point(self) -> None:
         """Ctrl-C is raised where it strikes, as in any program."""
 
     def close(self) -> None:
-        """Wake up whoever waits, for good."""
+        """Wake all waiting threads, permanently."""
         self.closed = True
         self.wake_ready()

@@ -26,7 +26,7 @@ STARTS_WORK = frozenset({m.SUBMIT, m.CALL})
 
 
 class WorkerLink:
-    """A worker's way to its node: the channel, and word of who waits.
+    """A worker's connection to its node: the channel, with notices of waiting tasks.
 
     A call goes out at once while nothing else is under way. Those that follow go out together, within a few milliseconds.
     """
@@ -50,11 +50,11 @@ class WorkerLink:
                 self._pump.soon()
 
     def flush(self) -> None:
-        """Write what is queued."""
+        """Write queued data."""
         self._channel.flush()
 
     def block(self) -> bool:
-        """The current task waits: others may have its CPU, and what is queued behind it runs elsewhere."""
+        """Record that the current task waits: its CPU is released, and its queue runs elsewhere."""
         task_id = self._context.task_id()
         if not task_id:
             self._channel.flush()
@@ -71,7 +71,7 @@ class WorkerLink:
 
 
 def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
-    """Serve the node at the other end of `channel_fd` until it has no more use for this process; returns the exit code."""
+    """Serve the node at the other end of `channel_fd` until it ends this process; return the exit code."""
     environ = config.get("env_vars") or {}
     os.environ.update(environ)
     environment.remember(environ, "OMP_NUM_THREADS" in config.get("set_by_user", ()))
@@ -142,7 +142,7 @@ def _before_poll(process: Process, channel: Channel) -> None:
 
 
 def _leave(channel: Channel, executor: Executor) -> int:
-    """Run what user code registered for the end, and say what is still to be said; returns the exit code."""
+    """Run exit handlers of user code, and send remaining messages; return the exit code."""
     try:
         executor.departure.farewell()
         atexit._run_exitfuncs()

@@ -1,4 +1,4 @@
-"""stdout and stderr of a worker: lines go out as they are written, and say which task or actor wrote them."""
+"""stdout and stderr of a worker: lines are sent as they are written, with the task or actor that wrote them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class NamedOutput(io.TextIOWrapper):
         return super().write(text)
 
     def rename(self, name: str) -> None:
-        """What stands in front of this process's lines from here on; for libraries whose actors learn later who they are."""
+        """Change the prefix of this process's output lines; for libraries whose actors learn their name later."""
         current_name[0] = name
 
 
@@ -50,7 +50,7 @@ def take_over() -> None:
 
 
 def flush() -> None:
-    """Write out what is left of an unfinished line."""
+    """Write the rest of an unfinished line."""
     unfinished[0] = False
     stream: Any
     for stream in (sys.stdout, sys.stderr):

@@ -1,4 +1,4 @@
-"""What a task made, as it goes on the wire: results, items of a stream, errors."""
+"""Encoding of a task's output: results, items of a stream, errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Value = tuple[int, Any, tuple[bytes, ...]]
 
 
 class Partial(Exception):
-    """A generator failed after it had made some of its results; the cause says how."""
+    """A generator failed after it had yielded some results; the cause is its exception."""
 
     def __init__(self, error: BaseException, made: tuple[Value, ...]) -> None:
         self.error = error
@@ -63,7 +63,7 @@ def pack_value(process: Process, running: Running, oid: bytes, value: Any) -> Va
 
 
 def pack_returns(process: Process, running: Running, value: Any) -> tuple[Value, ...]:
-    """All results of a task."""
+    """Pack all results of a task."""
     template = running.template
     count = template.returns
     task_id = running.task_id
@@ -80,7 +80,7 @@ def pack_returns(process: Process, running: Running, value: Any) -> tuple[Value,
 
 
 def _pack_generated(process: Process, running: Running, generator: Any) -> tuple[Value, ...]:
-    """As many results as were asked for, each packed before the next is made; what is yielded beyond them is passed over."""
+    """Pack the requested number of results, each before the next is computed; further values are ignored."""
     count = running.template.returns
     made: list[Value] = []
     try:
@@ -97,14 +97,16 @@ def _pack_generated(process: Process, running: Running, generator: Any) -> tuple
         raise Partial(error, tuple(made)) from None
     if len(made) < count:
         few = ValueError(
-            f"Task returned {len(made)} objects, but num_returns={count}. {running.template.name} has to yield as many"
+            f"Task returned {len(made)} objects, but num_returns={count}. {running.template.name} must yield that many"
         )
         raise Partial(few, tuple(made))
     return tuple(made)
 
 
 def interrupted(running: Running, error: BaseException) -> BaseException:
-    """What a KeyboardInterrupt in a task, or a CancelledError of a loop, is to its caller: the task was cancelled, here."""
+    """The caller's exception for a KeyboardInterrupt in a task, or a CancelledError of a loop: the task was
+    cancelled.
+    """
     from skate.exceptions import TaskCancelledError  # only errors need the tree
 
     if running.cancelled:

@@ -1,7 +1,7 @@
 """An asyncio loop that runs until it has nothing to do, and then gives the thread back.
 
 In local mode the methods of an asyncio actor share the thread of their caller. A plain event loop would wait
-for ever in a method that waits for a later call; this one returns, and goes on when there is more to do. It
+forever in a method that waits for a later call; this one returns, and continues when there is more to do. It
 learns that it is idle from the time that it would let its selector wait.
 """
 
@@ -16,7 +16,7 @@ TURNS_MAX = 10_000
 
 
 class _Selector(selectors.DefaultSelector):
-    """Never waits: notes how long the loop wanted to, and stops it."""
+    """Never waits: records how long the loop would have waited, and stops it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Functions and classes as a worker loads them: unpickled at first use, imported anew if their source has changed."""
+"""Functions and classes as a worker loads them: unpickled at first use, imported again if their source has changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _stamps: dict[str, int] = {}
 
 
 class WorkerTemplate:
-    """A template, with what it calls."""
+    """A template with its function or class."""
 
     __slots__ = (
         "key", "fields", "name", "function_key", "returns", "streaming", "backpressure", "retry_exceptions",
@@ -41,7 +41,7 @@ class WorkerTemplate:
         self._attribute: Any = None
 
     def load(self, process: Process) -> Any:
-        """The function or class."""
+        """Return the function or class."""
         found = self._functions[self.function_key]
         if type(found) is bytes:
             found = self._functions[self.function_key] = _unpickled(found)

@@ -1,7 +1,7 @@
-"""What `ps` and `top` show of a worker: "ray::" and the task that it runs, or the actor that lives there.
+"""The process title of a worker in `ps` and `top`: "ray::" and the running task, or the actor.
 
-The kernel reads the command line from the memory that the arguments of the process lie in. It is written through /proc/self/mem:
-2 us each time the text changes, and nothing to import. There is as much room as the command line of the zygote had.
+The kernel reads the command line from the memory of the process's arguments. It is written through /proc/self/mem:
+2 us each time the text changes, and nothing to import. Its length is limited to that of the original command line.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Title:
             return
 
     def show(self, name: str) -> None:
-        """Show a name from now on."""
+        """Show a name."""
         if name == self.shown or self._fd < 0:
             return
         self.shown = name

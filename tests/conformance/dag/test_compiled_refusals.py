@@ -1,4 +1,4 @@
-"""What cannot be compiled, and what cannot be bound: Ray's words, in ours."""
+"""Graphs that cannot be compiled or bound are rejected with Ray's phrases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program takes out of a dataset, and parts of one."""
+"""Data taken out of a dataset, and parts of one."""
 
 from __future__ import annotations
 

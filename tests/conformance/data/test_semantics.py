@@ -1,4 +1,4 @@
-"""What a dataset does, by the numbers under which the inventory of Ray's interface lists it (DATA-1 to DATA-19)."""
+"""Semantics of datasets, numbered as in the inventory of Ray's interface (DATA-1 to DATA-19)."""
 
 from __future__ import annotations
 

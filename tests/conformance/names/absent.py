@@ -1,4 +1,4 @@
-"""What of Ray's public names is not here, and why: a dotted name, `*` for any text, and the reason.
+"""The public names of Ray that are absent here, with reasons: a dotted name, `*` for any text, and the reason.
 
 A line that stands for nothing any more fails `test_what_is_declared_absent_is_absent`: take it off.
 """

@@ -1,4 +1,4 @@
-"""What one table of names lacks of another, name by name and signature by signature."""
+"""Comparison of two tables of names, name by name and signature by signature."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def differences(module: str, wanted: dict[str, Any], there: Any) -> Iterator[tup
 
 
 def of_class(full: str, wanted: dict[str, Any], there: Any) -> Iterator[tuple[str, str]]:
-    """What a class lacks."""
+    """The names that a class lacks."""
     if not isinstance(there, dict):
         if there is None:
             yield full, "is no class"

@@ -150,7 +150,7 @@ def defined(module: Any) -> set[str]:
 
 
 def of_module(name: str, wanted: dict[str, Any]) -> Any:
-    """What a module has of the wanted names; a text that says why if it cannot be imported."""
+    """The wanted names of a module; a text with the reason if it cannot be imported."""
     module = load(name)
     if isinstance(module, str):
         return module
@@ -224,7 +224,7 @@ def attributes(cls: type) -> set[str]:
 
 
 def of_ray(cls: type, name: str) -> bool:
-    """Whether a member comes from a class of Ray's and not from one of Python's or of a library's."""
+    """True if a member comes from a class of Ray's and not from one of Python's or of a library's."""
     for base in cls.__mro__:
         if name in vars(base):
             return base.__module__.split(".")[0] == "ray"

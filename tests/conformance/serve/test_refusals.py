@@ -1,4 +1,4 @@
-"""What Serve refuses, and what it says then; and what running again changes (SERVE-8 to SERVE-11 of the inventory)."""
+"""Rejections by Serve and their messages; and the effect of running again (SERVE-8 to SERVE-11 of the inventory)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Serve does, by the numbers under which the inventory of Ray's interface lists it (SERVE-1 to SERVE-18)."""
+"""Semantics of Serve, numbered as in the inventory of Ray's interface (SERVE-1 to SERVE-18)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the configurations of a run refuse, in which words, and what they make of what they are given."""
+"""Rejected run configurations, their messages, and the values that the configurations derive."""
 
 from __future__ import annotations
 

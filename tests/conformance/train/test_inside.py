@@ -1,4 +1,6 @@
-"""What a training function sees and does, all in one run, as a run costs Ray ten seconds and more; one test a thing."""
+"""Observations inside a training function, all in one run, because a run costs Ray ten seconds and more; one test
+each.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("cluster")
 
 
 class Told(train.UserCallback):
-    """What callbacks are called with."""
+    """The arguments of callbacks."""
 
     def __init__(self, path):
         self.path = path

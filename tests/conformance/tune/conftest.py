@@ -1,4 +1,4 @@
-"""What tests of searches share."""
+"""Shared fixtures of the tests of searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What population based training decides, and which configurations it makes, in searches that run in no process."""
+"""Decisions and configurations of population based training, in searches without processes."""
 
 from __future__ import annotations
 

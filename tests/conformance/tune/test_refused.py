@@ -1,4 +1,4 @@
-"""What a search refuses, and with which error; what it passes over."""
+"""Arguments that a search rejects, with their errors; and those it ignores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What schedulers decide, asked directly by a search that runs in no process, and what they refuse."""
+"""Decisions of schedulers, asked directly by a search without processes, and what they reject."""
 
 from __future__ import annotations
 

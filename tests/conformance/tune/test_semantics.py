@@ -1,4 +1,4 @@
-"""What a search does, by the numbers under which the inventory of Ray's interface lists it (TUNE-1 to TUNE-14)."""
+"""Semantics of searches, numbered as in the inventory of Ray's interface (TUNE-1 to TUNE-14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run draws: on a terminal lines that are painted anew, elsewhere nothing."""
+"""The progress display of a run: repainted lines on a terminal, elsewhere nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PROGRAM = """
 
 
 def drawn(seconds: float, *arguments: str, columns: int = 100) -> str:
-    """What a program writes to the pseudo-terminal that it runs in."""
+    """The output of a program to the pseudo-terminal that it runs in."""
     parent, child = pty.openpty()
     termios.tcsetwinsize(child, (30, columns)) if hasattr(termios, "tcsetwinsize") else _resize(
         child, columns

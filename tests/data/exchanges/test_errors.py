@@ -1,4 +1,4 @@
-"""What is refused, when, and in which words."""
+"""Rejected arguments, when they are rejected, and the messages."""
 
 from __future__ import annotations
 

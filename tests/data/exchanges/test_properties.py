@@ -211,7 +211,7 @@ def _values(rows: Rows) -> list[int]:
 
 
 def chosen_named(chosen: set[Any]) -> list[Any]:
-    """Those of several aggregations whose names differ, in an order that is the same each time."""
+    """Select aggregations with different names, in a stable order."""
     found: dict[str, Any] = {}
     for each in GROUPED:
         if each in chosen:

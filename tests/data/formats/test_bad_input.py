@@ -1,4 +1,4 @@
-"""What is wrong with files: said with the file, and the row or line."""
+"""Errors in files are reported with the file, and the row or line."""
 
 from __future__ import annotations
 

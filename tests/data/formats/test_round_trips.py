@@ -1,4 +1,4 @@
-"""What each format gives back of what was written: random tables with nulls, nested values and arrays."""
+"""Round trips of each format: random tables with nulls, nested values and arrays."""
 
 from __future__ import annotations
 

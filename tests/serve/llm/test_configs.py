@@ -1,4 +1,4 @@
-"""What is said of a model, and what its replicas ask for: nothing here needs a model, an engine or a GPU."""
+"""Model configs and the resources of their replicas: nothing here needs a model, an engine or a GPU."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_bundles_of_a_replica(more: dict[str, Any], bundles: list[dict[str, floa
 @pytest.mark.parametrize(
     ("more", "match"),
     [
-        ({"model_loading_config": {"model_id": " "}}, "is empty"),
+        ({"model_loading_config": {"model_id": " "}}, "must be a non-empty name"),
         ({"model_loading_config": {"model_id": "m", "modle_source": "x"}}, "modle_source"),
         ({"engine_kwargs": {"tensor_parallel_size": 0}}, "tensor_parallel_size"),
         ({"deployment_config": {"placement_group_bundles": []}}, "placement_group_config"),
@@ -104,10 +104,10 @@ def test_what_is_wrong_is_named(more: dict[str, Any], match: str) -> None:
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        ({"bundles": [{}], "bundle_per_worker": {}}, "either"),
-        ({}, "either"),
+        ({"bundles": [{}], "bundle_per_worker": {}}, "exactly one of"),
+        ({}, "exactly one of"),
         ({"bundles": [{"GPU": 1}], "strategy": "TIGHT"}, "strategy"),
-        ({"bundle": []}, "has no bundle"),
+        ({"bundle": []}, "unknown keys bundle"),
         ({"bundles": []}, "one or more"),
     ],
 )

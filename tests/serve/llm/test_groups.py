@@ -85,7 +85,7 @@ def test_configs_that_do_not_fit_together_are_named(decode: dict[str, Any], matc
 
 
 def bundles(deployment: Any) -> list[dict[str, float]]:
-    """What a replica is placed in."""
+    """The placement of a replica."""
     found: list[dict[str, float]] = deployment._replica.actor_options["placement_group_bundles"]
     return found
 

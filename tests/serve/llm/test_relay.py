@@ -33,7 +33,7 @@ class Handle:
 
 
 class Answers:
-    """What a streaming handle call returns."""
+    """The result of a streaming handle call."""
 
     def __init__(self, handle: Handle, found: AsyncGenerator[Any, None]) -> None:
         self.handle, self.found = handle, found

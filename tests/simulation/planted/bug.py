@@ -82,7 +82,7 @@ def source(bug: Bug) -> str:
 
 
 def applies(bug: Bug) -> bool:
-    """Whether the code is still as the bug needs it."""
+    """True if the code still has the form that the bug needs."""
     try:
         source(bug)
     except Outdated:

@@ -1,4 +1,4 @@
-"""What tests of libraries in the workers of a run share: a node of two CPUs, and runs that keep their files."""
+"""Shared fixtures of tests of libraries in workers: a node of two CPUs, and runs that keep their files."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Group:
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What is asked of a `jax` that only notes it."""
+    """Record the calls of a substitute for `jax`."""
     calls: list[Any] = []
     module: Any = types.ModuleType("jax")
     module.config = types.SimpleNamespace(update=lambda *given: calls.append(given))

@@ -77,7 +77,7 @@ def request_resources(
 def configure_logging(
     log_style: str | None = None, color_mode: str | None = None, verbosity: int | None = None
 ) -> None:
-    """Accepted without effect: there is no autoscaler whose lines could look otherwise."""
+    """No-op: there is no autoscaler with log lines."""
 
 
 def _refuse(what: str) -> NoReturn:

@@ -50,7 +50,7 @@ class Describing(DatasetBase):
         return found
 
     def explain(self) -> None:
-        """Print the plan as it is written, as it is optimized, and as it would run."""
+        """Print the plan as written, as optimized, and as executed."""
         better = optimized(self._plan)
         print("-------- Logical plan --------")
         print(explaining.tree(self._plan))

@@ -56,8 +56,8 @@ class SystemWriting(DatasetBase):
                 checkpoint.forget()
         except (
             Exception
-        ) as error:  # whatever a step before, or the datasink, raises: it is told, and the error goes on
-            if checkpoint is None:  # else what is written stays, and the next run goes on behind it
+        ) as error:  # whatever a step before, or the datasink, raises: report it, and let the error propagate
+            if checkpoint is None:  # else keep what is written, and the next run continues after it
                 datasink.on_write_failed(error)
             raise
         finally:

@@ -55,7 +55,7 @@ class Groups:
             yield (key[0] if len(key) == 1 else key), rows
 
     def picked(self, rows: np.ndarray) -> Groups:
-        """The same groups of other rows: those with these numbers, each as often as it is named."""
+        """The groups of selected rows: those with these numbers, repeated as given."""
         made = copy.copy(self)
         made.ids = self.ids[rows]
         made.rows = len(rows)

@@ -40,7 +40,7 @@ def choose(topology: Topology, limits: Limits) -> Iterator[Running]:
         if not operator.has_work():
             continue
         pooled = operator.compute.actors is not None
-        # One that runs nothing is not kept back by the pieces of others, or the last step might wait for the first for ever.
+        # One that runs nothing is not kept back by the pieces of others, or the last step might wait for the first forever.
         if running >= limits.slots and not pooled and operator.running:
             continue
         if may_start(operator, topology, share):

@@ -13,7 +13,7 @@ from skate.data.iterating.tensors import writable
 
 
 def converter(dtypes: Any, collate: Callable[[Any], Any] | None, paddings: Any, batch_size: int) -> Any:
-    """A function from a batch to a dict of JAX arrays, or to what `collate` makes of it."""
+    """Return a function from a batch to a dict of JAX arrays, or to the result of `collate`."""
     if collate is not None and (dtypes is not None or paddings is not None):
         raise ValueError(
             "dtypes and paddings cannot be combined with collate_fn, which builds its own arrays; apply them there"

@@ -164,7 +164,8 @@ def from_huggingface(
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
 ) -> Dataset:
-    """A dataset of a Hugging Face `Dataset` (its table as it is) or `IterableDataset` (read as a stream by one task).
+    """Create a dataset from a Hugging Face `Dataset` (its table unchanged) or `IterableDataset` (read as a stream
+    by one task).
 
     Raises ValueError for a DatasetDict, which holds several.
     """

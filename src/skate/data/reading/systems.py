@@ -113,7 +113,7 @@ def read_delta(
     ray_remote_args: dict[str, Any] | None = None,
     **arrow_parquet_args: Any,
 ) -> Dataset:
-    """A dataset of the rows of a Delta table, as it is or as it was in a version; needs deltalake.
+    """Read the rows of a Delta table, in its latest or a given version; needs deltalake.
 
     `arrow_parquet_args` may have filter, a pyarrow expression.
     """

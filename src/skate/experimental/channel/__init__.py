@@ -1,4 +1,4 @@
-"""Channels of compiled graphs: how values travel, and the interface of ways of one's own for tensors.
+"""Channels of compiled graphs: transport of values, and the interface of custom transports for tensors.
 
 types.py               SharedMemoryType, TorchTensorType
 communicator.py        Communicator

@@ -28,14 +28,14 @@ class Communicator(ABC):
 
     @abstractmethod
     def get_rank(self, actor: Any) -> int:
-        """An actor's rank. Raises ValueError for an actor that is no member."""
+        """Return an actor's rank. Raises ValueError if it is not a member."""
 
     @abstractmethod
     def get_self_rank(self) -> int | None:
-        """The rank of this process; None where it is no member, as in the driver."""
+        """Return the rank of this process; None if it is not a member, as in the driver."""
 
     def get_world_size(self) -> int:
-        """How many actors there are."""
+        """Return the number of actors."""
         raise NotImplementedError
 
     @abstractmethod
@@ -72,11 +72,11 @@ class Communicator(ABC):
 
     @abstractmethod
     def destroy(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
     @abstractmethod
     def get_transport_name(self) -> str:
-        """A word for it, as "cpu" or "nccl"."""
+        """Return the transport's name, such as "cpu" or "nccl"."""
 
     @classmethod
     @abstractmethod

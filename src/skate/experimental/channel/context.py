@@ -1,4 +1,4 @@
-"""What a process knows of its devices, for values that hold tensors."""
+"""The devices of a process, for values that contain tensors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ChannelContext:
         return self._device
 
     def set_torch_device(self, device: Any) -> None:
-        """Have it be another one."""
+        """Set the device."""
         self._device = device
 
 

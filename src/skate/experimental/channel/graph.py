@@ -1,4 +1,4 @@
-"""What compiled graphs are made of: the shared memory of a graph, and values in it."""
+"""Parts of compiled graphs: the shared memory of a graph, and values in it."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class GroupCommunicator(Communicator):
 
     @classmethod
     def generate_communicator_id(cls) -> str:
-        """32 hexadecimal digits."""
+        """Return 32 hexadecimal digits."""
         return uuid.uuid4().hex
 
     def initialize(self, rank: int) -> None:
@@ -49,17 +49,17 @@ class GroupCommunicator(Communicator):
         return self._actor_handles
 
     def get_rank(self, actor: Any) -> int:
-        """An actor's rank. Raises ValueError for an actor that is no member."""
+        """Return an actor's rank. Raises ValueError if it is not a member."""
         if actor not in self._actor_handles:
             raise ValueError(f"Actor is not in the group: {actor!r}")
         return self._actor_handles.index(actor)
 
     def get_self_rank(self) -> int | None:
-        """The rank of this process; None where it is no member."""
+        """Return the rank of this process; None if it is not a member."""
         return self._rank
 
     def get_world_size(self) -> int:
-        """How many actors there are."""
+        """Return the number of actors."""
         return self._world_size
 
     @property
@@ -106,7 +106,7 @@ class GroupCommunicator(Communicator):
             group.destroy_group()
 
     def get_transport_name(self) -> str:
-        """The backend."""
+        """Return the name of the backend."""
         return self.backend.lower()
 
 
@@ -130,7 +130,7 @@ class CPUCommunicator(GroupCommunicator):
         self._under_way.append((self._group._group.send([tensor], peer_rank, 0), tensor))
 
     def get_transport_name(self) -> str:
-        """ "cpu"."""
+        """Return "cpu"."""
         return "cpu"
 
 

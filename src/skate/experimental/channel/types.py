@@ -12,7 +12,7 @@ DEVICES = ("default", "cpu", "gpu", "cuda")
 
 
 class ChannelOutputType:
-    """What all ways have in common."""
+    """Base of all types of channel output."""
 
     def requires_accelerator(self) -> bool:
         """True if tensors go from device to device."""
@@ -27,7 +27,7 @@ class ChannelOutputType:
 
 
 class SharedMemoryType(ChannelOutputType):
-    """Through shared memory, written once and read in place. Slots are as large as the graph's settings say."""
+    """Transport through shared memory, written once and read in place. The size of slots is a setting of the graph."""
 
     def __init__(self, *, buffer_size_bytes: int | None = None, num_shm_buffers: int | None = None) -> None:
         self.buffer_size_bytes = buffer_size_bytes
@@ -35,7 +35,7 @@ class SharedMemoryType(ChannelOutputType):
 
 
 class TorchTensorType(ChannelOutputType):
-    """A value with tensors in it; `transport` says how they travel, the rest of it goes through shared memory.
+    """A value that contains tensors; `transport` selects how they are sent, the rest goes through shared memory.
 
     `device` is where they are to be when they arrive: "default" (where they were sent from), "cpu", "gpu" or "cuda".
     `_static_shape`: all have the shape of the first ones. `_direct_return`: the value is one tensor and nothing else.

@@ -36,7 +36,7 @@ class CommunicatorHandle:
         return self._backend
 
     def get_rank(self, actor: Any) -> int:
-        """An actor's rank; -1 if it is no member."""
+        """Return an actor's rank; -1 if it is not a member."""
         return self._actors.index(actor) if actor in self._actors else -1
 
     def __repr__(self) -> str:
@@ -56,10 +56,11 @@ def _leave(actor: Any, name: str) -> None:
 
 
 def create_collective_group(actors: list[Any], backend: str, name: str | None = None) -> CommunicatorHandle:
-    """Make a group of these actors, with ranks in this order; returns when all have joined.
+    """Create a group of these actors, with ranks in this order; returns when all have joined.
 
-    `backend`: "gloo" or "nccl". Raises ValueError for a backend that there is not, actors that are no handles or come
-    twice; RuntimeError for a name that is taken, or actors that are in a group of this backend already.
+    `backend`: "gloo" or "nccl". Raises ValueError for an unknown backend, values that are not actor handles,
+    and duplicates; RuntimeError for a name that is taken, or actors that are in a group of this backend
+    already.
     """
     said = Backend(backend)
     name = uuid.uuid4().hex if name is None else name
@@ -91,7 +92,7 @@ def destroy_collective_group(group_or_name: CommunicatorHandle | str) -> None:
     """Have the actors of a group leave it. Raises ValueError for a group that is not known."""
     name = group_or_name.name if isinstance(group_or_name, CommunicatorHandle) else group_or_name
     if not isinstance(name, str):
-        raise ValueError(f"Expected a CommunicatorHandle or a text, got {group_or_name!r:.80}")
+        raise ValueError(f"Expected a CommunicatorHandle or a str, got {group_or_name!r:.80}")
     with _lock:
         group = _made.pop(name, None)
     if group is None:

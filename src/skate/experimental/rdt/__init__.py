@@ -1,6 +1,6 @@
-"""Direct transport: tensors that stay with the actor that made them, and go straight to the actor that needs them.
+"""Direct transport: tensors that stay with the actor that created them, and go directly to the actor that needs them.
 
-tensor_transport_manager.py    what a transport has to do
+tensor_transport_manager.py    the interface of a transport
 collective_tensor_transport.py gloo and NCCL, between members of a collective group
 """
 
@@ -34,10 +34,11 @@ def register_tensor_transport(
     transport_manager_class: type[TensorTransportManager],
     data_type: type,
 ) -> None:
-    """Add a transport, for actors that are called from this process.
+    """Register a transport, for actors that are called from this process.
 
-    `devices`: the kinds of devices whose tensors it carries, as "cpu". `data_type`: what it carries, as torch.Tensor or
-    numpy.ndarray. Raises ValueError for a name that is taken, and for a class that is no TensorTransportManager.
+    `devices`: the supported kinds of devices, such as "cpu". `data_type`: the supported type, such as
+    torch.Tensor or numpy.ndarray. Raises ValueError for a name that is taken, and for a class that is not a
+    TensorTransportManager.
     """
     if transport_name.upper() not in option_values.TENSOR_TRANSPORTS and not issubclass(
         transport_manager_class, TensorTransportManager

@@ -42,12 +42,12 @@ class _Receiving(FetchRequest):
 def _no_communicator(source: Any, receiver: Any, backend: str) -> ValueError:
     return ValueError(
         f"No communicators found for actors {source} and {receiver}. Tensors travel by {backend} between members of one group: "
-        "make it with `ray.experimental.collective.create_collective_group` first"
+        "create it with `ray.experimental.collective.create_collective_group` first"
     )
 
 
 class CollectiveTensorTransport(TensorTransportManager):
-    """What gloo and NCCL have in common."""
+    """Base of the gloo and NCCL transports."""
 
     def __init__(self) -> None:
         self._tags = itertools.count(1)
@@ -61,7 +61,7 @@ class CollectiveTensorTransport(TensorTransportManager):
 
     @staticmethod
     def can_abort_transport() -> bool:
-        """False."""
+        """Return False."""
         return False
 
     def actor_has_tensor_transport(self, actor: Any) -> bool:
@@ -93,7 +93,7 @@ class CollectiveTensorTransport(TensorTransportManager):
     def get_communicator_metadata(
         self, src_actor: Any, dst_actor: Any, backend: str | None = None
     ) -> CommunicatorMetadata:
-        """The group of both, among those that this process has made. Raises ValueError if there is none."""
+        """Return the group of both actors that this process has created. Raises ValueError if there is none."""
         from skate.experimental.collective import get_collective_groups  # which imports torch
 
         name = backend or self.tensor_transport_backend()
@@ -108,7 +108,7 @@ class CollectiveTensorTransport(TensorTransportManager):
     def own_communicator(
         self, source: Any, meta: CollectiveTransportMetadata, ask: Callable[[], Any]
     ) -> CollectiveCommunicatorMetadata:
-        """The group of this actor and of the source, as both of them know it. Raises ValueError if there is none."""
+        """Return the group that this actor shares with the source. Raises ValueError if there is none."""
         own = self._own_ranks()
         common = sorted(own.keys() & meta.ranks.keys())
         if own and not common:  # the source may have come into the group later
@@ -191,15 +191,15 @@ class CollectiveTensorTransport(TensorTransportManager):
     def garbage_collect(
         self, obj_id: str, tensor_transport_meta: TensorTransportMetadata, tensors: list[Any]
     ) -> None:
-        """Nothing was made for readers."""
+        """No-op: nothing was allocated for readers."""
 
     def abort_transport(self, obj_id: str, communicator_metadata: CommunicatorMetadata) -> None:
-        """Raises NotImplementedError: a group cannot take back what it has begun."""
-        raise NotImplementedError("a transfer between members of a collective group cannot be given up")
+        """Raise NotImplementedError: a group cannot abort a transfer."""
+        raise NotImplementedError("a transfer between members of a collective group cannot be aborted")
 
 
 def _bytes_of(tensor: Any) -> Any:
-    """The same memory as bytes, which both libraries carry whatever the type is."""
+    """View the memory as bytes, which both libraries support for any type."""
     import torch  # it made the tensor
 
     return tensor.reshape(-1).view(torch.uint8)
@@ -209,7 +209,7 @@ class GLOOTensorTransport(CollectiveTensorTransport):
     """Tensors in main memory."""
 
     def tensor_transport_backend(self) -> str:
-        """GLOO."""
+        """Return "GLOO"."""
         return "GLOO"
 
 
@@ -221,7 +221,7 @@ class NCCLTensorTransport(CollectiveTensorTransport):
         self._order = threading.RLock()
 
     def tensor_transport_backend(self) -> str:
-        """NCCL."""
+        """Return "NCCL"."""
         return "NCCL"
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""What a transport of tensors has to do: the interface that users implement for one of their own."""
+"""The interface of tensor transports, which users can implement."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 @dataclass
 class CommunicatorMetadata:
-    """What both sides of a transfer need to find each other. Transports derive from it."""
+    """Base of the data that both sides of a transfer need to find each other."""
 
 
 @dataclass
 class TensorTransportMetadata:
-    """What a reader has to know of tensors before they arrive: shape and type of each, and the device of all."""
+    """The shape and type of each tensor, and the device of all, which a reader needs in advance."""
 
     tensor_meta: list[tuple[Any, Any]]
     tensor_device: str | None = None
@@ -59,7 +59,7 @@ class TensorTransportManager(ABC):
     def get_communicator_metadata(
         self, src_actor: Any, dst_actor: Any, backend: str | None = None
     ) -> CommunicatorMetadata:
-        """How two actors find each other. An actor is None where a driver stands in its place."""
+        """Return the data for two actors to find each other. An actor is None where a driver takes its place."""
 
     @abstractmethod
     def recv_multiple_tensors(
@@ -101,8 +101,8 @@ class TensorTransportManager(ABC):
     def garbage_collect(
         self, obj_id: str, tensor_transport_meta: TensorTransportMetadata, tensors: list[Any]
     ) -> None:
-        """Called where the tensors are when the last ref of the value has gone: give back what was made for reading them."""
+        """Release resources for reading the tensors; called on their process when the last ref of the value is gone."""
 
     @abstractmethod
     def abort_transport(self, obj_id: str, communicator_metadata: CommunicatorMetadata) -> None:
-        """Give up a transfer."""
+        """Abort a transfer."""

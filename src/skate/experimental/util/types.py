@@ -26,14 +26,14 @@ class AllGatherOp:
 
 @dataclass
 class AllReduceOp:
-    """Every rank gets what the values of all make together."""
+    """Every rank gets the reduction of all values."""
 
     reduceOp: ReduceOp = ReduceOp.SUM
 
 
 @dataclass
 class ReduceScatterOp:
-    """Every rank gets its part of what the values of all make together."""
+    """Every rank gets its part of the reduction of all values."""
 
     reduceOp: ReduceOp = ReduceOp.SUM
 

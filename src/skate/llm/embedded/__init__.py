@@ -1,1 +1,1 @@
-"""The engine that is part of Skate: models of transformers on CPUs, batched anew at each step."""
+"""Skate's own engine: transformers models on CPUs, with continuous batching."""

@@ -32,7 +32,7 @@ class Adapters:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those that are loaded."""
+        """The names of the loaded adapters."""
         return tuple(self._held)
 
     def load(self, name: str, used: Collection[str]) -> None:

@@ -18,16 +18,16 @@ class Answer:
     """One of a request's answers.
 
     Args:
-        request_id, index: whose, and which of them.
+        request_id, index: the request, and the number of the answer.
         prompt: its tokens.
-        choice: how tokens are chosen.
-        limit: tokens to generate at most.
-        ends: tokens that end it without a reason of their own: the model's.
+        choice: selects tokens.
+        limit: the most tokens to generate.
+        ends: the model's end tokens, which end the answer without a stop reason.
         stop_tokens: tokens that end it and are its stop reason.
         text, stops: turn tokens into text, and find stop texts.
-        stream: where increments go.
+        stream: receives increments.
         adapter: a LoRA adapter's name.
-        arrived: time of the clock that the engine uses, seconds.
+        arrived: the engine's clock time of arrival, in seconds.
     """
 
     request_id: str
@@ -52,17 +52,17 @@ class Answer:
 
     @property
     def prefilling(self) -> bool:
-        """Whether tokens of the prompt are still to be computed."""
+        """True if tokens of the prompt are still to be computed."""
         return self.cached < len(self.prompt)
 
     def barred(self) -> frozenset[int]:
-        """Tokens that may not come now: those that would end it too early."""
+        """The tokens that are forbidden now because they would end the answer too early."""
         if len(self.tokens) < self.choice.params.min_tokens:
             return self.ends | self.stop_tokens
         return frozenset()
 
     def take(self, token: int, logprob: TokenLogprob | None, now: float) -> Increment:
-        """What is new with a token."""
+        """Add a token, and return the increment."""
         self.tokens.append(token)
         count = len(self.tokens)
         new = Increment(
@@ -101,11 +101,11 @@ class Answer:
         return new
 
     def aborted(self) -> Increment:
-        """The end of an answer that nobody wants any more."""
+        """Abort the answer, and return its last increment."""
         self.finished = True
         return Increment(self.index, "", [], None, "abort", None, len(self.prompt), len(self.tokens))
 
     def _last(self, text: str) -> str:
-        """What detokenizer and stop texts hold, with a stop text that only ends there cut off."""
+        """Return the text held by detokenizer and stop texts, cut at a stop text that completes only at the end."""
         out, stop = self.stops(text + self.text.rest())
         return out if stop is not None else out + self.stops.rest()

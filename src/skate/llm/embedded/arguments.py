@@ -21,21 +21,21 @@ IGNORED = frozenset(
 
 @dataclass(frozen=True)
 class EmbeddedArguments:
-    """What the embedded engine can be told.
+    """The arguments of the embedded engine.
 
     Args:
-        max_model_len: tokens of prompt and answer together; None for what the model was made for, 4,096 at most.
-        max_num_seqs: answers that are generated at once.
-        max_num_batched_tokens: prompt tokens that one step computes at most, so that running answers are not held up.
-        max_pending: requests that wait for a place; more are refused as Overloaded. None for no limit.
-        kv_cache_memory_bytes: for the keys and values of all places; fewer places if they would take more. None for a quarter
-            of the machine's memory.
-        dtype: "auto" is float32, in which CPUs are fastest; "bfloat16" halves the memory.
-        num_threads: of torch; None for what torch has.
-        seed: for requests that give none; None for different answers each time.
-        trust_remote_code: whether code that comes with the model may run.
-        chat_template: a Jinja template, or a file with one, in place of the model's own.
-        enable_prefix_caching: whether a prompt that begins as an earlier one did is computed from there on only.
+        max_model_len: tokens of prompt and answer together; None for the model's own limit, 4,096 at most.
+        max_num_seqs: the number of answers generated at once.
+        max_num_batched_tokens: the most prompt tokens per step, so that running answers are not delayed.
+        max_pending: the most waiting requests; more are rejected as Overloaded. None for no limit.
+        kv_cache_memory_bytes: memory for the keys and values of all slots; reduces the slots if necessary. None
+            for a quarter of the machine's memory.
+        dtype: "auto" is float32, which is fastest on CPUs; "bfloat16" halves the memory.
+        num_threads: the threads of torch; None for torch's default.
+        seed: for requests without one; None for different answers each time.
+        trust_remote_code: True to allow code that comes with the model.
+        chat_template: a Jinja template, or a file with one, instead of the model's own.
+        enable_prefix_caching: True to reuse the keys of an earlier prompt with the same beginning.
     """
 
     max_model_len: int | None = None
@@ -61,7 +61,7 @@ class EmbeddedArguments:
                 )
         if kwargs.get("quantization"):
             raise ValueError(
-                "quantization: the embedded engine has none; use dtype='bfloat16', or vLLM on GPUs"
+                "quantization is not supported by the embedded engine; use dtype='bfloat16', or vLLM on GPUs"
             )
         known = [each.name for each in fields(cls)]
         parallel = {"tensor_parallel_size", "pipeline_parallel_size", "quantization"}
@@ -78,4 +78,4 @@ class EmbeddedArguments:
             if value is not None and value < 1:
                 raise ValueError(f"{name} is 1 or more, not {value}")
         if self.dtype not in ("auto", "float32", "float", "bfloat16", "float16", "half"):
-            raise ValueError(f"dtype is auto, float32, bfloat16 or float16, not {self.dtype!r}")
+            raise ValueError(f"dtype must be auto, float32, bfloat16 or float16, got {self.dtype!r}")

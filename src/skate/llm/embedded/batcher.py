@@ -34,7 +34,7 @@ class EmbedRequest:
 
 
 class Batcher:
-    """Steps of a model over all answers under way.
+    """Runs a model step by step over all answers in progress.
 
     A step takes what is new, gives free places to requests in turn, computes a part of the prompts (at most
     `max_num_batched_tokens`, so that running answers go on) and one token for each answer that runs.
@@ -79,7 +79,7 @@ class Batcher:
         self._tell(lambda: self._embeds.append(request))
 
     def forget(self) -> None:
-        """Compute all prompts anew from now on."""
+        """Drop cached prefixes, so that all prompts are computed anew."""
         self._tell(lambda: self.prefixes.clear())
 
     def abort(self, request_id: str) -> None:
@@ -90,7 +90,7 @@ class Batcher:
             pass
 
     def stop(self) -> None:
-        """End the thread; what is under way ends with EngineStopped."""
+        """End the thread; answers in progress end with EngineStopped."""
         self._stopping = True
         self._news.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
@@ -98,7 +98,7 @@ class Batcher:
 
     @property
     def alive(self) -> bool:
-        """Whether requests are still answered."""
+        """True if requests are still answered."""
         return self._thread.is_alive() and not self._stopping
 
     @property
@@ -145,14 +145,14 @@ class Batcher:
             self.step()
         # A step that breaks must not end the engine, only the answers that were in it.
         except Exception as error:
-            _log.exception("a step of the engine failed; the answers under way end with the error")
+            _log.exception("a step of the engine failed; the answers in progress end with the error")
             self._fail_all(EngineStopped(f"a step of the engine failed: {type(error).__name__}: {error}"))
         touched, self._touched = self._touched, {}
         if touched:
             wake(touched, self.clock())
 
     def step(self) -> None:
-        """One step."""
+        """Run one step."""
         self.steps += 1
         while self._commands:
             self._commands.popleft()()
@@ -267,7 +267,7 @@ class Batcher:
                 self._free(answer)
 
     def _fail(self, answer: Answer, error: Exception) -> None:
-        """End a request of which one answer cannot go on; all others do not notice."""
+        """End a request of which one answer failed; others are not affected."""
         known = error if isinstance(error, LLMError) else EngineStopped(f"an answer failed: {error}")
         if not answer.finished:
             answer.finished = True

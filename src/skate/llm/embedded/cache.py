@@ -12,11 +12,11 @@ _FIRST_CAPACITY = 128
 
 
 class SlotCache(Cache):
-    """The KV cache of a batch whose requests come and go.
+    """The KV cache of a batch with changing requests.
 
-    A place (slot) is a row of [slots, positions, heads, width] in each layer, so that a token's keys are one piece of memory
-    and are written by one index. Before the model runs, `write_to` says where the new keys go and what is read: the keys
-    of this call alone (a prompt's start), or those of some slots up to a position.
+    A slot is a row of [slots, positions, heads, width] in each layer, so that a token's keys are contiguous and
+    are written by one index. Before the model runs, `write_to` sets the place of the new keys and the range to
+    read: the keys of this call alone (the beginning of a prompt), or those of some slots up to a position.
     """
 
     def __init__(self, layers: int, slots: int, limit: int, more: int = 0) -> None:
@@ -32,7 +32,7 @@ class SlotCache(Cache):
         self._read: tuple[int, int, int] | None = None
 
     def write_to(self, index: torch.Tensor, read: tuple[int, int, int] | None) -> None:
-        """Say where the next call's keys go, and what it reads.
+        """Set where the next call writes its keys, and what it reads.
 
         Args:
             index: for each token of the call, in order, slot * capacity + position.
@@ -58,7 +58,7 @@ class SlotCache(Cache):
         self.capacity = capacity
 
     def move(self, source: int, target: int, positions: int) -> None:
-        """Copy what a slot has to another."""
+        """Copy the keys of a slot to another."""
         for kept in (self._keys, self._values):
             for each in kept:
                 if each is not None:
@@ -92,7 +92,7 @@ class SlotCache(Cache):
         return like.new_zeros((self.rows, self.capacity, like.shape[1], like.shape[3]))
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Nothing is before what a call has: positions are always said."""
+        """Return 0, because positions are always passed explicitly."""
         return 0
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
@@ -100,7 +100,7 @@ class SlotCache(Cache):
         return query_length, 0
 
     def get_query_offset(self, layer_idx: int = 0) -> int:
-        """As above."""
+        """Return 0, because positions are always passed explicitly."""
         return 0
 
     @property

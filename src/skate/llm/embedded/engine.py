@@ -25,9 +25,9 @@ from skate.llm.tokenizer import TransformersText
 
 
 class EmbeddedEngine:
-    """A model of transformers, batched anew at each step by a thread of its own.
+    """A transformers model with continuous batching in a thread of its own.
 
-    Raises, at `start`, what loading the model raises, and ValueError for arguments that it does not have.
+    `start` raises the errors of loading the model, and ValueError for unsupported arguments.
     """
 
     def __init__(self, args: EngineArgs) -> None:
@@ -53,7 +53,7 @@ class EmbeddedEngine:
         self._forms = Forms(self.text.tokenizer, model.vocabulary, model.end_tokens)
 
     def info(self) -> ModelInfo:
-        """What is known of the model."""
+        """Return the properties of the model."""
         model = self._model
         return ModelInfo(
             self._args.model,
@@ -140,7 +140,7 @@ class EmbeddedEngine:
         strange = [token for token in tokens if not 0 <= token < self._model.vocabulary]
         if strange:
             raise BadRequest(
-                f"token {strange[0]} is none of the model's {self._model.vocabulary} tokens", "prompt"
+                f"token {strange[0]} is not among the model's {self._model.vocabulary} tokens", "prompt"
             )
         return tokens
 
@@ -148,10 +148,10 @@ class EmbeddedEngine:
         if not self._batcher.alive:
             raise EngineStopped("the engine is not running")
         if self._model.embeds:
-            raise NotSupported("this model makes embeddings; it does not generate text", "model")
+            raise NotSupported("this model computes embeddings; it does not generate text", "model")
         names = sorted(set(params.extra) - {"structured_outputs"})
         if names:
-            raise NotSupported(f"the embedded engine does not have {', '.join(names)}", names[0])
+            raise NotSupported(f"the embedded engine does not support {', '.join(names)}", names[0])
         limit = self._model.limit
         if len(tokens) >= limit:
             raise PromptTooLong(len(tokens), limit)
@@ -197,7 +197,7 @@ class EmbeddedEngine:
         self._batcher.forget()
 
     async def abort(self, request_id: str) -> None:
-        """End a request."""
+        """Abort a request."""
         for own_id in list(self._own_ids.get(request_id, ())):
             self._batcher.abort(own_id)
 
@@ -207,7 +207,7 @@ class EmbeddedEngine:
             raise EngineStopped("the engine's thread has ended")
 
     def has_adapter(self, name: str) -> bool:
-        """Whether there is a LoRA adapter of that name."""
+        """True if there is a LoRA adapter of that name."""
         return self._folder.has(name)
 
     async def _fetched(self, adapter: str | None) -> None:

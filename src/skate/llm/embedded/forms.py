@@ -1,4 +1,4 @@
-"""Answers that have to have a form: JSON of a schema, a regular expression, a grammar. llguidance says which tokens may come."""
+"""Constrained answers: JSON of a schema, a regular expression, a grammar. llguidance computes the allowed tokens."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _KINDS = ("json", "json_object", "regex", "choice", "grammar")
 
 
 class Forms:
-    """What makes the forms of one model's answers.
+    """Creates the constraints of one model's answers.
 
     Args:
-        tokenizer: of transformers, a fast one.
-        vocabulary: tokens of the model.
+        tokenizer: a fast tokenizer of transformers.
+        vocabulary: the number of the model's tokens.
         ends: tokens that end an answer.
     """
 
@@ -37,8 +37,8 @@ class Forms:
             return
         if not there("llguidance"):
             raise NotSupported(
-                "the embedded engine holds answers to a form by llguidance, which is not installed on the server: install it "
-                "with `pip install llguidance`, or say response_format text",
+                "constrained answers of the embedded engine need llguidance, which is not installed on the "
+                "server: install it with `pip install llguidance`, or use response_format text",
                 _FIELD,
             )
         hf = library("llguidance.hf", "answers of a form", "llguidance")
@@ -46,17 +46,17 @@ class Forms:
             self._made = hf.from_tokenizer(self._tokenizer, self._vocabulary, self._ends or None)
         except ValueError as error:
             raise NotSupported(
-                f"answers of a form are not to be had with this model's tokenizer: {error}", _FIELD
+                f"constrained answers are not supported with this model's tokenizer: {error}", _FIELD
             ) from error
 
     def form(self, asked: dict[str, Any]) -> Form:
-        """The form of one answer, in vLLM's words. Raises BadRequest for one that cannot be."""
+        """Return the constraint of one answer, in vLLM's terms. Raises BadRequest for an invalid one."""
         self.load()
         matcher_of = library("llguidance", "answers of a form").LLMatcher
         given = {name: value for name, value in asked.items() if value not in (None, False)}
         if len(given) != 1 or not set(given) <= set(_KINDS):
             raise BadRequest(
-                f"a form is one of {', '.join(_KINDS)}; there is {', '.join(given) or 'none'}", _FIELD
+                f"a constraint must be one of {', '.join(_KINDS)}, got {', '.join(given) or 'none'}", _FIELD
             )
         ((kind, value),) = given.items()
         if kind == "regex":
@@ -86,7 +86,7 @@ class Form:
 
     @property
     def done(self) -> bool:
-        """Whether nothing can come any more."""
+        """True if no token is allowed any more."""
         return bool(self._matcher.is_stopped())
 
     def bar(self, logits: torch.Tensor) -> None:
@@ -97,5 +97,5 @@ class Form:
         logits[allowed.shape[0] :] = -torch.inf
 
     def took(self, token: int) -> None:
-        """Go on by a token."""
+        """Advance by a token."""
         self._matcher.consume_token(token)

@@ -1,4 +1,4 @@
-"""A model of transformers as the batch wants it: a prompt's part or one token of each answer in, logits out."""
+"""A transformers model for batches: takes a part of a prompt or one token of each answer, returns logits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Model:
         self.embeds = args.task == "embed"
         if args.task not in ("generate", "embed"):
             raise ValueError(
-                f"task {args.task!r}: the embedded engine does generate and embed; use vLLM for others"
+                f"task {args.task!r}: the embedded engine supports generate and embed; use vLLM for others"
             )
         options: dict[str, Any] = {
             "trust_remote_code": given.trust_remote_code,
@@ -89,7 +89,7 @@ class Model:
         if places < 1:
             raise ValueError(
                 f"the keys and values of one answer of {self.limit} tokens take {one:,} bytes, above "
-                f"kv_cache_memory_bytes={allowed:,}; ask for a smaller max_model_len or give more memory"
+                f"kv_cache_memory_bytes={allowed:,}; use a smaller max_model_len or more memory"
             )
         kept = min(_KEPT_MAX, allowed // one - places) if self.given.enable_prefix_caching else 0
         return int(places), int(kept)
@@ -137,12 +137,13 @@ class Model:
         return logits
 
     def decode(self, holders: Sequence[Answer | None], running: Sequence[Answer]) -> torch.Tensor:
-        """One token more for each answer that runs.
+        """Compute one more token for each running answer.
 
         Args:
-            holders: of all slots up to the highest in use. Those without an answer that runs are computed as well, as that is
-                cheaper than to gather the others; what they write is written over before anything reads it.
-            running: those whose logits are wanted; they have a token that is not yet cached.
+            holders: all slots up to the highest in use. Those without a running answer are computed as well,
+                because that is cheaper than gathering the others; their results are overwritten before anything
+                reads them.
+            running: the answers whose logits are needed; they have a token that is not yet cached.
 
         Returns:
             [running, vocabulary].
@@ -205,7 +206,7 @@ class _MaskMaker:
         strange = [kind for kind in kinds if kind not in ("full_attention", "sliding_attention")]
         if strange:
             raise ValueError(
-                f"the embedded engine has no {', '.join(strange)}, which this model's layers use; use vLLM on a GPU"
+                f"the embedded engine does not support {', '.join(strange)}, which this model's layers use; use vLLM on a GPU"
             )
         self._kinds = kinds
         self._window = window

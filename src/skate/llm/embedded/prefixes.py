@@ -1,4 +1,4 @@
-"""Which tokens have their keys where in the cache: what a prompt begins with may have been computed before."""
+"""Index of the cached tokens: the beginning of a prompt may have been computed before."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Hit:
 
 
 class Prefixes:
-    """What is there of the answers under way, and in rows behind their places, of answers that have ended.
+    """The cached tokens of running answers, and of ended ones in extra rows.
 
     Args:
-        slots: places of answers.
-        rows: rows behind them; the one that was of use longest ago is given to the next answer that ends. 0 for nothing found.
+        slots: slots of answers.
+        rows: extra rows; the least recently used is given to the next answer that ends. 0 disables reuse.
     """
 
     def __init__(self, slots: int, rows: int) -> None:
@@ -65,7 +65,7 @@ class Prefixes:
         self._order.append(row)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget all cached tokens."""
         self._there = [(None, ())] * len(self._there)
 
     def longest(self, prompt: Sequence[int], adapter: str | None) -> Hit | None:

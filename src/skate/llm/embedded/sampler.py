@@ -1,4 +1,4 @@
-"""The next token of each answer of a batch, each by its own params and its own random numbers."""
+"""Sampling of the next token of each answer of a batch, each with its own params and random numbers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from skate.llm.sampling import SamplingParams
 
 
 class Choice:
-    """How one answer's tokens are chosen: its params, its random numbers and, for penalties, what it has had so far.
+    """The token choice of one answer: its params, random numbers and, for penalties, its earlier tokens.
 
-    A step takes one random number whatever else is in the batch, so an answer with a seed is the same each time.
+    A step takes one random number regardless of the rest of the batch, so an answer with a seed is reproducible.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Choice:
             self.form.bar(logits)
 
     def took(self, token: int) -> None:
-        """Remember a token."""
+        """Record a chosen token."""
         if self._counts is not None:
             self._counts[token] += 1
         if self._seen is not None:
@@ -76,21 +76,22 @@ class Choice:
 
     @property
     def over(self) -> bool:
-        """Whether the answer's form is at its end."""
+        """True if the answer's constraint is complete."""
         return self.form is not None and self.form.done
 
 
 def choose(
     logits: torch.Tensor, choices: Sequence[Choice], barred: Sequence[Sequence[int]]
 ) -> tuple[list[int], list[TokenLogprob | None], dict[int, Exception]]:
-    """A token for each row, its log probability by the model alone where asked for, and the rows that have none, with the reason.
+    """Choose a token for each row; return the tokens, their log probabilities where requested, and the errors of
+    failed rows.
 
-    A row that cannot be chosen from, by its params or by the model, is the matter of its own request alone.
+    A row without a valid choice, because of its params or the model, fails only its own request.
 
     Args:
-        logits: [rows, vocabulary], float32; changed.
+        logits: [rows, vocabulary], float32; changed in place.
         choices: one for each row.
-        barred: tokens that a row may not have now.
+        barred: tokens that are forbidden for a row now.
     """
     wants = [row for row, each in enumerate(choices) if each.params.logprobs is not None]
     plain = torch.log_softmax(logits[wants], -1) if wants else None

@@ -10,10 +10,10 @@ Holder = TypeVar("Holder")
 
 
 class Slots(Generic[Holder]):
-    """Places 0 to size - 1. The lowest free one is taken, so that those in use lie close together.
+    """Slots 0 to size - 1. The lowest free one is used first, so that those in use lie close together.
 
-    A step of the model computes all places up to the highest in use (`high`); `moves` says what to copy where when too many of
-    them are empty.
+    A step of the model computes all slots up to the highest in use (`high`); `moves` lists copies to make when
+    too many of them are empty.
     """
 
     def __init__(self, size: int) -> None:
@@ -40,7 +40,7 @@ class Slots(Generic[Holder]):
         return slot
 
     def free(self, slot: int) -> None:
-        """Give a place back."""
+        """Free a slot."""
         assert self.holders[slot] is not None, f"slot {slot} is free already"
         self.holders[slot] = None
         heapq.heappush(self._free, slot)
@@ -63,7 +63,7 @@ class Slots(Generic[Holder]):
             yield source, target, holder
 
     def check(self) -> None:
-        """The invariants."""
+        """Assert the invariants."""
         taken = [slot for slot, holder in enumerate(self.holders) if holder is not None]
         assert len(taken) == self.used
         assert sorted(taken + self._free) == list(range(self.size))

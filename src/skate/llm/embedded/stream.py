@@ -31,7 +31,7 @@ class Stream:
             self._pace.add(item)
 
     def release(self, now: float) -> bool:
-        """Let the reader have what is due; whether it has to be woken for it."""
+        """Release due increments to the reader; True if it must be woken."""
         found = self._pace.take(now, self._error is not None)
         self._items.extend(found)
         if self._error is not None:
@@ -39,13 +39,13 @@ class Stream:
         return bool(found or self._error)
 
     def wake(self) -> None:
-        """Let the reader go on."""
+        """Wake the reader."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     @property
     def ended(self) -> bool:
-        """Whether the last increment of each answer was read."""
+        """True if the last increment of each answer was read."""
         return self._open == 0
 
     async def next(self) -> Increment:

@@ -48,7 +48,7 @@ class TooLarge(Exception):
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(
-            f"the body of the request has {size:,} bytes or more, and this server takes {limit:,} at most"
+            f"the body of the request has {size:,} bytes or more, but this server accepts at most {limit:,}"
         )
 
 
@@ -56,15 +56,15 @@ class Models(Protocol):
     """The models behind the endpoints."""
 
     async def cards(self) -> list[ModelCard]:
-        """All that can be asked."""
+        """The cards of all models."""
 
     async def card(self, model: str) -> ModelCard:
-        """One of them, also an adapter that is not listed. Raises UnknownModel."""
+        """The card of a model or of an unlisted adapter. Raises UnknownModel."""
 
     def call(
         self, model: str, method: str, request: BaseModel, headers: Mapping[str, str]
     ) -> AsyncGenerator[Any, None]:
-        """What a model's Serving yields for a request. Raises UnknownModel."""
+        """Yield a model's response to a request. Raises UnknownModel."""
 
     async def check_health(self) -> None:
         """Raises if a model does not answer."""
@@ -89,11 +89,11 @@ class LocalModels:
         self._cards = {name: ModelCard(id=name) for name in self._servings}
 
     async def cards(self) -> list[ModelCard]:
-        """All of them."""
+        """The cards of all models."""
         return list(self._cards.values())
 
     async def card(self, model: str) -> ModelCard:
-        """One of them."""
+        """The card of a model or adapter."""
         if model in self._cards:
             return self._cards[model]
         base, adapter = base_of(model, self._servings)
@@ -104,19 +104,19 @@ class LocalModels:
     def call(
         self, model: str, method: str, request: BaseModel, headers: Mapping[str, str]
     ) -> AsyncGenerator[Any, None]:
-        """Ask it."""
+        """Call the model."""
         base, _ = base_of(model, self._servings)
         found: AsyncGenerator[Any, None] = getattr(self._servings[base], method)(request)
         return found
 
     async def check_health(self) -> None:
-        """Ask each engine."""
+        """Check the health of each engine."""
         for each in self._servings.values():
             await each.engine.check_health()
 
 
 def build_app(models: Models, *, api_keys: Collection[str] = (), metrics: bool = True) -> Starlette:
-    """The app. With `api_keys`, all but /health and /metrics want one of them as bearer token."""
+    """Build the app. With `api_keys`, all paths but /health and /metrics require one of them as bearer token."""
     endpoints = Endpoints(models)
     routes = [
         Route("/v1/chat/completions", endpoints.chat, methods=["POST"]),
@@ -145,54 +145,54 @@ class Endpoints:
         self._models = models
 
     async def chat(self, request: Request) -> Response:
-        """POST /v1/chat/completions."""
+        """Answer POST /v1/chat/completions."""
         return await self._asked(request, "chat", ChatCompletionRequest)
 
     async def completions(self, request: Request) -> Response:
-        """POST /v1/completions."""
+        """Answer POST /v1/completions."""
         return await self._asked(request, "completions", CompletionRequest)
 
     async def embeddings(self, request: Request) -> Response:
-        """POST /v1/embeddings."""
+        """Answer POST /v1/embeddings."""
         return await self._asked(request, "embeddings", EmbeddingCompletionRequest, EmbeddingChatRequest)
 
     async def score(self, request: Request) -> Response:
-        """POST /v1/score."""
+        """Answer POST /v1/score."""
         return await self._asked(request, "score", ScoreRequest)
 
     async def transcriptions(self, request: Request) -> Response:
-        """POST /v1/audio/transcriptions: refused, as no engine here hears."""
+        """Reject POST /v1/audio/transcriptions, because no engine here supports audio."""
         return as_json(
             failures.response(
                 501,
-                "transcriptions are not implemented: the engines of this server take text; run a model that hears, such as "
-                "whisper, by `vllm serve` beside it",
+                "transcriptions are not implemented: the engines of this server support only text; run an audio "
+                "model, such as whisper, with `vllm serve` beside it",
                 "server_error",
                 code="not_implemented",
             )
         )
 
     async def tokenize(self, request: Request) -> Response:
-        """POST /tokenize."""
+        """Answer POST /tokenize."""
         return await self._asked(request, "tokenize", TokenizeCompletionRequest, TokenizeChatRequest)
 
     async def detokenize(self, request: Request) -> Response:
-        """POST /detokenize."""
+        """Answer POST /detokenize."""
         return await self._asked(request, "detokenize", DetokenizeRequest)
 
     async def models(self, request: Request) -> Response:
-        """GET /v1/models."""
+        """Answer GET /v1/models."""
         return as_json(ModelList(data=await self._models.cards()))
 
     async def model(self, request: Request) -> Response:
-        """GET /v1/models/{id}."""
+        """Answer GET /v1/models/{id}."""
         try:
             return as_json(await self._models.card(request.path_params["model"]))
         except UnknownModel as error:
             return as_json(failures.of(error))
 
     async def health(self, request: Request) -> Response:
-        """GET /health."""
+        """Answer GET /health."""
         try:
             await self._models.check_health()
         except Exception as error:  # whatever keeps a model from answering is what was asked for here
@@ -223,7 +223,7 @@ class Endpoints:
 
 
 class Answer(Response):
-    """An answer of what a Serving yields: one JSON, or events. The work ends as soon as the client is gone."""
+    """A response with a Serving's output: one JSON object, or events. The work ends when the client disconnects."""
 
     def __init__(self, found: AsyncGenerator[Any, None]) -> None:
         # Status and headers are not known before the first of what comes; FastAPI passes on what is a Response.
@@ -231,7 +231,7 @@ class Answer(Response):
         self.background = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the response."""
         work = asyncio.ensure_future(self._send(scope, receive, send))
         gone = asyncio.ensure_future(_gone(receive))
         try:
@@ -309,7 +309,7 @@ def _parsed(raw: bytes) -> dict[str, Any]:
         said = "it has half of a surrogate pair" if isinstance(error, UnicodeEncodeError) else error
         raise BadRequest(f"the body of the request is not JSON: {said}") from None
     if not isinstance(body, dict):
-        raise BadRequest("the body of the request is JSON, but no object")
+        raise BadRequest("the body of the request is JSON, but not an object")
     if raw.count(b"[") + raw.count(b"{") > _DEPTH_MAX:
         _check_depth(body)
     return body
@@ -326,7 +326,7 @@ def _check_depth(body: Any) -> None:
         ]
         if not level:
             return
-    raise BadRequest(f"the body of the request is nested more than {_DEPTH_MAX} deep")
+    raise BadRequest(f"the body of the request is nested more than {_DEPTH_MAX} levels deep")
 
 
 async def http_error(request: Request, error: Exception) -> Response:
@@ -337,7 +337,7 @@ async def http_error(request: Request, error: Exception) -> Response:
 
 
 async def any_error(request: Request, error: Exception) -> Response:
-    """What nobody expected, in OpenAI's shape."""
+    """Return an unexpected error, in OpenAI's format."""
     return as_json(failures.of(error))
 
 

@@ -1,4 +1,6 @@
-"""What a request asks of an engine, and what of it no engine here does: refused in words that OpenAI's clients show."""
+"""Conversion of requests to engine parameters; unsupported parts are rejected with messages that OpenAI's clients
+show.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ _TOKENIZERS = frozenset(
 
 
 def chat_params(request: ChatCompletionRequest) -> SamplingParams:
-    """Params of a chat; as many tokens as there is room for if nothing is said."""
+    """The params of a chat request; by default as many tokens as there is room for."""
     for name in ("audio", "prediction", "web_search_options", "functions"):
         if getattr(request, name):
             raise NotSupported(f"{name} is not supported by this server", name)
@@ -38,23 +40,23 @@ def chat_params(request: ChatCompletionRequest) -> SamplingParams:
         raise NotSupported("modalities other than text are not supported by this server", "modalities")
     if request.tools and request.tool_choice != "none":
         raise NotSupported(
-            "tools are not supported by this server, which does not read calls out of what a model says; "
-            'leave them out, or say tool_choice="none"',
+            "tools are not supported by this server, which does not parse tool calls from a model's text; leave "
+            'them out, or set tool_choice="none"',
             "tools",
         )
     if not request.tools and request.tool_choice not in (None, "none", "auto"):
-        raise BadRequest("tool_choice goes with tools only", "tool_choice")
+        raise BadRequest("tool_choice requires tools", "tool_choice")
     if request.top_logprobs is not None and not request.logprobs:
-        raise BadRequest("top_logprobs goes with logprobs=true only", "top_logprobs")
+        raise BadRequest("top_logprobs requires logprobs=true", "top_logprobs")
     logprobs = (request.top_logprobs or 0) if request.logprobs else None
     most = request.max_completion_tokens if request.max_completion_tokens is not None else request.max_tokens
     return _params(request, most, logprobs, _structure(request.response_format))
 
 
 def template_options(request: ChatCompletionRequest, trusted: bool) -> dict[str, Any]:
-    """What the chat template gets, with `chat_template` among it if the request brings one and is trusted to.
+    """Return the chat template's arguments, including `chat_template` if the request has one and is trusted.
 
-    Raises BadRequest for a template that is not trusted, and for what is not a template's but the tokenizer's.
+    Raises BadRequest for an untrusted template, and for arguments of the tokenizer rather than the template.
     """
     options = dict(request.chat_template_kwargs or {})
     inside = options.pop("chat_template", None)
@@ -63,22 +65,23 @@ def template_options(request: ChatCompletionRequest, trusted: bool) -> dict[str,
         where = "chat_template" if request.chat_template is not None else "chat_template_kwargs"
         if not trusted:
             raise BadRequest(
-                f"{where} brings a chat template, which is a program, and this server does not run programs of requests; "
-                "leave it out, or serve the model with engine_kwargs={'trust_request_chat_template': True}",
+                f"{where} contains a chat template, which is a program, but this server does not run programs "
+                f"from requests; leave it out, or serve the model with "
+                "engine_kwargs={'trust_request_chat_template': True}",
                 where,
             )
         options["chat_template"] = template
     wrong = sorted(_TOKENIZERS.intersection(options))
     if wrong:
         raise BadRequest(
-            f"chat_template_kwargs has no {', '.join(wrong)}: that is the tokenizer's, not the template's",
+            f"chat_template_kwargs does not accept {', '.join(wrong)}, an argument of the tokenizer, not of the template",
             "chat_template_kwargs",
         )
     return options
 
 
 def completion_params(request: CompletionRequest) -> SamplingParams:
-    """Params of a completion."""
+    """The params of a completion request."""
     if request.suffix:
         raise NotSupported("suffix is not supported by this server", "suffix")
     if request.best_of is not None and request.best_of != request.n:
@@ -95,7 +98,8 @@ def _params(
     if request.structured_outputs:
         if "structured_outputs" in extra:
             raise BadRequest(
-                "response_format and structured_outputs are given together; give one", "structured_outputs"
+                "response_format and structured_outputs are both set; set only one of them",
+                "structured_outputs",
             )
         extra = {**extra, "structured_outputs": request.structured_outputs}
     if request.kv_transfer_params:
@@ -104,7 +108,7 @@ def _params(
 
 
 def _structure(given: dict[str, Any] | None) -> dict[str, Any]:
-    """What an engine that can hold an answer to a form gets; those that cannot refuse it."""
+    """The constraint of an answer for engines that support it; others reject it."""
     kind = (given or {}).get("type", "text")
     if given is None or kind == "text":
         return {}
@@ -114,16 +118,16 @@ def _structure(given: dict[str, Any] | None) -> dict[str, Any]:
         schema = given.get("json_schema")
         if not isinstance(schema, dict) or "schema" not in schema:
             raise BadRequest(
-                "response_format of type json_schema wants json_schema.schema", "response_format"
+                "response_format of type json_schema needs json_schema.schema", "response_format"
             )
         return {"structured_outputs": {"json": schema["schema"]}}
     raise BadRequest(
-        f"response_format.type is text, json_object or json_schema, not {kind!r}", "response_format"
+        f"response_format.type must be text, json_object or json_schema, got {kind!r}", "response_format"
     )
 
 
 def plain_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Messages as chat templates want them: contents as text, and no role that only OpenAI's newer models know."""
+    """Convert messages for chat templates: contents as text, and without roles of OpenAI's newer models."""
     found = []
     for number, message in enumerate(messages):
         plain = message.model_dump(exclude_none=True)
@@ -131,7 +135,8 @@ def plain_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
             strange = [part.type for part in message.content if part.type != "text"]
             if strange:
                 raise NotSupported(
-                    f"messages[{number}] has a part of type {strange[0]}; this server takes text", "messages"
+                    f"messages[{number}] has a part of type {strange[0]}; this server supports only text",
+                    "messages",
                 )
             plain["content"] = "\n".join(part.text or "" for part in message.content)
         plain.setdefault("content", "")
@@ -145,18 +150,18 @@ def pairs_of(one: str | list[str], other: str | list[str]) -> tuple[list[str], l
     """Texts to be compared: one with each of several, or as many with as many."""
     for field, texts in (("text_1", one), ("text_2", other)):
         if isinstance(texts, list) and len(texts) > PROMPTS_MAX:
-            raise BadRequest(f"{field} has at most {PROMPTS_MAX} texts, not {len(texts)}", field)
+            raise BadRequest(f"{field} may have at most {PROMPTS_MAX} texts, got {len(texts)}", field)
     left = [one] if isinstance(one, str) else list(one)
     right = [other] if isinstance(other, str) else list(other)
     if not all([*left, *right]) or not left or not right:
         raise BadRequest(
-            "text_1 and text_2 have texts that are not empty", "text_1" if not all(left) else "text_2"
+            "text_1 and text_2 must contain non-empty texts", "text_1" if not all(left) else "text_2"
         )
     if len(left) == 1:
         left = left * len(right)
     if len(left) != len(right):
         raise BadRequest(
-            f"text_1 has one text or as many as text_2; there are {len(left)} and {len(right)}", "text_1"
+            f"text_1 must have one text or as many as text_2, got {len(left)} and {len(right)}", "text_1"
         )
     return left, right
 
@@ -170,5 +175,5 @@ def prompts_of(given: str | list[Any], field: str) -> list[str | list[int]]:
     if isinstance(given[0], int):
         return [list(given)]
     if len(given) > PROMPTS_MAX:
-        raise BadRequest(f"{field} has at most {PROMPTS_MAX} prompts, not {len(given)}", field)
+        raise BadRequest(f"{field} may have at most {PROMPTS_MAX} prompts, got {len(given)}", field)
     return list(given)

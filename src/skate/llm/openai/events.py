@@ -14,7 +14,7 @@ class Events:
 
     Args:
         kind: "chat.completion.chunk" or "text_completion".
-        usage: whether a last event tells the tokens, so that all others have a usage of null.
+        usage: True if a last event reports the tokens, so that all others have a usage of null.
     """
 
     def __init__(self, kind: str, request_id: str, model: str, usage: bool) -> None:
@@ -24,7 +24,7 @@ class Events:
         self._chat = kind == "chat.completion.chunk"
 
     def first(self, index: int) -> str:
-        """Who speaks."""
+        """Format the first event, with the role."""
         return self._choice(index, '{"role": "assistant", "content": ""}', None, None, None)
 
     def text(
@@ -37,7 +37,7 @@ class Events:
         return self._choice(index, said, logprobs, finish, stop)
 
     def usage(self, usage: dict[str, int]) -> str:
-        """The tokens of the request."""
+        """Format the event with the token counts."""
         return self._head + '[], "usage": ' + json.dumps(usage) + "}\n\n"
 
     def _choice(

@@ -17,12 +17,12 @@ _log = logging.getLogger("skate.llm")
 def response(
     status: int, message: str, type: str = "invalid_request_error", param: str | None = None, code: Any = None
 ) -> ErrorResponse:
-    """An error."""
+    """Build an error response."""
     return ErrorResponse(error=ErrorInfo(message=message, type=type, param=param, code=code), status=status)
 
 
 def of(error: BaseException) -> ErrorResponse:
-    """The error for an exception; one that nobody expected is logged and told without its details."""
+    """Return the response for an exception; an unexpected one is logged, and its details are hidden."""
     if isinstance(error, UnknownModel):
         return response(404, str(error), param="model", code="model_not_found")
     if isinstance(error, PromptTooLong):
@@ -38,7 +38,7 @@ def of(error: BaseException) -> ErrorResponse:
     if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
         return response(504, "the model gave no answer in time", "server_error", code="timeout")
     _log.error("a request failed", exc_info=error)
-    return response(500, "the server had an error while it worked on the request", "server_error")
+    return response(500, "the server had an error while processing the request", "server_error")
 
 
 def _invalid(error: ValidationError) -> ErrorResponse:

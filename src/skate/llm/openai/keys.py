@@ -1,4 +1,4 @@
-"""API keys: who asks with none of them, or with a wrong one, gets 401 in OpenAI's shape."""
+"""API keys: a request without a valid one gets 401 in OpenAI's format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skate.llm.openai.responses import as_json
 
 
 class ApiKeys:
-    """Keys as their digests, so that no log, error or pickle of it has one of them."""
+    """Keys stored as digests, so that no log, error or pickle contains one."""
 
     def __init__(self, keys: Iterable[str]) -> None:
         given = [key.strip() for key in keys]
@@ -22,7 +22,7 @@ class ApiKeys:
         self._digests = [_digest(key.encode()) for key in given]
 
     def has(self, key: bytes) -> bool:
-        """Whether it is one of them. All are compared in constant time, so that the time says nothing of any."""
+        """True if the key is valid. All keys are compared in constant time."""
         digest = _digest(key)
         right = [hmac.compare_digest(digest, each) for each in self._digests]
         return any(right)
@@ -48,7 +48,7 @@ class KeyCheck:
         self._keys = keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let it through, or not."""
+        """Pass the request on if its key is valid, else respond with 401."""
         if scope["type"] != "http" or scope["path"].removeprefix(scope.get("root_path", "")) in self.OPEN:
             await self._app(scope, receive, send)
             return

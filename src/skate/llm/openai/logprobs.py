@@ -8,7 +8,7 @@ from typing import Any
 from skate.llm.engine import Text
 from skate.llm.output import TokenLogprob
 
-#: What OpenAI writes for a token that cannot be.
+#: What OpenAI writes for an impossible token.
 _LEAST = -9999.0
 
 

@@ -1,4 +1,4 @@
-"""Figures of requests for Prometheus: what the engine took to the first token, and what all around it took, apart."""
+"""Prometheus metrics of requests: the engine's time to the first token, and the time around it, separately."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def _collectors(registry: CollectorRegistry) -> dict[str, Any]:
         _made[registry] = {
             "ttft_framework": prometheus_client.Histogram(
                 "skate_llm_ttft_framework_seconds",
-                "Time to the first token outside of the engine: checks, template, tokens and the way back.",
+                "Time to the first token outside of the engine: validation, template, tokenization and delivery.",
                 buckets=_SECONDS,
                 **more,
             ),
             "ttft_engine": prometheus_client.Histogram(
                 "skate_llm_ttft_engine_seconds",
-                "Time to the first token in the engine: waiting for a place and computing the prompt.",
+                "Time to the first token in the engine: waiting for a slot and computing the prompt.",
                 buckets=_SECONDS,
                 **more,
             ),
@@ -68,7 +68,7 @@ class Metrics:
         self.ttft_framework.observe(max(0.0, seconds - engine))
 
     def end(self, ended: str, prompt: int = 0, generated: int = 0, seconds: float = 0.0) -> None:
-        """A request is over."""
+        """Record the end of a request."""
         self._requests.labels(self._model, ended).inc()
         self.prompt.inc(prompt)
         self.generated.inc(generated)

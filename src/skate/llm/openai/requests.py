@@ -14,7 +14,7 @@ MESSAGES_MAX, PARTS_MAX, PROMPTS_MAX = 4096, 1024, 2048
 def _number(value: Any) -> Any:
     """Only a number: Python takes true for 1, and a text of digits for its number."""
     if isinstance(value, (bool, str)):
-        raise ValueError("it has to be a number")
+        raise ValueError("it must be a number")
     return value
 
 
@@ -32,7 +32,7 @@ class Request(BaseModel):
 
 
 class StreamOptions(BaseModel):
-    """What a stream has besides the answer."""
+    """Options of a stream."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -40,7 +40,7 @@ class StreamOptions(BaseModel):
 
 
 class GenerateRequest(Request):
-    """What requests of text have in common."""
+    """Base of generation requests."""
 
     stream: bool = False
     stream_options: StreamOptions | None = None
@@ -77,7 +77,7 @@ class GenerateRequest(Request):
     @classmethod
     def _only_streams(cls, value: Any, info: Any) -> Any:
         if value is not None and not info.data.get("stream"):
-            raise ValueError("stream_options goes with stream=true only")
+            raise ValueError("stream_options requires stream=true")
         return value
 
 

@@ -14,7 +14,7 @@ def _now() -> int:
 
 
 class ErrorInfo(BaseModel):
-    """What went wrong."""
+    """The content of an error."""
 
     message: str
     type: str
@@ -56,7 +56,7 @@ class Usage(BaseModel):
 
 
 class AnswerMessage(BaseModel):
-    """What the model said."""
+    """The model's message."""
 
     role: str = "assistant"
     content: str | None = None
@@ -74,7 +74,7 @@ class ChatChoice(BaseModel):
 
 
 class ChatCompletionResponse(BaseModel):
-    """The answer to a ChatCompletionRequest that is no stream."""
+    """The response to a ChatCompletionRequest without streaming."""
 
     id: str
     object: str = "chat.completion"
@@ -107,7 +107,7 @@ class CompletionChoice(BaseModel):
 
 
 class CompletionResponse(BaseModel):
-    """The answer to a CompletionRequest that is no stream."""
+    """The response to a CompletionRequest without streaming."""
 
     id: str
     object: str = "text_completion"
@@ -207,7 +207,7 @@ class ModelList(BaseModel):
 
 
 def as_json(found: Any) -> Response:
-    """An answer as HTTP's."""
+    """Convert to an HTTP response."""
     status = found.status if isinstance(found, ErrorResponse) else 200
     headers = {"retry-after": "1"} if status in (429, 503) else None
     return Response(found.model_dump_json(), status, headers, "application/json")

@@ -1,4 +1,4 @@
-"""One model behind OpenAI's requests: what a request asks is put to its engine, what comes back is put into OpenAI's shapes."""
+"""One model behind OpenAI's requests: converts requests for its engine, and results to OpenAI's formats."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Prompt = str | list[int]
 
 
 class Answers:
-    """The answers of a request that is no stream, as they grow."""
+    """The growing answers of a request without streaming."""
 
     def __init__(self, count: int) -> None:
         self.texts = [""] * count
@@ -102,36 +102,36 @@ class Serving:
         self._texts = PromptTexts(lambda: engine.text, lambda: engine.info().max_model_len)
 
     def chat(self, request: ChatCompletionRequest) -> AsyncGenerator[Any, None]:
-        """POST /v1/chat/completions."""
+        """Answer POST /v1/chat/completions."""
         return self._answered(request, self._chat(request, time.perf_counter()))
 
     def completions(self, request: CompletionRequest) -> AsyncGenerator[Any, None]:
-        """POST /v1/completions."""
+        """Answer POST /v1/completions."""
         return self._answered(request, self._completions(request, time.perf_counter()))
 
     def embeddings(self, request: EmbeddingRequest) -> AsyncGenerator[Any, None]:
-        """POST /v1/embeddings."""
+        """Answer POST /v1/embeddings."""
         return self._answered(request, self._embeddings(request))
 
     async def tokenize(self, request: TokenizeRequest) -> AsyncGenerator[Any, None]:
-        """POST /tokenize."""
+        """Answer POST /tokenize."""
         try:
             yield await self._tokenized(request)
         except Exception as error:  # the caller gets what went wrong as an answer
             yield failures.of(error)
 
     async def detokenize(self, request: DetokenizeRequest) -> AsyncGenerator[Any, None]:
-        """POST /detokenize."""
+        """Answer POST /detokenize."""
         try:
             text = await self._texts.apart(
                 len(request.tokens), lambda: self.engine.text.decode(request.tokens, False)
             )
             yield DetokenizeResponse(prompt=text)
         except Exception as error:  # as above; tokens may be any numbers
-            yield failures.of(BadRequest(f"these are no tokens of the model: {error}", "tokens"))
+            yield failures.of(BadRequest(f"these are not tokens of the model: {error}", "tokens"))
 
     async def _answered(self, request: Any, work: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
-        """What the work yields, or the error that it raised; in a stream that began the error is an event."""
+        """Yield the results, or the error; in a stream that has begun the error is an event."""
         metrics = self._metrics
         ended, began = "aborted", False
         if metrics is not None:
@@ -155,7 +155,7 @@ class Serving:
                 metrics.end(ended)
 
     def has_adapter(self, name: str | None) -> bool:
-        """Whether `model:name` can be asked."""
+        """True if requests to `model:name` can be answered."""
         finds = getattr(self.engine, "has_adapter", None)
         return name is None or (self._adapters and finds is not None and bool(finds(name)))
 
@@ -293,7 +293,7 @@ class Serving:
         count: int,
         echoed: Sequence[str] = (),
     ) -> AsyncGenerator[str, None]:
-        """Events of all answers."""
+        """Yield the events of all answers."""
         chat = isinstance(request, ChatCompletionRequest)
         tells = request.stream_options is not None and request.stream_options.include_usage
         kind = "chat.completion.chunk" if chat else "text_completion"
@@ -334,7 +334,7 @@ class Serving:
         else:
             given = checking.prompts_of(request.input, "input")
         if any(not each for each in given):
-            raise BadRequest("input has a text that is empty", "input")
+            raise BadRequest("input contains an empty text", "input")
         given = [*await self._tokens(given)]
         adapter = self._adapter(request.model)
         request_id = f"embd-{request.request_id or uuid.uuid4().hex}"
@@ -358,7 +358,7 @@ class Serving:
             self._metrics.prompt.inc(tokens)
 
     def score(self, request: ScoreRequest) -> AsyncGenerator[Any, None]:
-        """POST /v1/score."""
+        """Answer POST /v1/score."""
         return self._answered(request, self._scores(request))
 
     async def _scores(self, request: ScoreRequest) -> AsyncGenerator[Any, None]:
@@ -460,7 +460,7 @@ def _shortened(made: Embedding, dimensions: int) -> Embedding:
     """The first dimensions, of length 1 again."""
     if dimensions > len(made.vector):
         raise BadRequest(
-            f"dimensions is at most {len(made.vector)} with this model, not {dimensions}", "dimensions"
+            f"dimensions must be at most {len(made.vector)} with this model, got {dimensions}", "dimensions"
         )
     part = made.vector[:dimensions]
     length = math.sqrt(sum(each * each for each in part)) or 1.0

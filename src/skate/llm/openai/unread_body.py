@@ -16,10 +16,10 @@ _DISCARD_BYTES_MAX = 64 * 1024 * 1024
 
 
 class UnreadBody(Response):
-    """Send an error and close the connection, but first discard what the client still sends.
+    """Send an error and close the connection, but first discard the data that the client still sends.
 
-    Closing a socket with unread input makes the kernel reset the connection, and the client loses the answer that
-    was on its way. The head goes out at once, so that a client that looks can stop sending.
+    Closing a socket with unread input makes the kernel reset the connection, and the client loses the response
+    in transit. The head goes out at once, so that an attentive client can stop sending.
     """
 
     def __init__(self, found: Any) -> None:

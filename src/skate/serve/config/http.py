@@ -66,7 +66,7 @@ class HTTPOptions(Checked):
     #: Ours: what is longer is answered 431. The head has its blank line with it.
     max_request_head_bytes: int = 64 * 1024
     max_request_headers: int = 256
-    #: Ours, in seconds; None waits for ever. For a head from its first byte on (408), for the next bytes of a body (408),
+    #: Ours, in seconds; None waits forever. For a head from its first byte on (408), for the next bytes of a body (408),
     #: and for a client that takes nothing of its answer (the connection is closed).
     request_head_timeout_s: float | None = 30.0
     request_body_timeout_s: float | None = 60.0

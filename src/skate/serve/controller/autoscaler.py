@@ -21,7 +21,7 @@ def desired(total: float, running: int, config: AutoscalingConfig) -> int:
     factor = config.get_upscaling_factor() if ratio >= 1 else config.get_downscaling_factor()
     wanted = math.ceil(round(running * (1 + (ratio - 1) * factor), 9))
     if ratio < 1 and wanted == running and math.ceil(round(running * ratio, 9)) < running:
-        wanted = running - 1  # a small factor must not hold a step down for ever
+        wanted = running - 1  # a small factor must not hold a step down forever
     return min(high, max(low, wanted, 1))
 
 
@@ -136,7 +136,7 @@ def stepped(wanted: float, running: int, config: AutoscalingConfig) -> int:
     factor = config.get_upscaling_factor() if wanted > running else config.get_downscaling_factor()
     found = math.ceil(round(running + factor * (wanted - running), 9))
     if found == running and math.ceil(wanted) < running:
-        found -= 1  # a small factor must not hold a step down for ever
+        found -= 1  # a small factor must not hold a step down forever
     return found
 
 

@@ -324,7 +324,7 @@ class Gated(asyncio.Protocol):
 
     @property
     def idles(self) -> bool:
-        """True if no request of it is under way: another process may have it as it is."""
+        """True if it has no request in progress: another process may take it over."""
         return self._between and not self._upgraded and not self._ends
 
     def give_up(self, status: int, reason: str) -> None:

@@ -88,7 +88,7 @@ def by_prefix(
     share, best = prefixes.longest(text, loads)
     if best and share >= match_rate_threshold:
         return sorted(best, key=lambda replica: (loads[replica], replica))
-    # Nobody has had it: it goes where least is remembered per request, which for lack of better is the idlest.
+    # No replica has had it: send it where least is remembered per request, which stands in for the idlest one.
     return [min(loads, key=lambda replica: (loads[replica], replica))]
 
 

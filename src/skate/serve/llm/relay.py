@@ -111,7 +111,9 @@ class Inbox:
         self._links: set[Any] = set()
 
     async def answers(self, ask: Any) -> AsyncGenerator[Any, None]:
-        """The answer to a request, which `ask` makes of the way for its events. Closing it cancels the request."""
+        """Yield the response to a request, created by `ask` with the return path of its events. Closing it cancels
+        the request.
+        """
         if self._server is None:
             self._server = asyncio.create_task(self._listen())
         await asyncio.shield(self._server)

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def release(children: set[Any] | None, failed: bool) -> None:
-    """The request has ended: give up the handle calls that it has made, if it failed, and in any case forget them."""
+    """Forget the handle calls of a request that has ended; cancel them if it failed."""
     if children:
         if failed:
             for each in list(children):

@@ -165,7 +165,7 @@ class History:
             if each.name == name:
                 each.metrics.update(metrics)
 
-    # -- what there is
+    # -- contents
 
     def checkpoint(self, kept: Kept) -> Checkpoint:
         """The checkpoint of an entry."""

@@ -69,7 +69,7 @@ def _execute(run: Any, session: _Here) -> Any:
         value = call(run.function, run.config)
         session.settle_uploads(wait=True)
         return value
-    except Exception as error:  # whatever the training function raises is told, and goes on as it is
+    except Exception as error:  # report whatever the training function raises, and let it propagate
         if not isinstance(error, ControllerError):
             session.watchers.callbacks.failed([(0, error)], f"rank 0 failed: {error!r}")
         raise

@@ -13,7 +13,7 @@ _CATEGORY = "train"
 
 
 class Spans:
-    """Notes when ranks come to meetings, and writes spans when they are let go."""
+    """Records when ranks arrive at meetings, and writes spans when they are released."""
 
     def __init__(self, run_name: str) -> None:
         self.run_name = run_name

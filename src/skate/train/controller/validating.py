@@ -75,7 +75,7 @@ class Validations:
     def _ended(self, name: str, ref: Any) -> None:
         try:
             metrics = skate.get(ref)
-        except Exception as error:  # whatever the user's function raised; training goes on
+        except Exception as error:  # whatever the user's function raised; training continues
             self.history.note(event="validation_failed", checkpoint=name, error=str(error))
             self.history.validated(name, {}, ReportedCheckpointStatus.VALIDATION_FAILED)
             return

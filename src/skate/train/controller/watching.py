@@ -30,7 +30,7 @@ class Watchers:
         try:
             self.callbacks.begin(reports)
             yield
-        except BaseException as error:  # Ctrl-C as well: whoever was told of the beginning is told of the end
+        except BaseException as error:  # Ctrl-C as well: callbacks that saw the beginning also see the end
             self.progress.ended(error)
             self.callbacks.end(error)
             raise

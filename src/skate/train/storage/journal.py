@@ -67,7 +67,7 @@ class Journal:
         self._flushed = time.monotonic()
 
     def close(self) -> None:
-        """Write what has gathered, and let go of the file."""
+        """Write buffered entries, and close the file."""
         self.flush()
         if self._file is not None:
             self._file.close()

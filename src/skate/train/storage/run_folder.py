@@ -145,7 +145,7 @@ class RunFolder:
 
     def _put_in_place(self, name: str) -> None:
         target = self.at(name)
-        if os.path.isdir(target):  # a run that goes on has written a checkpoint of this name before
+        if os.path.isdir(target):  # a run that continues has written a checkpoint of this name before
             self._discard(target)
         os.rename(self._gathering(name), target)
         _sync_folder(self.path)

@@ -66,7 +66,7 @@ class Machine:
         self._pins = Pins()
         #: Trials that start from what another is saving just now: its id to theirs.
         self._awaiting: dict[str, list[Trial]] = {}
-        #: A checkpoint that came with the result at hand; callbacks are told of it after the result.
+        #: A checkpoint that came with the result at hand; callbacks receive it after the result.
         self._untold: str | None = None
         #: Trials that have ended and are being saved: their ends are noted after that, or a crash would lose it.
         self._ending: dict[str, Trial] = {}
@@ -335,7 +335,7 @@ class Machine:
         self._commands.append(Commit(trial, name, _progress(metrics)))
 
     def _prune(self, trial: Trial) -> None:
-        """Let go of checkpoints, once the journal has the newest."""
+        """Release old checkpoints, once the journal has the newest."""
         if trial.source is not None:
             self._unpin(trial)
             trial.source = None
@@ -385,7 +385,7 @@ class Machine:
         return trial.latest
 
     def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:
-        """Have a trial give up its process until it is chosen again."""
+        """Release a trial's process until the trial is chosen again."""
         if trial.status != Trial.RUNNING:
             return
         if should_checkpoint and self.settings.can_save(trial):

@@ -90,7 +90,7 @@ class Trial:
         #: Its checkpoints that are there, oldest first.
         self.kept: list[Kept] = []
         self.next_checkpoint = 0
-        #: Where it goes on from next: a checkpoint with how far that had come.
+        #: The checkpoint it continues from next, with how far that had come.
         self.source: Source | None = None
         #: Whether a save is under way whose name is not known yet.
         self.saving = 0

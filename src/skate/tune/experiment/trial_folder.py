@@ -37,7 +37,7 @@ class TrialFolder(RunFolder):
         os.makedirs(gathered, exist_ok=True)  # nobody had a file
         with open(f"{gathered}/{MANIFEST}", "w") as file:
             json.dump({"version": 1, "time": time.time(), **manifest}, file)
-        if os.path.isdir(target):  # a trial that goes on has written a checkpoint of this name before
+        if os.path.isdir(target):  # a trial that continues has written a checkpoint of this name before
             self._discard(target)
         os.rename(gathered, target)
         return self.checkpoint(name)

@@ -30,7 +30,7 @@ def is_exact(value: Any) -> bool:
 
 
 def packed(value: Any) -> Any:
-    """A value itself if JSON gives it back as it is, else pickled.
+    """Encode a value: unchanged if JSON preserves it, else pickled.
 
     Raises:
         TypeError: it cannot be pickled either; what within it cannot is named.

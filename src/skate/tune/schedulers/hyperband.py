@@ -170,7 +170,7 @@ class HyperBandScheduler(FIFOScheduler):
             self._process_bracket(tune_controller, bracket)
 
     def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
-        """A trial has ended by itself."""
+        """Handle the end of a completed trial."""
         self.on_trial_remove(tune_controller, trial)
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:

@@ -71,7 +71,7 @@ class TrialScheduler:
         return self.CONTINUE
 
     def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
-        """A trial has ended by itself."""
+        """Handle the end of a completed trial."""
 
     def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
         """A trial was ended that was not running."""

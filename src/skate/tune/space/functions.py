@@ -10,17 +10,17 @@ from skate.tune.space.sampler import LOG_BASE
 
 
 def uniform(lower: float, upper: float) -> Float:
-    """A real number between the bounds."""
+    """Draw a real number from `lower` to `upper`, all equally likely."""
     return Float(lower, upper).uniform()
 
 
 def quniform(lower: float, upper: float, q: float) -> Float:
-    """A real number between the bounds, rounded to a multiple of `q`."""
+    """Draw a real number from `lower` to `upper`, rounded to a multiple of `q`."""
     return Float(lower, upper).uniform().quantized(q)
 
 
 def loguniform(lower: float, upper: float, base: Any = LOG_BASE) -> Float:
-    """A real number between the bounds, every order of magnitude alike.
+    """Draw a real number from `lower` to `upper`, with every order of magnitude equally likely.
 
     Raises:
         ValueError: a bound is not more than 0.
@@ -29,32 +29,32 @@ def loguniform(lower: float, upper: float, base: Any = LOG_BASE) -> Float:
 
 
 def qloguniform(lower: float, upper: float, q: float, base: Any = LOG_BASE) -> Float:
-    """As `loguniform`, rounded to a multiple of `q`."""
+    """Draw a number as `loguniform` does, rounded to a multiple of `q`."""
     return Float(lower, upper).loguniform(base).quantized(q)
 
 
 def randn(mean: float = 0.0, sd: float = 1.0) -> Float:
-    """A normally distributed number."""
+    """Draw a normally distributed number with this mean and standard deviation."""
     return Float(None, None).normal(mean, sd)
 
 
 def qrandn(mean: float, sd: float, q: float) -> Float:
-    """A normally distributed number, rounded to a multiple of `q`."""
+    """Draw a normally distributed number, rounded to a multiple of `q`."""
     return Float(None, None).normal(mean, sd).quantized(q)
 
 
 def randint(lower: int, upper: int) -> Integer:
-    """A whole number from `lower` up to, but without, `upper`."""
+    """Draw an integer from `lower` up to `upper`, excluding `upper`."""
     return Integer(lower, upper).uniform()
 
 
 def qrandint(lower: int, upper: int, q: int = 1) -> Integer:
-    """A multiple of `q` from `lower` up to and with `upper`."""
+    """Draw a multiple of `q` from `lower` up to `upper`, including `upper`."""
     return Integer(lower, upper).uniform().quantized(q)
 
 
 def lograndint(lower: int, upper: int, base: Any = LOG_BASE) -> Integer:
-    """A whole number from `lower` up to, but without, `upper`, every order of magnitude alike.
+    """Draw an integer from `lower` up to `upper`, excluding `upper`, with every order of magnitude equally likely.
 
     Raises:
         ValueError: a bound is not more than 0.
@@ -63,7 +63,7 @@ def lograndint(lower: int, upper: int, base: Any = LOG_BASE) -> Integer:
 
 
 def qlograndint(lower: int, upper: int, q: int, base: Any = LOG_BASE) -> Integer:
-    """As `lograndint`, rounded to a multiple of `q`; `upper` belongs to it."""
+    """Draw an integer as `lograndint` does, rounded to a multiple of `q`, including `upper`."""
     return Integer(lower, upper).loguniform(base).quantized(q)
 
 

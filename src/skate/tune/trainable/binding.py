@@ -14,7 +14,7 @@ _RESOURCES = "_tune_resources"
 
 
 class Bound:
-    """A function with values bound to it, and what its trials ask for; the function itself stays as it is."""
+    """A function with bound values and resources; the function itself is not changed."""
 
     def __init__(self, function: Callable[..., Any], values: dict[str, Any], resources: Any = None) -> None:
         self.function = function
@@ -110,7 +110,7 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
 
 
 def with_resources(trainable: Any, resources: Any) -> Any:
-    """A trainable whose trials ask for resources; the one that was given stays as it is.
+    """Return a trainable whose trials request resources; the given one is not changed.
 
     Args:
         trainable: a function, a class, or a trainer.

@@ -20,7 +20,7 @@ class TrialSpec:
     folder: RunFolder
     config: dict[str, Any] = field(default_factory=dict)
     resources: Any = None
-    #: Where it goes on from, and how far that had come.
+    #: The checkpoint it continues from, and how far that had come.
     checkpoint: Checkpoint | None = None
     iteration: int = 0
     time_total: float = 0.0

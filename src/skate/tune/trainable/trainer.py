@@ -85,6 +85,6 @@ def _configured(trainer: Any, config: Mapping[str, Any]) -> Any:
     run.name = f"train-{spec.next_checkpoint:06d}"
     run.callbacks = [*(run.callbacks or ()), TuneReportCallback()]
     found.run_config = run
-    # A trial that goes on hands its checkpoint over; the run itself is a new one.
+    # A trial that continues hands its checkpoint over; the run itself is a new one.
     found.resume_from_checkpoint = session.get_checkpoint() or trainer.resume_from_checkpoint
     return found

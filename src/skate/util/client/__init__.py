@@ -14,11 +14,11 @@ class RayAPIStub:
     """The API as seen through a client; here it is the API itself."""
 
     def is_connected(self, *args: Any, **kwargs: Any) -> bool:
-        """False: nothing is reached through a client."""
+        """Return False: there is no client connection."""
         return False
 
     def is_default(self) -> bool:
-        """True: there is one context."""
+        """Return True: there is a single context."""
         return True
 
     def __getattr__(self, name: str) -> Any:

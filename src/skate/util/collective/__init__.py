@@ -1,10 +1,10 @@
 """Collective communication between actors: allreduce, broadcast, send, over gloo or NCCL.
 
 collective.py        the functions
-backend_registry.py  which backends there are
+backend_registry.py  the available backends
 rendezvous.py        how the members of a group find each other
 types.py             Backend, ReduceOp, options
-collective_group/    one file a backend, and what they have in common
+collective_group/    one file per backend, and their base
 """
 
 from __future__ import annotations

@@ -12,7 +12,9 @@ class BackendRegistry:
         self._map: dict[str, type[BaseGroup]] = {}
 
     def put(self, name: str, group_cls: type[BaseGroup]) -> None:
-        """Add a backend. Raises TypeError for a class that is no BaseGroup, ValueError for a name that is taken."""
+        """Register a backend. Raises TypeError for a class that is not a BaseGroup, ValueError for a name that is
+        taken.
+        """
         if not (isinstance(group_cls, type) and issubclass(group_cls, BaseGroup)):
             raise TypeError(f"{group_cls} is not a subclass of BaseGroup: inherit from it")
         if name.upper() in self._map:
@@ -25,7 +27,7 @@ class BackendRegistry:
         found = self._map.get("GLOO" if wanted == "TORCH_GLOO" else wanted)
         if found is None:
             raise ValueError(
-                f"Backend {wanted} not registered; there are {', '.join(sorted(self._map)) or 'none'}"
+                f"Backend {wanted} not registered; the registered ones are {', '.join(sorted(self._map)) or 'none'}"
             )
         return found
 

@@ -1,7 +1,7 @@
 """Collective calls between actors (and tasks): each member of a group makes the same call.
 
-A group comes about when every member calls `init_collective_group`, or when one process calls
-`create_collective_group` for all of them; then it is made at the first call.
+A group is created when every member calls `init_collective_group`, or when one process calls
+`create_collective_group` for all of them; then it is created at the first call.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if NCCLGroup.check_backend_availability():
 
 
 class Declaration:
-    """What `create_collective_group` said of a group, for its members to look up."""
+    """The arguments of `create_collective_group`, for the members to look up."""
 
     def __init__(self, said: dict[str, Any]) -> None:
         self._said = said
 
     def get(self) -> dict[str, Any]:
-        """What was said."""
+        """Return the arguments."""
         return self._said
 
 
@@ -44,7 +44,7 @@ class _Groups:
         self.declared: dict[str, Any] = {}
 
     def make(self, said: dict[str, Any], rank: int) -> BaseGroup:
-        """Become a member."""
+        """Join a group."""
         group_class = _global_registry.get(said["backend"])
         if not group_class.check_backend_availability():
             raise RuntimeError(f"The backend {said['backend']} is not available in this process")
@@ -55,7 +55,7 @@ class _Groups:
         return group
 
     def find(self, group_name: str) -> BaseGroup:
-        """The group of that name, made now if it was declared. Raises RuntimeError if there is none."""
+        """Return the group of that name, joining it now if it was declared. Raises RuntimeError if there is none."""
         _check_inside()
         with self.lock:
             found = self.groups.get(group_name)
@@ -111,7 +111,7 @@ def init_collective_group(
     """Become member `rank` of a group of `world_size`; every member calls this, and it returns when all have.
 
     `gloo_timeout`, in milliseconds, is how long members wait for each other, here and later. Raises RuntimeError for a
-    group that there is already, ValueError for a backend or a name that cannot be, AssertionError for a rank.
+    group that already exists, ValueError for an invalid backend or name, AssertionError for a rank.
     """
     _check_inside()
     _global_registry.get(backend)
@@ -176,7 +176,7 @@ def is_group_initialized(group_name: str) -> bool:
 
 
 def destroy_collective_group(group_name: str = "default") -> None:
-    """Leave a group; harmless if this process is no member of it."""
+    """Leave a group; no-op if this process is not a member."""
     _check_inside()
     with _groups.lock:
         group = _groups.groups.pop(group_name, None)
@@ -186,21 +186,21 @@ def destroy_collective_group(group_name: str = "default") -> None:
 
 
 def get_rank(group_name: str = "default") -> int:
-    """This process's rank in the group; -1 if it is no member."""
+    """Return this process's rank in the group; -1 if it is not a member."""
     _check_inside()
     group = _groups.groups.get(group_name)
     return -1 if group is None else group.rank
 
 
 def get_collective_group_size(group_name: str = "default") -> int:
-    """How many members the group has; -1 if this process is none of them."""
+    """Return the number of members of the group; -1 if this process is not a member."""
     _check_inside()
     group = _groups.groups.get(group_name)
     return -1 if group is None else group.world_size
 
 
 def get_group_handle(group_name: str = "default") -> BaseGroup:
-    """The group itself. Raises RuntimeError if this process is no member."""
+    """Return the group itself. Raises RuntimeError if this process is not a member."""
     return _groups.find(group_name)
 
 

@@ -1,7 +1,7 @@
-"""How the members of a group find each other: by a named actor, which knows where rank 0 waits.
+"""Rendezvous of a group's members through a named actor, which knows the address of rank 0.
 
-Rank 0 opens a store on a port that the system chooses and says where; the others ask. When all have asked, the
-actor forgets, so that a group of the same name can be made again.
+Rank 0 opens a store on a port that the system chooses and publishes it; the others ask for it. When all have
+asked, the actor forgets it, so that a group of the same name can be created again.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def meet(
         address = ray.get(actor.ask.remote(seconds))
         if address is None:
             raise RuntimeError(
-                f"rank 0 of the collective group {group_name!r} has not come in {seconds:g} s, which rank {rank} of "
-                f"{world_size} waits for; every member has to call init_collective_group"
+                f"rank 0 of the collective group {group_name!r} has not joined within {seconds:g} s, but rank "
+                f"{rank} of {world_size} waits for it; every member must call init_collective_group"
             )
     return address, actor

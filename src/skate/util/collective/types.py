@@ -11,7 +11,7 @@ unset_timeout_ms = timedelta(milliseconds=-1)
 
 
 class Backend(str):
-    """The name of a backend, in capitals. Raises ValueError for one that there is not."""
+    """Return the name of a backend in capitals. Raises ValueError for an unknown one."""
 
     NCCL = "NCCL"
     GLOO = "GLOO"

@@ -34,18 +34,18 @@ class RayCallback(NamedTuple):
 
 
 class RayDaskCallback(Callback):  # type: ignore[misc]
-    """Hooks around the tasks of Dask; used in a `with`, or by `register()` from then on.
+    """Hooks around the tasks of Dask; active within a `with`, or after `register()`.
 
-    Hooks are given by name, or are methods of a class that inherits from this one, with an underscore in front. Those of a task
-    run where the task runs, the others in the driver.
+    Hooks are given by name, or are methods of a subclass, with a leading underscore. Those of a task run where
+    the task runs, the others in the driver.
 
     Args:
-        ray_presubmit: (task, key, deps): before a task is submitted; anything but None becomes its result, and it is not run.
+        ray_presubmit: (task, key, deps): before a task is submitted; a result other than None replaces the task's.
         ray_postsubmit: (task, key, deps, object_ref): after it was submitted.
-        ray_pretask: (key, object_refs): before it runs; what it returns is given to `ray_posttask`.
+        ray_pretask: (key, object_refs): before it runs; its result is passed to `ray_posttask`.
         ray_posttask: (key, result, pre_state): after it ran.
-        ray_postsubmit_all: (object_refs, dsk): all is submitted.
-        ray_finish: (result): the results are there.
+        ray_postsubmit_all: (object_refs, dsk): after all tasks were submitted.
+        ray_finish: (result): after the results are available.
     """
 
     ray_active: set[RayCallback] = set()
@@ -77,7 +77,7 @@ class RayDaskCallback(Callback):  # type: ignore[misc]
         super().register()
 
     def unregister(self) -> None:
-        """Use them no longer."""
+        """Deactivate the hooks."""
         RayDaskCallback.ray_active.remove(self._ray_callback)
         super().unregister()
 
@@ -156,4 +156,4 @@ class ProgressBarCallback(RayDaskCallback):
 
     def _ray_finish(self, result: Any) -> None:
         tasks, seconds = skate.get(self._counts.result.remote())
-        print(f"{tasks} tasks of Dask ran for {seconds:.1f} s in all")
+        print(f"{tasks} Dask tasks ran for {seconds:.1f} s in total")

@@ -21,7 +21,9 @@ def ray_dask_persist(*args: Any, **kwargs: Any) -> Any:
 
 
 def dataframe_optimize(dsk: Any, keys: Any, **kwargs: Any) -> Any:
-    """The graph as it is: shuffles go by shared memory, and dataframes are optimized before they are graphs."""
+    """Return the graph unchanged: shuffles use shared memory, and dataframes are optimized before they become
+    graphs.
+    """
     return dsk
 
 

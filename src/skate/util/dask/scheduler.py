@@ -26,7 +26,7 @@ def enable_dask_on_ray(shuffle: str | None = "tasks", use_shuffle_optimization: 
 
 
 def disable_dask_on_ray() -> Any:
-    """Have Dask choose its scheduler by itself again."""
+    """Let Dask choose its scheduler again."""
     return dask.config.set({"scheduler": None, "dataframe.shuffle.method": None})
 
 
@@ -36,8 +36,8 @@ def ray_dask_get(dsk: Any, keys: Any, **kwargs: Any) -> Any:
     Args:
         dsk: the graph.
         keys: a key, or lists of them.
-        ray_callbacks: (keyword) callbacks for this call, in place of those that are active.
-        ray_remote_args: (keyword) options of all tasks; `dask.annotate(ray_remote_args=...)` says those of some.
+        ray_callbacks: (keyword) callbacks for this call, instead of the active ones.
+        ray_remote_args: (keyword) options of all tasks; set those of some with `dask.annotate(ray_remote_args=...)`.
         ray_persist: (keyword) return refs instead of values.
     """
     return _get(dsk, keys, False, kwargs)
@@ -89,7 +89,7 @@ class _Run:
         self.results: dict[Any, Any] = {}
 
     def submit(self, keys: Any) -> None:
-        """Submit what the keys need, in the order in which Dask would run it."""
+        """Submit the tasks that the keys need, in Dask's execution order."""
         needed = self._needed(_flat(keys))
         ranks = order({key: self.graph[key] for key in needed}) if needed else {}
         for key in sorted(needed, key=ranks.__getitem__):

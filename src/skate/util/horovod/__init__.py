@@ -1,4 +1,4 @@
-"""Was taken out of Ray long ago; importing it says what to use."""
+"""Removed from Ray long ago; importing it raises an error with the replacement."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class RayBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
         return out
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        """Stop what runs, because a call has failed; start anew if more is to come."""
+        """Stop running calls after a failure; restart if more calls will follow."""
         self.terminate()
         if ensure_ready and self.parallel is not None:
             self.configure(self.parallel.n_jobs, self.parallel)
@@ -147,7 +147,7 @@ class RayBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
 
 
 class _Stored:
-    """Stands for an argument that was stored once; resolved where the call runs."""
+    """Placeholder for an argument that is stored once; resolved where the call runs."""
 
     def __init__(self, ref: Any) -> None:
         self.ref = ref

@@ -1,6 +1,6 @@
 """A process pool with the interface of `multiprocessing.Pool`, on actors.
 
-pool.py      Pool: what the caller sees
+pool.py      Pool: the interface
 dispatch.py  which actor runs which chunk of calls, and when
 actor.py     the actor that runs them
 results.py   AsyncResult and the iterators of imap

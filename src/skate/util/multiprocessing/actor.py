@@ -34,7 +34,7 @@ class Failure(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What came of one chunk: an outcome (value or Failure) per call, and the time it took."""
+    """The result of one chunk: an outcome (value or Failure) per call, and the duration."""
 
     outcomes: list[Any]
     duration_s: float
@@ -53,7 +53,7 @@ class PoolActor:
         """Answer, which proves that the initializer ran."""
 
     def exit(self) -> None:
-        """End this process, as a process that has nothing left to do ends."""
+        """End this process normally."""
         skate.actor.exit_actor()
 
     def run(self, function: Callable[..., Any], calls: list[Call]) -> Report:
@@ -109,7 +109,7 @@ def _run(function: Callable[..., Any], calls: list[Call]) -> Report:
     for args, kwargs in calls:
         try:
             outcomes.append(function(*args, **kwargs))
-        except Exception as error:  # the user's own: it belongs to this call, and the chunk goes on
+        except Exception as error:  # the user's own: it belongs to this call, and the chunk continues
             outcomes.append(Failure(_portable(error), traceback.format_exc()))
     return Report(outcomes, time.perf_counter() - start_s)
 

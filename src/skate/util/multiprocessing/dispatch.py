@@ -1,7 +1,7 @@
-"""Which actor of a pool runs which chunk of calls, and when.
+"""Assignment of chunks of calls to the actors of a pool.
 
-Chunks wait in one line and go to whichever actor has least to do, as in `multiprocessing`. One thread a pool
-takes the answers in, so that a callback that is slow, or that calls into the pool, blocks nobody's network.
+Chunks wait in one queue and go to the least loaded actor, as in `multiprocessing`. One thread per pool receives
+the results, so that a callback that is slow, or that calls into the pool, blocks no network traffic.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Chunk:
 
 
 class _Seat:
-    """A place in the pool: the actor that holds it now, and what it has been given."""
+    """A place in the pool: its current actor, and the assigned chunks."""
 
     def __init__(self, actor: Any) -> None:
         self.actor = actor

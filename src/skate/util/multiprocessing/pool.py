@@ -87,7 +87,7 @@ class Pool:
         self.terminate()
 
     def __reduce__(self) -> NoReturn:
-        raise NotImplementedError("a Pool cannot be pickled or sent to another process; make one there")
+        raise NotImplementedError("a Pool cannot be pickled or sent to another process; create one there")
 
     def __del__(self) -> None:
         # At the end of the interpreter, the node takes the actors and the daemon thread with it.
@@ -182,9 +182,9 @@ class Pool:
         return self._imap(func, iterable, chunksize, ordered=False)
 
     def close(self) -> None:
-        """Take no more work; the actors end once what was submitted is done.
+        """Accept no more work; the actors end once all submitted work is done.
 
-        What an `imap` has not yet taken from its iterable is submitted now.
+        Items that an `imap` has not yet taken from its iterable are submitted now.
         """
         if self._state == _RUN:
             for iterator in list(self._iterators):
@@ -300,7 +300,7 @@ def _size(processes: int | None, address: str | None) -> int:
         processes = max(1, cpus)
     if processes > cpus:
         raise ValueError(
-            f"Pool(processes={processes}) asks for more than the {cpus} CPUs of this cluster; ask for fewer, "
+            f"Pool(processes={processes}) requests more than the {cpus} CPUs of this cluster; request fewer, "
             f"or call init(num_cpus={processes}) first"
         )
     return processes

@@ -1,4 +1,4 @@
-"""What a pool gives back for work that is still running."""
+"""Results of a pool for work that may still be running."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Submit = Callable[[list[Any], Callable[[list[Any]], None]], None]
 
 
 class AsyncResult:
-    """The result of `apply_async`, `map_async` or `starmap_async`, which may not be there yet."""
+    """The result of `apply_async`, `map_async` or `starmap_async`, which may not be available yet."""
 
     def __init__(
         self,
@@ -39,11 +39,11 @@ class AsyncResult:
         self._ready = threading.Event()
 
     def ready(self) -> bool:
-        """Whether every call has finished."""
+        """True if every call has finished."""
         return self._ready.is_set()
 
     def successful(self) -> bool:
-        """Whether every call finished without raising.
+        """True if every call finished without raising.
 
         Raises:
             ValueError: some call has not finished.
@@ -57,10 +57,10 @@ class AsyncResult:
         self._ready.wait(timeout)
 
     def get(self, timeout: float | None = None) -> Any:
-        """Return the result, or raise what a call raised: of several, the first in order.
+        """Return the result, or raise a call's exception: the first in order, if several raised.
 
         Args:
-            timeout: seconds to wait at most; None waits for ever.
+            timeout: seconds to wait at most; None waits forever.
 
         Raises:
             multiprocessing.TimeoutError: the result was not ready in time.
@@ -99,16 +99,16 @@ class AsyncResult:
 
 
 class IMapIterator(Iterator[Any]):
-    """Results of `imap` and `imap_unordered`, taken from the iterable only as fast as they are used.
+    """Results of `imap` and `imap_unordered`, taken from the iterable only as fast as they are consumed.
 
-    A call that raised raises when its turn comes; the iteration can go on after it.
+    A failed call raises at its position; iteration can continue after it.
 
     Args:
         submit: sends the items of one chunk to the pool.
         iterable: arguments; may be endless.
         chunksize: items per chunk.
-        ahead: chunks that may be unfinished or unread at a time.
-        ordered: give results in the order of the items, not as they finish.
+        ahead: the most chunks unfinished or unread at a time.
+        ordered: True for results in item order, False for completion order.
     """
 
     def __init__(
@@ -139,10 +139,10 @@ class IMapIterator(Iterator[Any]):
         """Return the next result.
 
         Args:
-            timeout: seconds to wait at most; None waits for ever.
+            timeout: seconds to wait at most; None waits forever.
 
         Raises:
-            multiprocessing.TimeoutError: no result was ready in time; a later call can still get it.
+            multiprocessing.TimeoutError: no result was ready in time; a later call can still return it.
             StopIteration: there are no more results.
         """
         if not self._outcomes:
@@ -170,7 +170,7 @@ class IMapIterator(Iterator[Any]):
         return self._early.pop(self._taken)
 
     def submit_rest(self) -> None:
-        """Submit all items that are left, because the pool will take no more."""
+        """Submit all remaining items, because the pool is closing."""
         while not self._exhausted:
             self._submit_next()
 

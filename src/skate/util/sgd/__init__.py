@@ -1,5 +1,7 @@
-"""Was taken out of Ray long ago; importing it says what to use."""
+"""Removed from Ray long ago; importing it raises an error with the replacement."""
 
 from __future__ import annotations
 
-raise DeprecationWarning("Ray SGD has been deprecated, and ray.util.sgd is gone; use ray.train in its place")
+raise DeprecationWarning(
+    "Ray SGD has been deprecated, and ray.util.sgd has been removed; use ray.train in its place"
+)

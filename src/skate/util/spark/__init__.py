@@ -1,4 +1,4 @@
-"""Clusters inside of Spark jobs, which Skate does not start: the names say so, and what to do."""
+"""Clusters inside of Spark jobs, which Skate does not support: the functions raise errors with the replacement."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ __all__ = ["MAX_NUM_WORKER_NODES", "setup_global_ray_cluster", "setup_ray_cluste
 
 
 def setup_ray_cluster(*, max_worker_nodes: int, **settings: Any) -> NoReturn:
-    """Raises NotImplementedError: there are no clusters on Spark's executors here."""
+    """Raise NotImplementedError: clusters on Spark's executors are not supported."""
     raise _refusal(f"setup_ray_cluster(max_worker_nodes={max_worker_nodes})")
 
 
 def setup_global_ray_cluster(*, max_worker_nodes: int, **settings: Any) -> NoReturn:
-    """Raises NotImplementedError: there are no clusters on Spark's executors here."""
+    """Raise NotImplementedError: clusters on Spark's executors are not supported."""
     raise _refusal(f"setup_global_ray_cluster(max_worker_nodes={max_worker_nodes})")
 
 
 def shutdown_ray_cluster() -> NoReturn:
-    """Raises RuntimeError: there is none."""
+    """Raise RuntimeError: there is no such cluster."""
     raise RuntimeError("there is no cluster on Spark to shut down; a session ends with ray.shutdown()")
 
 

@@ -1,11 +1,11 @@
-"""What there is and what goes on: `list_tasks()`, `get_actor(id)`, `summarize_objects()`, `memory_summary()`.
+"""The state of the session: `list_tasks()`, `get_actor(id)`, `summarize_objects()`, `memory_summary()`.
 
-common.py      the rows, one dataclass a kind
+common.py      the rows, one dataclass per kind
 api.py         list_..., get_...
 summary.py     summarize_...
-memory.py      memory_summary: who keeps which object, as a table
-logs.py        list_logs, get_log: what workers printed last
-exception.py   what questions end in
+memory.py      memory_summary: the references to each object, as a table
+logs.py        list_logs, get_log: the last output of workers
+exception.py   errors of queries
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
-"""Listing and finding: every function asks the running session, the same in drivers, tasks and actors.
+"""Functions that list and find rows of state; they ask the running session and work in drivers, tasks and actors.
 
-Filters are (column, "=" or "!=", value), all of which must hold; values are compared as text where their types differ.
-`limit` is the most rows returned, at most 10,000; `timeout` is in seconds; `address` is for programs that name it, a session
-asks the cluster that it belongs to. Raises ServerUnavailable where no session runs, ValueError for a filter or a limit that
-cannot be, and RayStateApiException if a process has not answered in time, unless `raise_on_missing_output` is False.
+They share their arguments and errors, which `list_actors` describes.
 """
 
 from __future__ import annotations
@@ -51,13 +48,14 @@ def find(
     detail: bool,
     raise_on_missing_output: bool,
 ) -> list[Any]:
-    """The rows of a kind that pass the filters, as dataclasses."""
+    """Return the rows of a kind that pass the filters, as dataclasses."""
     checked = check_filters(filters, limit)
     schema = SCHEMAS[kind]
     for key, _, _ in checked:
         if key not in schema.filterable_columns():
             raise RayStateApiException(
-                f"{kind} cannot be filtered by {key!r}; there are: {', '.join(sorted(schema.filterable_columns()))}"
+                f"{kind} cannot be filtered by {key!r}; the filterable columns are: "
+                f"{', '.join(sorted(schema.filterable_columns()))}"
             )
     try:
         found = inventory.find(kind, timeout)
@@ -66,10 +64,10 @@ def find(
     if found.missing:
         text = (
             f"the list of {kind} is not complete: {len(found.missing)} processes have not answered within {timeout:g} s: "
-            f"{', '.join(found.missing[:5])}; they may be stopped, or in a call that lets no other thread run"
+            f"{', '.join(found.missing[:5])}; they may be stopped, or in a call that blocks all threads"
         )
         if raise_on_missing_output:
-            raise RayStateApiException(f"{text}. Pass raise_on_missing_output=False for what there is")
+            raise RayStateApiException(f"{text}. Pass raise_on_missing_output=False for partial results")
         warnings.warn(text, stacklevel=3)
     shown = schema.list_columns(detail=detail or any(key in schema.detail_columns() for key, _, _ in checked))
     rows = [row for row in found.rows if all(_holds(row, each) for each in checked)]
@@ -87,14 +85,14 @@ def _holds(row: dict[str, Any], condition: Filter) -> bool:
 
 
 def rows_of(kind: str, row_id: str, timeout: float) -> Any:
-    """All rows with an id, in detail."""
+    """Return all rows with an id, in detail."""
     return find(kind, [(ID_COLUMNS[kind], "=", row_id)], DEFAULT_LIMIT, timeout, True, False)
 
 
 def get_actor(
     id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
 ) -> ActorState | None:
-    """The actor of an id, in detail; None if there is none."""
+    """Return the actor with the given id, in detail; None if there is none."""
     rows: list[ActorState] = rows_of("actors", id, timeout)
     return rows[0] if rows else None
 
@@ -102,7 +100,7 @@ def get_actor(
 def get_job(
     id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
 ) -> JobState | None:
-    """The job of an id, in detail; None if there is none."""
+    """Return the job with the given id, in detail; None if there is none."""
     rows: list[JobState] = rows_of("jobs", id, timeout)
     return rows[0] if rows else None
 
@@ -110,7 +108,7 @@ def get_job(
 def get_placement_group(
     id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
 ) -> PlacementGroupState | None:
-    """The placement group of an id, in detail; None if there is none."""
+    """Return the placement group with the given id, in detail; None if there is none."""
     rows: list[PlacementGroupState] = rows_of("placement_groups", id, timeout)
     return rows[0] if rows else None
 
@@ -118,7 +116,7 @@ def get_placement_group(
 def get_node(
     id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
 ) -> NodeState | None:
-    """The node of an id, in detail; None if there is none."""
+    """Return the node with the given id, in detail; None if there is none."""
     rows: list[NodeState] = rows_of("nodes", id, timeout)
     return rows[0] if rows else None
 
@@ -126,7 +124,7 @@ def get_node(
 def get_worker(
     id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
 ) -> WorkerState | None:
-    """The worker of an id, in detail; None if there is none."""
+    """Return the worker with the given id, in detail; None if there is none."""
     rows: list[WorkerState] = rows_of("workers", id, timeout)
     return rows[0] if rows else None
 
@@ -134,7 +132,10 @@ def get_worker(
 def get_task(
     id: Any, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
 ) -> TaskState | list[TaskState] | None:
-    """The task of an id, or of a ref to its result: one row, or a list if there were several attempts; None if unknown."""
+    """Return the task with the given id, or the task whose result a ref is, in detail; None if there is none.
+
+    A task with several attempts is a list with one row for each.
+    """
     task_id = id if isinstance(id, str) else id.task_id().hex()
     rows: list[TaskState] = rows_of("tasks", task_id, timeout)
     if len(rows) > 1:
@@ -145,7 +146,7 @@ def get_task(
 def get_objects(
     id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
 ) -> list[ObjectState]:
-    """All that keeps an object: one row each, none if there is no such object."""
+    """Return the references to an object: one row each, none if there is no such object."""
     rows: list[ObjectState] = rows_of("objects", id, timeout)
     return rows
 
@@ -159,7 +160,23 @@ def list_actors(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[ActorState]:
-    """The actors."""
+    """List the actors of the cluster.
+
+    Args:
+        address: Accepted for compatibility, and ignored: a session asks the cluster that it belongs to.
+        filters: Conditions (column, "=" or "!=", value), all of which must hold; values are compared as text where
+            their types differ. None by default.
+        limit: The most rows to return, 100 by default and at most 10,000.
+        timeout: The most seconds to wait for the processes of the cluster, 30 by default.
+        detail: Fill in all columns; False by default.
+        raise_on_missing_output: True (the default) raises if a process does not answer in time; False warns and
+            returns the rows of the others.
+
+    Raises:
+        ServerUnavailable: no session runs.
+        ValueError: a filter or the limit is invalid.
+        RayStateApiException: a process did not answer in time, or the rows cannot be filtered by a column.
+    """
     return find("actors", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -172,7 +189,7 @@ def list_placement_groups(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[PlacementGroupState]:
-    """The placement groups."""
+    """List the placement groups; arguments as for `list_actors`."""
     return find("placement_groups", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -185,7 +202,7 @@ def list_nodes(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[NodeState]:
-    """The nodes."""
+    """List the nodes; arguments as for `list_actors`."""
     return find("nodes", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -198,7 +215,7 @@ def list_jobs(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[JobState]:
-    """The jobs, which are the drivers that run."""
+    """List the jobs, which are the running drivers; arguments as for `list_actors`."""
     return find("jobs", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -211,7 +228,7 @@ def list_workers(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[WorkerState]:
-    """The worker processes and drivers."""
+    """List the worker processes and drivers; arguments as for `list_actors`."""
     return find("workers", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -224,7 +241,7 @@ def list_tasks(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[TaskState]:
-    """The attempts of tasks."""
+    """List the attempts of tasks; arguments as for `list_actors`."""
     return find("tasks", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -237,7 +254,7 @@ def list_objects(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[ObjectState]:
-    """The objects, one row for each reason that keeps one."""
+    """List the objects, one row for each reason that keeps one; arguments as for `list_actors`."""
     return find("objects", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -250,7 +267,7 @@ def list_runtime_envs(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[RuntimeEnvState]:
-    """The runtime environments."""
+    """List the runtime environments; arguments as for `list_actors`."""
     return find("runtime_envs", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -263,7 +280,7 @@ def list_cluster_events(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[ClusterEventState]:
-    """The processes that were lost."""
+    """List the processes that the cluster lost; arguments as for `list_actors`."""
     return find("cluster_events", filters, limit, timeout, detail, raise_on_missing_output)
 
 

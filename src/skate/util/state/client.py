@@ -40,7 +40,7 @@ class StateApiClient:
         raise_on_missing_output: bool,
         _explain: bool = False,
     ) -> list[Any]:
-        """The rows of a kind."""
+        """List the rows of a kind."""
         return find(
             resource.value,
             options.filters,
@@ -76,5 +76,5 @@ class StateApiClient:
         return session.address_of_node()
 
     def get_version(self) -> str:
-        """The version of Ray's API."""
+        """Return the version of Ray's API."""
         return RAY_VERSION

@@ -1,6 +1,6 @@
-"""The rows that the state API returns, one dataclass a kind, with the columns that Ray's have.
+"""Rows of the state API, one dataclass per kind, with the columns of Ray's.
 
-Columns marked as detail are None unless `detail=True` was given. Those that Ray does not have stand last.
+Detail columns are None unless `detail=True` was given. Columns that Ray does not have come last.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Filter = tuple[str, str, Any]
 
 
 class StateResource(Enum):
-    """What can be listed."""
+    """The kinds that can be listed."""
 
     ACTORS = "actors"
     JOBS = "jobs"
@@ -45,7 +45,7 @@ class StateResource(Enum):
 
 
 class SummaryResource(Enum):
-    """What can be summarized."""
+    """The kinds that can be summarized."""
 
     ACTORS = "actors"
     TASKS = "tasks"
@@ -58,7 +58,7 @@ def column(*, filterable: bool = True, detail: bool = False, format_fn: Any = No
 
 
 def detail(*, filterable: bool = False) -> Any:
-    """A column of detailed rows."""
+    """Declare a column of detailed rows."""
     return column(detail=True, filterable=filterable)
 
 
@@ -101,7 +101,7 @@ class StateSchema:
         setattr(self, key, value)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """A column, or `default` if there is none of that name."""
+        """Return a column, or `default` if there is none of that name."""
         return getattr(self, key, default)
 
 
@@ -309,17 +309,15 @@ SCHEMAS: dict[str, type[StateSchema]] = {
 
 
 def check_filters(filters: list[Filter] | None, limit: int) -> list[Filter]:
-    """The filters, checked. Raises ValueError for a predicate or a limit that there is not."""
+    """Check filters and return them. Raises ValueError for an invalid condition or too high a limit."""
     if limit > RAY_MAX_LIMIT_FROM_API_SERVER:
-        raise ValueError(
-            f"limit={limit} is more than the most that is returned, {RAY_MAX_LIMIT_FROM_API_SERVER}"
-        )
+        raise ValueError(f"limit={limit} exceeds the maximum, {RAY_MAX_LIMIT_FROM_API_SERVER}")
     checked = list(filters or ())
     for each in checked:
         if len(each) != 3:
-            raise ValueError(f"a filter is (column, '=' or '!=', value), not {each!r}")
+            raise ValueError(f"a filter must be (column, '=' or '!=', value), got {each!r}")
         if each[1] not in ("=", "!="):
-            raise ValueError(f"filters compare with '=' or '!=', not {each[1]!r} (in {each!r})")
+            raise ValueError(f"filters must use '=' or '!=', got {each[1]!r} (in {each!r})")
     return [(str(key).lower(), predicate, value) for key, predicate, value in checked]
 
 
@@ -339,7 +337,7 @@ class ListApiOptions:
         self.filters = check_filters(self.filters, self.limit)
 
     def has_conflicting_filters(self) -> bool:
-        """Return whether no row can pass, as two filters want different values of one column."""
+        """Return True if no row can match, because two filters require different values of one column."""
         wanted: dict[str, Any] = {}
         return any(
             predicate == "=" and wanted.setdefault(key, value) != value
@@ -367,7 +365,7 @@ class SummaryApiOptions:
 
 @dataclass
 class GetLogOptions:
-    """Which log to get: of a worker by its pid, of an actor or a task by its id, or a file by its name."""
+    """The log to fetch: of a worker by its pid, of an actor or a task by its id, or a file by its name."""
 
     timeout: float
     node_id: str | None = None

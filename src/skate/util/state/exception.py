@@ -1,10 +1,10 @@
-"""What questions to the state API end in."""
+"""Errors of the state API."""
 
 from __future__ import annotations
 
 
 class DataSourceUnavailable(Exception):
-    """What should tell a part of the state cannot be reached."""
+    """A source of the state cannot be reached."""
 
 
 class RayStateApiException(Exception):

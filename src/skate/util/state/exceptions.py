@@ -1,4 +1,4 @@
-"""What questions to the state API end in: the names of `exception`, in the plural."""
+"""Errors of the state API: the names of `exception`, in the plural."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`list_logs` and `get_log`: what workers printed last. Nothing is written to files; the end of it is kept in memory."""
+"""`list_logs` and `get_log`: the last output of workers. Nothing is written to files; the end of it is kept in
+memory.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,9 @@ def list_logs(
     glob_filter: str | None = None,
     timeout: float = DEFAULT_RPC_TIMEOUT,
 ) -> dict[str, list[str]]:
-    """The names under which `get_log` knows what workers have printed, by "worker_out" and "worker_err".
+    """Return the names of the outputs of workers that `get_log` takes, by "worker_out" and "worker_err".
 
-    Raises RayStateApiException for a node that there is not.
+    Raises RayStateApiException if there is no such node.
     """
     _check_node(node_id)
     found: dict[str, list[str]] = {}
@@ -59,21 +61,21 @@ def get_log(
     filter_ansi_code: bool = False,
     _interval: float | None = None,
 ) -> Iterator[Any]:
-    """The last lines that a worker has printed, as one text; name it by its pid, actor, task, or a name of `list_logs`.
+    """Return the last lines of a worker's output, as one text; select it by pid, actor, task, or a name of `list_logs`.
 
     Args:
-        tail: how many lines; -1 for all that are kept (64 KiB of each worker).
+        tail: the number of lines; -1 for all that are kept (64 KiB of each worker).
         suffix: "out" for its standard output, "err" for its standard error.
         encoding: None for bytes.
-        follow: not offered; the text ends with what there is now.
+        follow: not supported; the text ends with the current output.
 
-    Raises ValueError if nothing or no suffix of that name was given, RayStateApiException if no such output is kept.
+    Raises ValueError if no worker or an unknown suffix was given, RayStateApiException if no such output is kept.
     """
     _check_node(node_id)
     if suffix not in SUFFIXES:
-        raise ValueError(f"suffix={suffix!r} is unknown; there are: {', '.join(SUFFIXES)}")
+        raise ValueError(f"suffix={suffix!r} is unknown; use one of: {', '.join(SUFFIXES)}")
     if follow:
-        raise ValueError("follow=True is not offered; what workers print comes to the driver's own output")
+        raise ValueError("follow=True is not supported; the driver prints the output of workers")
     if filename is not None:
         stem, _, suffix = filename.rpartition(".")
         pid = int(stem.rpartition("-")[2]) if stem.rpartition("-")[2].isdigit() else -1
@@ -87,11 +89,11 @@ def get_log(
             (each.worker_pid for each in attempts if each and each.attempt_number == attempt_number), -1
         )
     elif pid is None:
-        raise ValueError("say whose output is wanted: filename=, actor_id=, task_id= or pid=")
+        raise ValueError("select the output with filename=, actor_id=, task_id= or pid=")
     lines = output.lines_of(pid or -1, suffix)
     if lines is None:
         raise RayStateApiException(
-            f"no output is kept of {filename or actor_id or task_id or f'pid {pid}'}; list_logs() names what is there"
+            f"no output is kept of {filename or actor_id or task_id or f'pid {pid}'}; see list_logs()"
         )
     text = "".join(f"{line}\n" for line in (lines if tail < 0 else lines[-tail:] if tail else []))
     if filter_ansi_code:

@@ -35,18 +35,19 @@ def memory_summary(
     stats_only: bool = False,
     num_entries: int | None = None,
 ) -> str:
-    """Who keeps which object alive, as text: a table for each node or each line of code, the largest objects first.
+    """Format the references that keep objects alive, as tables for each node or each line of code, the largest
+    objects first.
 
     Args:
-        address: accepted for compatibility; the session of this process is asked.
-        group_by: "NODE_ADDRESS", or "STACK_TRACE" for the lines of code that made the objects.
+        address: accepted for compatibility; the session of this process is used.
+        group_by: "NODE_ADDRESS", or "STACK_TRACE" for the lines of code that created the objects.
         sort_by: "OBJECT_SIZE", "PID" or "REFERENCE_TYPE".
         units: "B", "KB", "MB" or "GB", of 1,024.
-        line_wrap: accepted for compatibility; lines are as long as they are.
+        line_wrap: accepted for compatibility; lines are never wrapped.
         stats_only: only the totals.
         num_entries: the most lines of each table; all by default.
 
-    Raises ValueError for a word that there is not, ServerUnavailable where no session runs.
+    Raises ValueError for an unknown value, ServerUnavailable if no session runs.
     """
     for name, value, known in (
         ("group_by", group_by, GROUPS),
@@ -54,7 +55,7 @@ def memory_summary(
         ("units", units, UNITS),
     ):
         if value not in known:
-            raise ValueError(f"{name}={value!r} is unknown; there are: {', '.join(known)}")
+            raise ValueError(f"{name}={value!r} is unknown; use one of: {', '.join(known)}")
     rows = find("objects", None, RAY_MAX_LIMIT_FROM_API_SERVER, PATIENCE_SECONDS, True, False)
     lines = []
     if not stats_only:

@@ -55,7 +55,7 @@ class ActorSummaries:
 
 @dataclass
 class ObjectSummaryPerKey:
-    """What one line of code has made: objects, MiB in them, and what keeps them."""
+    """The objects created by one line of code: their number, MiB, and references."""
 
     total_objects: int = 0
     total_size_mb: float = 0.0
@@ -123,7 +123,7 @@ def _of_objects(rows: list[Any]) -> ObjectSummaries:
 
 
 def summarize(kind: str, timeout: float, raise_on_missing_output: bool) -> dict[str, Any]:
-    """The summary of a kind as Ray nests it: under the name of the cluster."""
+    """Return the summary of a kind in the nesting of Ray: under the name of the cluster."""
     rows = find(
         kind, None, RAY_MAX_LIMIT_FROM_API_SERVER, timeout, kind == "objects", raise_on_missing_output
     )
@@ -137,7 +137,10 @@ def summarize_tasks(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> dict[str, Any]:
-    """Attempts of tasks by function and state."""
+    """Count the attempts of tasks by function and state.
+
+    Raises ServerUnavailable if no session runs, RayStateApiException if a process did not answer in time.
+    """
     return summarize("tasks", timeout, raise_on_missing_output)
 
 
@@ -147,7 +150,7 @@ def summarize_actors(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> dict[str, Any]:
-    """Actors by class and state."""
+    """Count actors by class and state; errors as for `summarize_tasks`."""
     return summarize("actors", timeout, raise_on_missing_output)
 
 
@@ -157,5 +160,5 @@ def summarize_objects(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> dict[str, Any]:
-    """What keeps objects, by the line of code that made them, with sizes in MiB."""
+    """Summarize object references by the line of code that created the objects, with sizes in MiB."""
     return summarize("objects", timeout, raise_on_missing_output)

@@ -1,4 +1,4 @@
-"""What all groups have in common."""
+"""Base of all groups."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class BaseGroup(metaclass=ABCMeta):
 
     @property
     def world_size(self) -> int:
-        """How many members there are."""
+        """The number of members."""
         return self._world_size
 
     @property
@@ -41,7 +41,7 @@ class BaseGroup(metaclass=ABCMeta):
         return self._group_name
 
     def destroy_group(self) -> None:  # noqa: B027 (a backend may have nothing to let go of)
-        """Let go of connections and memory."""
+        """Close connections and release memory."""
 
     @classmethod
     def backend(cls) -> str:
@@ -55,15 +55,15 @@ class BaseGroup(metaclass=ABCMeta):
 
     @abstractmethod
     def allreduce(self, tensor: Any, allreduce_options: AllReduceOptions = AllReduceOptions()) -> None:
-        """Put all members' tensors together, in each of them."""
+        """Combine all members' tensors, in each of them."""
 
     @abstractmethod
     def barrier(self, barrier_options: BarrierOptions = BarrierOptions()) -> None:
-        """Wait for all."""
+        """Wait for all members."""
 
     @abstractmethod
     def reduce(self, tensor: Any, reduce_options: ReduceOptions = ReduceOptions()) -> None:
-        """Put all members' tensors together, in one of them."""
+        """Combine all members' tensors, in one of them."""
 
     @abstractmethod
     def allgather(

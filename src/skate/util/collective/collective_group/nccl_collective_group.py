@@ -61,7 +61,7 @@ class NCCLGroup(BaseGroup):
 
     @classmethod
     def backend(cls) -> str:
-        """NCCL."""
+        """The name of the backend, NCCL."""
         return "NCCL"
 
     @classmethod
@@ -79,13 +79,13 @@ class NCCLGroup(BaseGroup):
         self._store = None
 
     def allreduce(self, tensor: Any, allreduce_options: AllReduceOptions = AllReduceOptions()) -> None:
-        """Put all members' tensors together, in each of them."""
+        """Combine all members' tensors, in each of them."""
         options = self._dist.AllreduceOptions()
         options.reduceOp = self._ops[allreduce_options.reduceOp]
         self._group.allreduce(_on_gpu(tensor), options).wait()
 
     def barrier(self, barrier_options: BarrierOptions = BarrierOptions()) -> None:
-        """Wait for all."""
+        """Wait for all members."""
         flag = self._torch.zeros(1, device="cuda")
         self._group.allreduce([flag], self._dist.AllreduceOptions()).wait()
         self._torch.cuda.synchronize()

@@ -58,8 +58,8 @@ class TorchGLOOGroup(BaseGroup):
             )
         except RuntimeError as error:
             raise RuntimeError(
-                f"the {world_size} members of the collective group {group_name!r} have not all come in "
-                f"{milliseconds / 1000:g} s; every member has to call init_collective_group: {error}"
+                f"the {world_size} members of the collective group {group_name!r} have not all joined within "
+                f"{milliseconds / 1000:g} s; every member must call init_collective_group: {error}"
             ) from error
         self._ops = {
             ReduceOp.SUM: dist.ReduceOp.SUM,
@@ -74,7 +74,7 @@ class TorchGLOOGroup(BaseGroup):
 
     @classmethod
     def backend(cls) -> str:
-        """GLOO."""
+        """The name of the backend, GLOO."""
         return "GLOO"
 
     @classmethod
@@ -88,14 +88,14 @@ class TorchGLOOGroup(BaseGroup):
         self._store = None
 
     def allreduce(self, tensor: Any, allreduce_options: AllReduceOptions = AllReduceOptions()) -> None:
-        """Put all members' tensors together, in each of them."""
+        """Combine all members' tensors, in each of them."""
         options = self._dist.AllreduceOptions()
         options.reduceOp = self._ops[allreduce_options.reduceOp]
         with self._tensors(tensor) as (flat, _):
             self._group.allreduce(flat, options).wait()
 
     def barrier(self, barrier_options: BarrierOptions = BarrierOptions()) -> None:
-        """Wait for all."""
+        """Wait for all members."""
         self._group.barrier(self._dist.BarrierOptions()).wait()
 
     def reduce(self, tensor: Any, reduce_options: ReduceOptions = ReduceOptions()) -> None:
@@ -153,7 +153,7 @@ class TorchGLOOGroup(BaseGroup):
 
     @contextlib.contextmanager
     def _tensors(self, given: Any) -> Iterator[tuple[list[Any], None]]:
-        """What is given as contiguous torch tensors; what was copied for that is copied back."""
+        """Provide contiguous torch tensors; copies are written back afterwards."""
         if self._group is None:
             raise RuntimeError(f"the collective group {self._group_name!r} was destroyed")
         tensors = [_as_tensor(each) for each in (given if isinstance(given, list) else [given])]
