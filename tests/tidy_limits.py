@@ -85,7 +85,5 @@ MANY_PARAMETERS: dict[str, int] = {
 VAGUE_DOCSTRINGS: dict[str, int] = {
     "benchmarks": 0,
     "examples": 0,
-    "src/skate/node": 2,
-    "src/skate/protocol": 2,
     "tests": 0,
 }

@@ -36,7 +36,7 @@ OUT_OF_MEMORY = "OutOfMemoryError"
 
 
 def died_of_memory(worker: Worker) -> bool:
-    """Whether a worker was ended for lack of memory, by the monitor or by the kernel."""
+    """Return True if a worker was ended because memory ran out, by the monitor or by the kernel."""
     return worker.kill_reason is not None and worker.kill_reason.error == OUT_OF_MEMORY
 
 

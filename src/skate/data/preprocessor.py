@@ -264,7 +264,7 @@ class Preprocessor:
 
     @staticmethod
     def deserialize(serialized: str | bytes) -> Preprocessor:
-        """What `serialize` gave. Read only what you trust: it is a pickle.
+        """Return the preprocessor that `serialize` wrote. Read only what you trust: it is a pickle.
 
         Raises ValueError for other bytes, and UnknownPreprocessorError, a ValueError, for a class that is not registered.
         """

@@ -183,7 +183,7 @@ class NodeHost:
     # -- other nodes
 
     def info(self) -> dict[str, Any]:
-        """What other nodes are told of this one."""
+        """Return the facts about this node that other nodes learn."""
         core = self.core
         return {
             "node_id": core.node_id,
@@ -194,7 +194,7 @@ class NodeHost:
 
     @property
     def config(self) -> dict[str, Any]:
-        """What other nodes take over: the view of the world that workers get."""
+        """Return the settings that other nodes adopt: the view of the world that workers get."""
         return {name: self.zygote_config[name] for name in INHERITED if name in self.zygote_config}
 
     def take_over(self, config: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What tests of programs take from Ray's own test kit, of processes, actors, nodes and programs as texts."""
+"""Names that tests of programs take from Ray's own test kit, of processes, actors, nodes and programs as texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs and their tests take from `ray._common.utils` and `ray._private.utils`: ids as text, imports by name, loops."""
+"""Functions from `ray._common.utils` and `ray._private.utils`: ids as text, imports by name, loops."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def run_background_task(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any
 
 
 def import_attr(full_path: str, *, reload_module: bool = False) -> Any:
-    """What "module.name" or "module:name" stands for; names may have dots behind a colon."""
+    """Return the object that "module.name" or "module:name" names; names may have dots behind a colon."""
     return import_module_and_attr(full_path, reload_module=reload_module)[1]
 
 
@@ -117,7 +117,7 @@ def import_module_and_attr(full_path: str, *, reload_module: bool = False) -> tu
 
 
 def load_class(path: str) -> Any:
-    """What "module.name" stands for. Raises ValueError for a path without a dot."""
+    """Return the object that "module.name" names. Raises ValueError for a path without a dot."""
     if "." not in path:
         raise ValueError("You need to pass a valid path like mymodule.provider_class")
     return import_attr(path)

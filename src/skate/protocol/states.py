@@ -11,7 +11,7 @@ from typing import Final
 
 
 class TaskKind(IntEnum):
-    """What a task is."""
+    """The kinds of tasks."""
 
     PLAIN = 0
     CREATION = 1
@@ -69,8 +69,10 @@ class GroupState(str, Enum):
 
 
 class CopyState(IntEnum):
-    """What COPY says of a second copy: a reader has it, and counts a grant for the owner; it has neither any more; the owner
-    needs it, as it is the value from now on."""
+    """The meaning of COPY about a second copy.
+
+    A reader has it, and counts a grant for the owner; it has neither any more; the owner needs it, as it is the value now.
+    """
 
     THERE = 0
     GONE = 1

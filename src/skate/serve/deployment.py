@@ -83,7 +83,7 @@ class Deployment:
 
     @property
     def func_or_class(self) -> Callable[..., Any] | str:
-        """What is served, or its import path."""
+        """The class or function that is served, or its import path."""
         target: Callable[..., Any] | str = self._replica.func_or_class
         return target
 

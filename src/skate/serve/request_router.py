@@ -89,7 +89,7 @@ class RunningReplica:
 
 @dataclass
 class RequestRoutingContext:
-    """What has been tried for a request that is not yet with a replica."""
+    """The attempts so far of a request that no replica has yet."""
 
     multiplexed_start_matching_time: float | None = None
     tried_fewest_multiplexed_models: bool = False
@@ -220,7 +220,7 @@ class RequestRouter(abc.ABC):
     def select_available_replicas(
         self, candidates: list[RunningReplica] | None = None
     ) -> list[RunningReplica]:
-        """Those of the candidates, or of all, that have room for another request."""
+        """Return the candidates (by default all replicas) that have room for another request."""
         found = self._replicas_list if candidates is None else candidates
         return [each for each in found if each.queue_len < each.max_ongoing_requests]
 

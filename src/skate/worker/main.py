@@ -66,7 +66,7 @@ class WorkerLink:
         return True
 
     def unblock(self) -> None:
-        """It goes on."""
+        """Tell the node that the thread no longer waits."""
         self._channel.push(m.Unblocked(m.UNBLOCKED, self._context.task_id()))
 
 

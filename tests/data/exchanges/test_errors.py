@@ -76,7 +76,11 @@ REFUSED: list[tuple[type[Exception], str, Callable[[Dataset], Any]]] = [
     (ValueError, "several columns called 'value_r'", lambda ds: _clash(ds)),
     (ValueError, "q of a Quantile", lambda ds: Quantile("value", q=2)),
     (ValueError, "quantiles are between", lambda ds: ApproximateQuantile("value", [-1])),
-    (ValueError, "Exactly one of accumulate_row or", lambda ds: AggregateFn(lambda k: 0, lambda a, b: a, "own")),
+    (
+        ValueError,
+        "Exactly one of accumulate_row or",
+        lambda ds: AggregateFn(lambda k: 0, lambda a, b: a, "own"),
+    ),
     (ValueError, "name of an aggregation", lambda ds: AggregateFnV2("", int, on=None, ignore_nulls=True)),
     (ValueError, "column_name is a string", lambda ds: ds.groupby("name").with_column("", None)),
     (TypeError, "expr is an expression", lambda ds: ds.groupby("name").with_column("x", 3)),

@@ -233,7 +233,7 @@ class GrpcServer:
         return sorted({app for app, _ in watch.current().table.lines})
 
     async def _may_know(self, said: dict[str, Any]) -> bool:
-        """Whether a request may be told what is served: where there are API keys it has to bring one."""
+        """Return True if a request may learn what is served: where there are API keys, it must bring one."""
         lines = list(watch.current().table.lines.values())
         holders = [next((each for each in line.places if each.guarded), None) for line in lines]
         if not any(holders) and not any(line.guarded for line in lines):

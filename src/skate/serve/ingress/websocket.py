@@ -75,7 +75,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         transport.stop_reading()
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """Resume: the client reads again."""
         super().resume_writing()
         if not self._closes:
             transport: Any = self.transport
@@ -112,7 +112,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         super().send_receive_event_to_app()
 
     def handle_parser_exception(self) -> None:
-        """What the client sends is no WebSocket, or too much: have it see the code, though it still sends."""
+        """Close after bytes that are no WebSocket, or too many; a client that still sends sees the code."""
         transport: Any = self.transport
         transport.linger()
         super().handle_parser_exception()

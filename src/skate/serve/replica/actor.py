@@ -299,7 +299,7 @@ class Replica:
         return found
 
     async def has_key(self, key: bytes) -> bool:
-        """Whether a key is one of the API keys of the user's object."""
+        """Return True if a key is one of the API keys of the user's object."""
         keys: Any = getattr(self.servable.object, "api_keys", None)
         return bool(hasattr(keys, "has") and keys.has(key))
 

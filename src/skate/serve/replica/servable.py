@@ -180,7 +180,10 @@ class Servable:
         return True
 
     async def metadata(self) -> dict[str, Any]:
-        """What the user's object tells of itself for good (`record_replica_metadata`). Raises TypeError if that is no dict."""
+        """Return the lasting facts that the user's object records (`record_replica_metadata`).
+
+        Raises TypeError if that is no dict.
+        """
         call = None if self.is_function else getattr(self.object, "record_replica_metadata", None)
         if call is None:
             return {}
