@@ -1,4 +1,4 @@
-"""What tests of programs take from Ray's test kit and from its common functions."""
+"""Names that tests of programs take from Ray's test kit and from its common functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine's source may do with messages and states: unpack the ones, name the others."""
+"""Rules for the engine's source: messages are unpacked, states are named."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def states_have_names(tree: ast.Module) -> Iterator[str]:
 
 
 def messages_are_unpacked(tree: ast.Module) -> Iterator[str]:
-    """What came over a socket has no names, and a field that is read by its number alone says nothing to a reader."""
+    """A message from a socket has no names, and a field that is read by its number alone says nothing to a reader."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Attribute | ast.Subscript):
             continue
