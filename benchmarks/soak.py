@@ -23,9 +23,9 @@ from typing import Any
 import skate as ray
 from benchmarks.churn import Churn
 from benchmarks.processes import descendants
-from skate.client import session
-from skate.core.actors import DEAD
-from skate.core.placement import REMOVED
+from skate.client.session import session
+from skate.core.actor.actor_table import DEAD
+from skate.core.placement.placement_table import REMOVED
 
 MIB = 1 << 20
 STORE_BYTES = 96 * MIB

@@ -55,13 +55,13 @@ OVER_THE_ARROW: dict[str, set[str]] = {
     "src/skate/util/check_serialize.py": {"wire"},
     "src/skate/util/serialization.py": {"wire"},
     # init(local_mode=True) runs tasks in the driver, so that the driver is a worker as well.
-    "src/skate/client/session.py": {"worker"},
+    "src/skate/client/session/session.py": {"worker"},
     # The workers of a program that says `import ray` say it too.
     "src/skate/worker/main.py": {"compat"},
     # In local mode the driver is the node as well.
-    "src/skate/worker/local_mode.py": {"node"},
+    "src/skate/worker/local/local_mode.py": {"node"},
     # The zygote is what becomes a worker.
-    "src/skate/node/zygote.py": {"worker"},
+    "src/skate/node/worker/zygote.py": {"worker"},
     # A cluster of nodes for tests is put together from the engine's own parts.
     "src/skate/cluster_utils.py": {"fabric", "node"},
 }
@@ -455,12 +455,12 @@ def test_the_rule_sees_a_file_that_breaks_it(rule: Callable[[Source], Iterator[s
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("src/skate/data/x.py", "from skate.client import refs\n"),
+        ("src/skate/data/x.py", "from skate.client.object import object_ref as refs\n"),
         ("src/skate/util/x.py", "from skate.core.ids import ObjectId\n"),
         ("src/skate/core/x.py", "import skate\n"),
         ("src/skate/core/x.py", "from skate import get\n"),
         ("src/skate/core/x.py", "from skate.exceptions import RayError\n"),
-        ("src/skate/node/x.py", "import skate.client.refs\n"),
+        ("src/skate/node/x.py", "import skate.client.object.object_ref\n"),
         ("src/skate/client/x.py", "from . import refs\n"),
     ],
 )

@@ -18,7 +18,7 @@ from benchmarks.llm.loops import prompts
 from skate.llm import EngineArgs, SamplingParams
 from skate.llm.embedded.engine import EmbeddedEngine
 from skate.llm.openai.app import LocalModels, build_app
-from skate.llm.openai.serving import Serving
+from skate.llm.openai.model_service import ModelService
 
 
 async def run_bare(engine: EmbeddedEngine, count: int, tokens: int) -> dict[str, Any]:
@@ -56,7 +56,7 @@ async def main(folder: str, threads: int) -> None:
         return JSONResponse(time.process_time())
 
     every = {"m": 0.0, "m20": 0.02, "m50": 0.05}
-    servings = [Serving(engine, name, stream_interval_s=each) for name, each in every.items()]
+    servings = [ModelService(engine, name, stream_interval_s=each) for name, each in every.items()]
     app = build_app(LocalModels(servings))
     app.router.routes += [Route("/bare", bare), Route("/cpu", cpu)]
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))

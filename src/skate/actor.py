@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from skate.client.actor_handle import ActorHandle, ActorMethod
-from skate.client.actors import ActorClass, ActorClassInheritanceException, exit_actor, method
+from skate.client.actor.actor_class import ActorClass, ActorClassInheritanceException, exit_actor, method
+from skate.client.actor.actor_handle import ActorHandle, ActorMethod
 
 __all__ = [
     "ActorClass",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skate.client.remote_client import ClientBuilder, ClientContext, client
+from skate.client.session.client_builder import ClientBuilder, ClientContext, client
 
 CLIENT_DOCS_URL = "https://docs.ray.io/en/latest/cluster/running-applications/job-submission/ray-client.html"
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import msgpack
 
-from skate.client import session
-from skate.client.embedded import join
+from skate.client.session import session
+from skate.client.session.embedded import join
 from skate.fabric.local import HeadFabric
-from skate.node import birth
 from skate.node.host import NodeHost
-from skate.node.neighbours import Neighbours
+from skate.node.peer_links import PeerLinks
 from skate.node.settings import Settings
+from skate.node.worker import zygote_spawn
 
 #: What a node has if nothing is said.
 DEFAULTS: dict[str, Any] = {"num_cpus": 1, "num_gpus": 0, "object_store_memory": 150 * 1024 * 1024}
@@ -202,10 +202,10 @@ class Cluster:
         try:
             host = self._host = NodeHost.start(settings)
         finally:
-            birth.discard()
+            zygote_spawn.discard()
         with host.lock:
             fabric = self._fabric = HeadFabric(host.pump, host.info(), host.config)
-            host.neighbours = Neighbours(host, fabric)
+            host.neighbours = PeerLinks(host, fabric)
             host.pump.attend()
         self.address = host.address
         session.clusters[self.address] = self

@@ -5,9 +5,9 @@ The names, bases and constructors are those of ``ray.exceptions``, so programs c
 
 from __future__ import annotations
 
-from skate.core.task_error import RayError as RayError
-from skate.core.task_error import RayTaskError as RayTaskError
-from skate.core.task_error import UnserializableException as UnserializableException
+from skate.core.error.task_error import RayError as RayError
+from skate.core.error.task_error import RayTaskError as RayTaskError
+from skate.core.error.task_error import UnserializableException as UnserializableException
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

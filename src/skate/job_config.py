@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from skate.client.logging_config import LoggingConfig
+from skate.client.session.logging_config import LoggingConfig
 
 LIFETIMES = ("detached", "non_detached")
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from skate.client.remote_function import RemoteFunction
+from skate.client.task.remote_function import RemoteFunction
 
 __all__ = ["RemoteFunction"]

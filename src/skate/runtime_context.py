@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from skate.client.context import RuntimeContext, get_runtime_context
+from skate.client.runtime_context import RuntimeContext, get_runtime_context
 
 __all__ = ["RuntimeContext", "get_runtime_context"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from skate.client.refs import ObjectRef
+from skate.client.object.object_ref import ObjectRef
 
 __all__ = ["ObjectRef"]

@@ -16,8 +16,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from skate.serve.config.http import HTTPOptions
 from skate.serve.ingress import sockets
 from skate.serve.ingress.front import Front
+from skate.serve.ingress.http_server import HttpServer
 from skate.serve.ingress.protocol import Gated
-from skate.serve.ingress.serving import Serving
 from skate.serve.routing.table import Key, Line, Place, Route, Table
 
 
@@ -139,11 +139,11 @@ class Processes:
     def __init__(self, parser: str, routes: dict[str, str], **options: Any) -> None:
         self.kind = PROTOCOLS[parser]
         self.options = HTTPOptions(**options)
-        self.servings: dict[str, Serving] = {}
+        self.servings: dict[str, HttpServer] = {}
         places = {}
         for name in routes:
             front = Front((name, name), name, "node")
-            serving = Serving(self.options, front, echo(name), None, Watching())
+            serving = HttpServer(self.options, front, echo(name), None, Watching())
             self.servings[name] = serving
             places[name] = Place(name, None, 0, -1, "node", serving.mailbox)
         self.lines: dict[Key, Line] = {

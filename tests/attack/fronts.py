@@ -15,10 +15,10 @@ import pytest
 from attack.connections import PROTOCOLS, Watching
 
 from skate.serve.config.http import HTTPOptions
-from skate.serve.ingress import serving as serving_module
+from skate.serve.ingress import http_server as serving_module
 from skate.serve.ingress import sockets
 from skate.serve.ingress.front import Front
-from skate.serve.ingress.serving import Serving
+from skate.serve.ingress.http_server import HttpServer
 from skate.serve.routing.table import Line, Place, Route, Table
 
 
@@ -52,7 +52,7 @@ class Fronts:
         self.options = HTTPOptions(port=0, **options)
         self.apps = apps
         self.loop = new_loop(loop)
-        self.servings: dict[str, Serving] = {}
+        self.servings: dict[str, HttpServer] = {}
         self.sock = socket.create_server(("127.0.0.1", 0), backlog=2048)
         self.sock.setblocking(False)
         self.port: int = self.sock.getsockname()[1]
@@ -66,7 +66,7 @@ class Fronts:
         places = {}
         for path, app in self.apps.items():
             front = Front((path, path), path, "node")
-            made = Serving(self.options, front, app, None, Watching())
+            made = HttpServer(self.options, front, app, None, Watching())
             self.servings[path] = made
             places[path] = Place(path, None, 0, -1, "node", made.mailbox)
         lines = {(path, path): Line((place,), 100, -1) for path, place in places.items()}

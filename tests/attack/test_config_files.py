@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skate.serve.config.wrong_field import WrongField
-from skate.serve.loading import http_options, read
+from skate.serve.config_loader import http_options, read
 from skate.serve.schema import ServeDeploySchema
 
 VALID: dict[str, Any] = {

@@ -14,7 +14,7 @@ from attack.clients import read_answer
 from attack.connections import PROTOCOLS
 from attack.fronts import Fronts, answer, certificate
 
-from skate.serve.ingress import joining
+from skate.serve.ingress import write_buffer
 from tests.conformance.waiting import wait_for
 
 SIZE = 12_000_000  # more than lies in the kernel's buffers of both ends
@@ -191,8 +191,8 @@ def test_an_answer_that_nobody_reads_does_not_keep_a_connection_that_closes(
 
 
 def test_a_client_that_sends_for_ever_is_not_listened_to_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joining, "_LINGER_SECONDS", 0.2)
-    monkeypatch.setattr(joining, "_LINGER_SECONDS_MAX", 1.0)
+    monkeypatch.setattr(write_buffer, "_LINGER_SECONDS", 0.2)
+    monkeypatch.setattr(write_buffer, "_LINGER_SECONDS_MAX", 1.0)
     with Fronts(monkeypatch, "httptools", "uvloop", {"/": app}) as fronts, fronts.connect() as sock:
         sock.sendall(b"POST /now HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")
         stop = threading.Event()

@@ -21,7 +21,7 @@ from skate.llm.embedded.engine import EmbeddedEngine
 from skate.llm.embedded.sampler import Choice, choose
 from skate.llm.errors import BadRequest
 from skate.llm.openai.app import BODY_BYTES_MAX, LocalModels, build_app
-from skate.llm.openai.serving import Serving
+from skate.llm.openai.model_service import ModelService
 from tests.conformance.waiting import wait_for
 from tests.llm import tiny
 from tests.llm.served import Served
@@ -40,7 +40,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEngine]
 
 @pytest.fixture(scope="module")
 def url(engine: EmbeddedEngine) -> Iterator[str]:
-    served = Served(build_app(LocalModels([Serving(engine, "tiny")])))
+    served = Served(build_app(LocalModels([ModelService(engine, "tiny")])))
     yield served.url
     served.close()
 
@@ -250,7 +250,7 @@ def test_long_prompts_of_one_client_do_not_stall_the_streams_of_others(http: Any
 
 
 def test_templates_of_requests_are_run_where_they_are_trusted(engine: EmbeddedEngine) -> None:
-    served = Served(build_app(LocalModels([Serving(engine, "tiny", trust_request_chat_template=True)])))
+    served = Served(build_app(LocalModels([ModelService(engine, "tiny", trust_request_chat_template=True)])))
     try:
         with httpx.Client(base_url=served.url, timeout=60, trust_env=False) as client:
             for more in ({"chat_template": "abc"}, {"chat_template_kwargs": {"chat_template": "abc"}}):

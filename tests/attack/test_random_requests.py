@@ -52,7 +52,7 @@ def rest(method: str, path: str, body: bytes, headers: list[tuple[bytes, bytes]]
 def nothing_deployed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Replace the deployment: its code would be imported. All checks come before that."""
     deployed: list[Any] = []
-    monkeypatch.setattr("skate.serve.loading.deploy", lambda schema, apart: deployed.append(schema))
+    monkeypatch.setattr("skate.serve.config_loader.deploy", lambda schema, apart: deployed.append(schema))
     monkeypatch.setattr("skate.serve.api.shutdown", lambda: None)
     monkeypatch.setattr("skate.serve.rest.details", lambda: {"applications": {}})
     return deployed
@@ -251,13 +251,13 @@ def model_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     from skate.llm import EngineArgs
     from skate.llm.embedded.engine import EmbeddedEngine
     from skate.llm.openai.app import LocalModels, build_app
-    from skate.llm.openai.serving import Serving
+    from skate.llm.openai.model_service import ModelService
     from tests.llm import tiny
     from tests.llm.served import Served
 
     engine = EmbeddedEngine(EngineArgs(str(tiny.save(tmp_path_factory.mktemp("models") / "tiny"))))
     asyncio.run(engine.start())
-    served = Served(build_app(LocalModels([Serving(engine, "tiny")])))
+    served = Served(build_app(LocalModels([ModelService(engine, "tiny")])))
     yield served.url
     served.close()
     asyncio.run(engine.stop())

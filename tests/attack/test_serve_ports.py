@@ -77,7 +77,7 @@ def test_options_that_cannot_be_are_refused_before_anything_is_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     started: list[Any] = []
-    monkeypatch.setattr("skate.serve.loading.deploy", lambda schema, apart: started.append(schema))
+    monkeypatch.setattr("skate.serve.config_loader.deploy", lambda schema, apart: started.append(schema))
     for options in (
         {"port": -1},
         {"keep_alive_timeout_s": -1},
@@ -206,7 +206,7 @@ def test_a_grpc_message_over_the_limit_is_refused(ports: tuple[int, int]) -> Non
 
 
 def test_the_config_file_takes_the_limits(ports: tuple[int, int]) -> None:
-    from skate.serve.loading import http_options
+    from skate.serve.config_loader import http_options
     from skate.serve.schema import ServeDeploySchema
 
     said = {"max_request_head_bytes": 1000, "max_request_headers": 5, "request_head_timeout_s": None}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import skate as ray
-from skate.client import session
+from skate.client.session import session
 from skate.exceptions import (
     ActorDiedError,
     RayTaskError,

@@ -6,8 +6,8 @@ import warnings
 
 import pytest
 
-from skate.client import options as opt
-from skate.core.resources import UNIT
+from skate.client.task import options as opt
+from skate.core.resource.resources import UNIT
 
 
 class PlacementGroup:

@@ -12,7 +12,7 @@ import pytest
 
 import skate as ray
 from skate import actor, autoscaler, runtime_context, types, widgets
-from skate.client.logging_config import LoggingConfig
+from skate.client.session.logging_config import LoggingConfig
 from skate.experimental import tqdm_ray
 from skate.job_config import JobConfig
 

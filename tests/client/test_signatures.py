@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from skate.client import signatures
+from skate.client.task import signatures
 
 
 def nothing():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skate.core.admission import LOOK_SECONDS, WRITERS_SECONDS
+from skate.core.memory.admission import LOOK_SECONDS, WRITERS_SECONDS
 from skate.protocol import messages as m
 from skate.protocol.effects import Restore, Spill
 from tests.core.store import ROOM, UNIT, Store

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
-from skate.core.arena import LARGE, PAGE, SMALL_UNIT, Allocator, rounded
+from skate.core.memory.arena import LARGE, PAGE, SMALL_UNIT, Allocator, rounded
 
 CAPACITY = 4 << 20
 

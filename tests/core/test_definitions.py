@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from skate.core.actors import DEAD_MAX
-from skate.core.definitions import LOOSE_MAX
-from skate.core.placement import REMOVED_MAX
+from skate.core.actor.actor_table import DEAD_MAX
+from skate.core.placement.placement_table import REMOVED_MAX
+from skate.core.task.function_table import LOOSE_MAX
 from skate.protocol import messages as m
 from skate.protocol.effects import Spawn
 from skate.simulation.programs import CPU

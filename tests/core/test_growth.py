@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from skate.core.placement import PAUSE_SECONDS_PER_NODE, PLAIN_NODES_MAX, REMOVED_MAX, PlacementTable
+from skate.core.placement.placement_table import (
+    PAUSE_SECONDS_PER_NODE,
+    PLAIN_NODES_MAX,
+    REMOVED_MAX,
+    PlacementTable,
+)
 from skate.protocol import messages as m
 from skate.simulation.head import Head
 

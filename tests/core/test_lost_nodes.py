@@ -97,7 +97,7 @@ def test_values_lost_on_their_way_to_who_waits_for_them_are_made_again_by_one_ru
     actor = Spec("actor", request={}, strategy=("node", nodes.nodes[0].node_id, False))
     driver.todo += [("create", actor, {**life, "concurrent": False, "handle": b""}), ("submit", pair)]
     driver.todo.append(("call", 0, taker, (0, 1)))
-    while len(head.abroad.pulls) < 2:
+    while len(head.remote_objects.pulls) < 2:
         assert nodes.step()
     nodes.kill(nodes.nodes[1])
     nodes.settle()

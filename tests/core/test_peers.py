@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from skate.core import bundles
 from skate.core.node import NodeCore
-from skate.core.tasks import Task, Template
+from skate.core.placement import bundle_policy
+from skate.core.task.task import Task, Template
 from skate.protocol import messages as m
 from skate.protocol.states import PLAIN
 from skate.simulation.programs import CPU, Spec, method
@@ -31,7 +31,7 @@ class Site:
 
 def plan(strategy: str, cpus: list[int], *sites: Site, used: tuple[Site, ...] = ()) -> dict[int, str] | None:
     wanted = [(index, {"CPU": count * CPU}, None) for index, count in enumerate(cpus)]
-    found = bundles.plan(strategy, wanted, list(sites), list(used))
+    found = bundle_policy.plan(strategy, wanted, list(sites), list(used))
     return None if found is None else {index: repr(site) for index, site in sorted(found.items())}
 
 
@@ -118,7 +118,7 @@ def test_what_was_sent_after_a_report_is_not_in_it() -> None:
     for number in range(2):
         task = Task(bytes([number]) * 24, PLAIN, 1, node.templates[b"key"], b"", (), (), b"")
         node.tasks[task.task_id] = task
-        node.forwarding.forward(task, peer)
+        node.task_forwarder.forward(task, peer)
     node.step(50, (m.REPORT, {"CPU": CPU}, {}, 1), 1.0)
     assert peer.available == {"CPU": 0}
     node.step(50, (m.REPORT, {"CPU": CPU}, {}, 2), 2.0)
@@ -341,7 +341,7 @@ def test_a_node_says_which_resource_is_missing_where_it_could_be() -> None:
     node.peers.alive[50].available = {"CPU": 0, "at1": 10}
     task_id = bytes(8) + HERE[:8] + b"\1\0\0\0job0"
     node.step(1, (m.SUBMIT, task_id, b"key", b"", (), (), b""), 0.0)
-    assert "no CPU: 1 asked for, 0 of 1 free on node" in node.reasons.of(task_id)
+    assert "no CPU: 1 asked for, 0 of 1 free on node" in node.wait_explainer.of(task_id)
 
 
 def test_what_a_node_owned_that_was_lost_before_this_one_joined_is_not_waited_for() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skate.core.pressure import (
+from skate.core.memory.memory_pressure import (
     HELPFUL_OF_LARGEST,
     LOST,
     LOST_ACTOR,
@@ -19,7 +19,7 @@ from skate.core.pressure import (
     Gauge,
     choose,
 )
-from skate.core.survival import OOM_RETRIES_MAX
+from skate.core.task.retry_policy import OOM_RETRIES_MAX
 from skate.protocol import messages as m
 from skate.protocol.effects import KillWorker, Spawn
 from skate.protocol.states import QUEUED, SENT
@@ -34,7 +34,9 @@ class Short(Rig):
 
     def look(self, use: int, **held: int) -> None:
         resident = {int(name[1:]): size * MIB for name, size in held.items()}
-        self.core.pressure.look(Gauge(use * MIB, LIMIT, "a test"), resident, [("the driver", MIB)], self.now)
+        self.core.memory_pressure.look(
+            Gauge(use * MIB, LIMIT, "a test"), resident, [("the driver", MIB)], self.now
+        )
         self._collect()
 
     def ended(self, worker: int) -> None:
@@ -168,8 +170,8 @@ def test_when_the_last_task_has_ended_nothing_is_held_back_any_more():
     task = rig.submit()
     rig.look(900, **w(rig.worker_of(task), 800))
     rig.done(rig.worker_of(task), task)
-    assert not rig.core.pressure.busy()
-    rig.core.pressure.relax()
+    assert not rig.core.memory_pressure.busy()
+    rig.core.memory_pressure.relax()
     assert rig.core.scheduler.held is None
 
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from skate.core import resources
-from skate.core.resources import UNIT, GpuPool, to_units
+from skate.core.resource import resources
+from skate.core.resource.resources import UNIT, GpuPool, to_units
 
 
 def units(**amounts):

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
+from skate.core.cluster.node_capacity_index import Choices
 from skate.core.node import NodeCore
-from skate.core.room import Choices
-from skate.core.tasks import Task
+from skate.core.task.task import Task
 from skate.protocol import messages as m
 from skate.protocol.states import PLAIN
 
@@ -59,7 +59,7 @@ def test_the_roomiest_is_found_as_by_looking_at_each(seed: int) -> None:
         if ranked is not None and rng.random() < 0.7:
             found += 1
             core.tasks[each.task_id] = each
-            core.forwarding.forward(each, ranked)
+            core.task_forwarder.forward(each, ranked)
         peer = rng.choice(list(core.peers.alive.values()))
         if peer.outstanding and rng.random() < 0.5:
             first = next(iter(peer.outstanding))
@@ -81,7 +81,7 @@ def test_tasks_are_spread_over_many_nodes_in_turn() -> None:
         assert place is not None
         places.append(place)
         if place is not core.peers.here:
-            core.forwarding.forward(each, place)
+            core.task_forwarder.forward(each, place)
     assert len(set(places)) == NODES + 1, "no node twice before all had a turn"
 
 

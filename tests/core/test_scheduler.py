@@ -1,6 +1,6 @@
 """Who runs where and when: leases, tasks sent ahead, what waits, blocked workers, fairness."""
 
-from skate.core.scheduler import IDLE_SECONDS_MAX, LEASE_SECONDS_MAX, STALL_SECONDS
+from skate.core.schedule.scheduler import IDLE_SECONDS_MAX, LEASE_SECONDS_MAX, STALL_SECONDS
 from skate.protocol import messages as m
 from skate.protocol.effects import Spawn
 from skate.simulation.programs import CPU

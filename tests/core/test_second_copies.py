@@ -37,7 +37,7 @@ def result(nodes: World, driver: Any) -> str:
 
 
 def copies(nodes: World, number: int) -> int:
-    return len(nodes.nodes[number].core.abroad.copies.here)
+    return len(nodes.nodes[number].core.remote_objects.copies.here)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_copy_that_has_become_the_value_is_not_let_go() -> None:
 def test_copy_that_went_before_it_was_needed_is_lost_with_the_value() -> None:
     nodes, driver = read_on_a_third_node(2)
     reader, owner = nodes.nodes[2], nodes.nodes[0]
-    assert reader.core.abroad.copies.evict()
+    assert reader.core.remote_objects.copies.evict()
     nodes.kill(nodes.nodes[1])
     nodes.settle()
     record = owner.core.objects.get(driver.frame.refs[0].oid)
@@ -108,6 +108,6 @@ def test_words_about_what_is_not_known_are_answered_or_ignored() -> None:
     core = nodes.nodes[0].core
     cid = next(iter(core.peers.alive))
     for word in CopyState:
-        core.abroad.copies.told(cid, (m.COPY, bytes(28), word))
+        core.remote_objects.copies.told(cid, (m.COPY, bytes(28), word))
     assert core.effects == [(cid, (m.FREE, bytes(28), 1))]
     core.check()

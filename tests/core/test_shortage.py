@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skate.core import resources, shortage
-from skate.core.resources import UNIT, to_units
+from skate.core.resource import resources
+from skate.core.resource.resources import UNIT, to_units
+from skate.core.schedule import infeasible_request
 
 AMOUNTS = st.dictionaries(st.sampled_from(["CPU", "GPU", "memory", "x"]), st.integers(1, 50_000))
 
@@ -14,8 +15,8 @@ def units(**amounts):
 
 
 def message(request, *nodes, asked_by="train_fn"):
-    assert shortage.infeasible(request, nodes)
-    return shortage.infeasible_message(request, nodes, asked_by)
+    assert infeasible_request.infeasible(request, nodes)
+    return infeasible_request.infeasible_message(request, nodes, asked_by)
 
 
 def test_the_message_names_the_option_the_asker_what_there_is_and_what_to_do():
@@ -91,8 +92,8 @@ def test_a_cluster_without_nodes():
 @given(request=AMOUNTS, nodes=st.lists(AMOUNTS, min_size=1, max_size=4))
 def test_there_is_always_a_message_and_only_for_what_cannot_be(request, nodes):
     feasible = any(resources.fits(request, node) for node in nodes)
-    assert shortage.infeasible(request, nodes) is not feasible
+    assert infeasible_request.infeasible(request, nodes) is not feasible
     if not feasible:
-        text = shortage.infeasible_message(request, nodes, "f")
+        text = infeasible_request.infeasible_message(request, nodes, "f")
         assert "asked for" in text
         assert " f, but" in text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skate.core.spilling import FULL_SECONDS, RECALL_SECONDS, REFUSED_SECONDS
+from skate.core.memory.spill_manager import FULL_SECONDS, RECALL_SECONDS, REFUSED_SECONDS
 from skate.protocol import messages as m
 from skate.protocol.effects import DropCopy, FreeBlocks, ServeReads, Spill
 from tests.core.rig import first
@@ -17,7 +17,7 @@ def test_what_fits_stays_and_the_disk_is_told_nothing() -> None:
     store = Store()
     values = [store.put() for _ in range(4)]
     assert not any(store.on_disk(*values)) and store.work() == 0 and store.disk_used == 0
-    assert not store.core.spilling.used_once
+    assert not store.core.spill_manager.used_once
 
 
 def test_the_value_that_was_not_used_for_the_longest_time_goes_first() -> None:
@@ -38,7 +38,7 @@ def test_a_value_goes_only_when_every_process_that_holds_it_has_given_it_up() ->
     store.silent = {3}
     for _ in range(3):
         store.put()
-    store.core.spilling.refused_at = {oid: 0.0 for oid in store.core.spilling.warm if oid != value}
+    store.core.spill_manager.refused_at = {oid: 0.0 for oid in store.core.spill_manager.warm if oid != value}
     store.want()
     store.obey()
     assert {1, 2} <= set(store.asked) and not store.shell(Spill) and store.answer() is None
@@ -76,7 +76,7 @@ def test_a_process_that_is_told_the_place_meanwhile_ends_the_move() -> None:
     assert moved == values[0]
     store.say(2, m.HOLD, moved)
     assert store.get(moved, 2)[0] == m.ARENA
-    store.core.spilled(next(iter(store.core.spilling.writes)), True, store.now)
+    store.core.spilled(next(iter(store.core.spill_manager.writes)), True, store.now)
     store._collect()
     assert store.kind(moved) == m.ARENA, "it was being used while its copy was written"
     store.work()
@@ -270,12 +270,12 @@ def test_a_full_disk_is_looked_at_again_after_a_while_or_when_something_was_give
     store.want()
     store.work(full=True)
     store.answer()
-    assert not store.core.spilling.able
+    assert not store.core.spill_manager.able
     store.say(1, m.FREE, values[0], 1)
     store.tick(FULL_SECONDS)
     store.put()
     store.put()
-    assert store.core.spilling.able and store.disk_used
+    assert store.core.spill_manager.able and store.disk_used
 
 
 def test_no_disk_at_all_is_a_full_store() -> None:

@@ -18,7 +18,7 @@ from skate.llm import EngineArgs
 from skate.llm.embedded.engine import EmbeddedEngine
 from skate.llm.openai.app import LocalModels, build_app
 from skate.llm.openai.metrics import Metrics
-from skate.llm.openai.serving import Serving
+from skate.llm.openai.model_service import ModelService
 from tests.llm import tiny
 from tests.llm.served import Served
 
@@ -48,7 +48,7 @@ def url(engine: EmbeddedEngine, model_folder: Path) -> Iterator[str]:
     bare = EmbeddedEngine(EngineArgs(str(tiny.save(model_folder.parent / "bare", template=None))))
     asyncio.run(bare.start())
     metrics = Metrics("tiny")
-    servings = [Serving(engine, "tiny", metrics=metrics), Serving(bare, "plain:model")]
+    servings = [ModelService(engine, "tiny", metrics=metrics), ModelService(bare, "plain:model")]
     served = Served(build_app(LocalModels(servings)))
     yield served.url
     served.close()

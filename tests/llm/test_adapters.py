@@ -16,7 +16,7 @@ from skate.llm import EngineArgs
 from skate.llm.embedded.engine import EmbeddedEngine
 from skate.llm.errors import Overloaded, UnknownModel
 from skate.llm.openai.app import LocalModels, build_app
-from skate.llm.openai.serving import Serving
+from skate.llm.openai.model_service import ModelService
 from tests.llm.asking import ask, until
 from tests.llm.served import Served
 
@@ -109,7 +109,7 @@ def test_there_is_no_way_out_of_the_folder(engine: EmbeddedEngine, name: str) ->
 
 
 def test_adapters_over_http(engine: EmbeddedEngine, model_folder: Path, adapters: Path) -> None:
-    served = Served(build_app(LocalModels([Serving(engine, "base", adapters=True)])))
+    served = Served(build_app(LocalModels([ModelService(engine, "base", adapters=True)])))
     try:
         body = {"model": "base:second", "prompt": PROMPT, "max_tokens": 20, "temperature": 0}
         found = httpx.post(f"{served.url}/v1/completions", json=body).json()

@@ -10,7 +10,7 @@ from typing import Any
 import openai
 import pytest
 
-from skate.llm.embedded import forms
+from skate.llm.embedded import structured_output
 
 HELLO: list[Any] = [{"role": "user", "content": "Hi"}]
 SCHEMA: dict[str, Any] = {
@@ -23,7 +23,9 @@ SCHEMA: dict[str, Any] = {
     "required": ["city", "people", "warm"],
     "additionalProperties": False,
 }
-needs_llguidance = pytest.mark.skipif(not forms.there("llguidance"), reason="llguidance is not installed")
+needs_llguidance = pytest.mark.skipif(
+    not structured_output.there("llguidance"), reason="llguidance is not installed"
+)
 
 
 @pytest.fixture
@@ -88,8 +90,8 @@ def test_forms_that_cannot_be_are_the_callers_error(client: openai.OpenAI, body:
 def test_without_the_library_a_form_is_refused_with_what_to_install(
     client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forms, "there", lambda name: False)
-    monkeypatch.setattr(forms.Forms, "_made", None, raising=False)
+    monkeypatch.setattr(structured_output, "there", lambda name: False)
+    monkeypatch.setattr(structured_output.Forms, "_made", None, raising=False)
     with pytest.raises(openai.BadRequestError, match="pip install llguidance"):
         # The model without a template, which no other test asks for a form.
         client.completions.create(

@@ -13,7 +13,7 @@ from skate.llm.embedded.engine import EmbeddedEngine
 from skate.llm.embedded.prefixes import WORTH, Hit, Prefixes, common
 from skate.llm.openai.keys import ApiKeys
 from skate.serve.llm import LLMServingArgs
-from skate.serve.llm.building import KEYS_SETTING, _api_keys
+from skate.serve.llm.app_builder import KEYS_SETTING, _api_keys
 from tests.llm.asking import ask
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from skate.llm.embedded.engine import EmbeddedEngine
 from skate.llm.openai.app import LocalModels, build_app
-from skate.llm.openai.serving import Serving
+from skate.llm.openai.model_service import ModelService
 from tests.llm.asking import ask
 from tests.llm.served import Served
 
@@ -272,7 +272,7 @@ def test_health_and_metrics(url: str, client: openai.OpenAI) -> None:
 
 
 def test_keys(engine: EmbeddedEngine) -> None:
-    served = Served(build_app(LocalModels([Serving(engine, "tiny")]), api_keys=["one", "two"]))
+    served = Served(build_app(LocalModels([ModelService(engine, "tiny")]), api_keys=["one", "two"]))
     try:
         for key in ("one", "two"):
             with openai.OpenAI(base_url=f"{served.url}/v1", api_key=key, max_retries=0) as client:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skate.llm.increment_batcher import AT_THE_END, Pace
 from skate.llm.output import Increment, TokenLogprob
-from skate.llm.pacing import AT_THE_END, Pace
 
 
 def new(token: int, end: str | None = None, index: int = 0) -> Increment:

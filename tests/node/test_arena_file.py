@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from skate.node.arena import ArenaFile
+from skate.node.memory.arena_file import ArenaFile
 
 CAPACITY = 1 << 26
 on_linux = pytest.mark.skipif(

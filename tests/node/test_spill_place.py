@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from skate.core.memory import DISK_STRIDE
-from skate.node.overflow import overflow_files
+from skate.core.memory.memory_plan import DISK_STRIDE
+from skate.node.memory.overflow_file import overflow_files
 from skate.node.settings import Settings
-from skate.node.spill_place import SpillPlace
+from skate.node.spill.spill_target import SpillPlace
 
 FILES = {"type": "filesystem", "params": {"directory_path": "/a"}}
 BOTH = {"type": "filesystem", "params": {"directory_path": ["/a", "/b"]}}

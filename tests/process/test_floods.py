@@ -196,7 +196,7 @@ def test_what_dead_workers_said_last_is_not_kept(run: Callable[..., Program]) ->
     run(
         SETUP
         + """
-    from skate.client import session
+    from skate.client.session import session
     from waiting import wait_for
     @ray.remote(max_retries=0)
     def dies():

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from skate.node import address
+from skate.node.driver import address
 from tests.conformance.waiting import wait_for
 from tests.process.programs import Program, listening_ports
 from tests.process.standing import Node

@@ -177,7 +177,7 @@ PROGRAMS = {
     others_work()
     """,
     "a stopped zygote": """
-    from skate.client import session
+    from skate.client.session import session
     zygote = next(iter(session.host().pool.launchers.values())).pid
     actor = Actor.remote()
     assert ray.get(actor.add.remote()) == 1

@@ -18,7 +18,7 @@ from tests.process.programs import SOURCE, Program
 
 SETUP = """
     import ctypes, os, resource, signal, subprocess, sys, threading, time
-    from skate.client import session
+    from skate.client.session import session
     from waiting import wait_for
 
     ray.init(START)

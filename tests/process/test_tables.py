@@ -12,7 +12,7 @@ SETUP = """
     import gc, os, sys, threading, time, weakref
     from waiting import wait_for
     ray.init(START)
-    from skate.client import session
+    from skate.client.session import session
     core, process = session.host().core, session.current()
 
     def workers_known():

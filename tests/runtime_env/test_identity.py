@@ -116,5 +116,5 @@ def test_a_large_folder_is_hashed_once(tmp_path: Path, monkeypatch: pytest.Monke
     def unreadable(*_args: object) -> None:
         raise AssertionError("a file that did not change was read again")
 
-    monkeypatch.setattr("skate.runtime_env.packaging._opened", unreadable)
+    monkeypatch.setattr("skate.runtime_env.package._opened", unreadable)
     assert key(working_dir=str(tmp_path)) == first

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from skate.exceptions import RuntimeEnvSetupError
 from skate.runtime_env.archives import unpack
-from skate.runtime_env.packaging import content_hash, members, mib, module_members, pack
+from skate.runtime_env.package import content_hash, members, mib, module_members, pack
 
 NAMES = st.text("abc.é ", min_size=1, max_size=4).filter(lambda name: name not in (".", ".."))
 TREES = st.dictionaries(

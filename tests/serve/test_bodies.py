@@ -15,7 +15,7 @@ from starlette.responses import StreamingResponse
 import skate
 from skate import serve
 from skate.serve.config.http import BODY_MAX_VARIABLE, HTTPOptions
-from skate.serve.loading import http_options
+from skate.serve.config_loader import http_options
 from skate.serve.schema import ServeDeploySchema
 
 LIGHT: dict[str, Any] = {"ray_actor_options": {"num_cpus": 0}}

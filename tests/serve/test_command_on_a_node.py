@@ -166,7 +166,7 @@ def test_runtime_environment(site: Site, tmp_path: Path) -> None:
     ],
 )
 def test_files_with_mistakes(site: Site, text: str, complaint: str) -> None:
-    from skate.serve.loading import read
+    from skate.serve.config_loader import read
 
     path = site.write("wrong.yaml", text)
     with pytest.raises(ValueError) as caught:

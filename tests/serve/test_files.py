@@ -19,7 +19,7 @@ import pytest
 
 import skate
 from skate import serve
-from skate.serve.loading import read
+from skate.serve.config_loader import read
 from skate.serve.schema import ServeDeploySchema
 
 PROGRAM = """

@@ -262,7 +262,7 @@ def test_no_more_than_max_ongoing_requests_work_at_once(port: int) -> None:
 
 
 def _inner_objects() -> Any:
-    from skate.serve.routing import inside
+    from skate.serve.routing import local_deployments as inside
 
     return inside._inside.values()
 

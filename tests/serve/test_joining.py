@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.serve.ingress.joining import Joining
+from skate.serve.ingress.write_buffer import WriteBuffer
 
 
 class Transport:
@@ -53,9 +53,9 @@ class Loop:
         self.later.append((seconds, lambda: call(*arguments)))
 
 
-def made(ahead: bool = False, unread_seconds: float | None = None) -> tuple[Joining, Transport, Loop]:
+def made(ahead: bool = False, unread_seconds: float | None = None) -> tuple[WriteBuffer, Transport, Loop]:
     transport, loop = Transport(), Loop()
-    return Joining(transport, loop, lambda: ahead, unread_seconds), transport, loop
+    return WriteBuffer(transport, loop, lambda: ahead, unread_seconds), transport, loop
 
 
 def test_head_and_body_are_one_write() -> None:

@@ -16,8 +16,8 @@ from serve.test_machine import KEY, app, target
 
 from skate.serve.controller.actions import Check, Configure, Start, Stop
 from skate.serve.controller.machine import Machine
-from skate.serve.controller.publishing import table_of
 from skate.serve.controller.records import STARTING
+from skate.serve.controller.route_publisher import table_of
 from skate.serve.controller.states import ApplicationStatus, ReplicaState
 
 

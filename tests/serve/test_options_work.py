@@ -13,7 +13,7 @@ import pytest
 
 import skate
 from skate import serve
-from skate.serve import loading
+from skate.serve import config_loader
 from skate.serve.config import GangSchedulingConfig
 from skate.serve.request_router import RequestRouter
 from skate.serve.schema import ServeDeploySchema
@@ -282,7 +282,7 @@ def test_policies_of_applications_and_target_capacity(
     apps[0]["autoscaling_policy"] = {"policy_function": "policy_of_both:both"}
 
     def deployed(**more: Any) -> None:
-        loading.deploy(ServeDeploySchema.model_validate({"applications": apps, **more}))
+        config_loader.deploy(ServeDeploySchema.model_validate({"applications": apps, **more}))
 
     deployed(target_capacity=50)
     wait_for(

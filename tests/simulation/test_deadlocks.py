@@ -10,8 +10,8 @@ import random
 
 import pytest
 
-from skate.core import waits
-from skate.core.deadlock import Judgement
+from skate.core.diagnosis import wait_registry
+from skate.core.diagnosis.deadlock import DeadlockSearch
 from skate.simulation import runs
 from skate.simulation.cluster import Cluster
 from skate.simulation.faults import CALM
@@ -43,8 +43,8 @@ def wrong(cluster: Cluster) -> list[object]:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits are judged in the midst of things, and often: no run lasts a second by its clock before all is quiet."""
-    monkeypatch.setattr(waits, "OLD_SECONDS", 0.002)
-    monkeypatch.setattr(waits, "LOOK_SECONDS_MAX", 0.02)
+    monkeypatch.setattr(wait_registry, "OLD_SECONDS", 0.002)
+    monkeypatch.setattr(wait_registry, "LOOK_SECONDS_MAX", 0.02)
 
 
 @pytest.mark.usefixtures("hasty")
@@ -69,10 +69,10 @@ def test_where_everything_waits_each_wait_has_a_verdict(block: int) -> None:
 @pytest.mark.usefixtures("hasty")
 def test_wrong_verdicts_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule that takes resources for lost that are only lent leads to verdicts that do not hold."""
-    monkeypatch.setattr(Judgement, "_lease", lambda self, cid: False)
+    monkeypatch.setattr(DeadlockSearch, "_lease", lambda self, cid: False)
     assert any(wrong(run(seed, merciful=False)) for seed in range(SEEDS))
 
 
 def test_missing_verdicts_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Judgement, "_lease", lambda self, cid: True)
+    monkeypatch.setattr(DeadlockSearch, "_lease", lambda self, cid: True)
     assert any(overlooked(run(seed, merciful=True)) for seed in range(SEEDS))

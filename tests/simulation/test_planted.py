@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from skate.core.objects import ObjectTable
+from skate.core.object.object_table import ObjectTable
 from tests.simulation.planted import BUGS, RUNS, SEEDS, SEEDS_OF_NODES, Bug
 from tests.simulation.planted.bug import Outdated, found, noticed, planted, source
 from tests.simulation.planted.reach import changed, seeds_of
@@ -50,18 +50,18 @@ def test_what_only_many_seeds_notice_can_still_be_planted(bug: Bug) -> None:
 
 
 def test_a_bug_whose_code_has_changed_is_out_of_date() -> None:
-    where = "skate.core.objects:ObjectTable.free"
+    where = "skate.core.object.object_table:ObjectTable.free"
     with pytest.raises(Outdated, match="stands 0 times"), planted(Bug("b", where, "no such text", "")):
         pass
     with pytest.raises(Outdated, match="there is no"), planted(Bug("b", where + "ly", "left", "")):
         pass
-    assert ObjectTable.free.__code__.co_filename.endswith("objects.py")
+    assert ObjectTable.free.__code__.co_filename.endswith("object_table.py")
 
 
 def test_the_place_of_a_bug_is_the_innermost_statement() -> None:
     import ast
 
-    bug = Bug("b", "skate.core.objects:ObjectTable.free", "record.holders[cid] = left", "pass")
+    bug = Bug("b", "skate.core.object.object_table:ObjectTable.free", "record.holders[cid] = left", "pass")
     text = source(bug)
     statement = changed(ast.parse(text), text, bug.old)
     assert ast.unparse(statement) == "record.holders[cid] = left"

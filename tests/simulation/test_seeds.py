@@ -15,7 +15,7 @@ import sys
 import pytest
 
 from skate.simulation.__main__ import main
-from skate.simulation.recording import Recording, replay
+from skate.simulation.event_log import EventLog, replay
 from skate.simulation.report import KINDS, try_seeds
 from skate.simulation.runs import OPERATIONS, run_cluster, run_node
 
@@ -96,11 +96,11 @@ def test_a_recorded_simulation_replays_to_the_same_event_log(
     from skate.core.node import NodeCore
     from skate.simulation import cluster, member
 
-    made: list[tuple[Recording, NodeCore]] = []
+    made: list[tuple[EventLog, NodeCore]] = []
 
     def recorded(*args: object, **options: object) -> NodeCore:
         core = NodeCore(*args, **options)  # type: ignore[arg-type]
-        made.append((Recording(core), NodeCore(*args, **options)))  # type: ignore[arg-type]
+        made.append((EventLog(core), NodeCore(*args, **options)))  # type: ignore[arg-type]
         return core
 
     monkeypatch.setattr(cluster, "NodeCore", recorded)
@@ -141,9 +141,9 @@ def test_the_command_sums_up_and_shares_out(capsys: pytest.CaptureFixture[str]) 
 def test_a_failing_seed_is_told_with_what_replays_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from skate.core.execution import Execution
+    from skate.core.task.task_manager import TaskManager
 
-    monkeypatch.setattr(Execution, "drop_arguments", lambda self, task: None)
+    monkeypatch.setattr(TaskManager, "drop_arguments", lambda self, task: None)
     assert main(["--seeds", "8", "--ops", "40", "--jobs", "1"]) == 1
     out = capsys.readouterr().out
     command = re.search(r"replay: python -m skate\.simulation (.*)", out)
@@ -155,9 +155,9 @@ def test_a_failing_seed_is_told_with_what_replays_it(
 
 def test_a_broken_core_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The seeds can fail: each of these breaks a rule of the core that nothing but a run shows."""
-    from skate.core.execution import Execution
-    from skate.core.objects import ObjectTable
-    from skate.core.scheduler import Scheduler
+    from skate.core.object.object_table import ObjectTable
+    from skate.core.schedule.scheduler import Scheduler
+    from skate.core.task.task_manager import TaskManager
 
     grant, end_lease = ObjectTable.grant, Scheduler.end_lease
     lost = random.Random(0)
@@ -173,8 +173,8 @@ def test_a_broken_core_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     for owner, name, broken in (
         (ObjectTable, "grant", forgetful_grant),
         (Scheduler, "end_lease", forgetful_end),
-        (Execution, "returned", lambda self, cid, message: None),
-        (Execution, "drop_arguments", lambda self, task: None),
+        (TaskManager, "returned", lambda self, cid, message: None),
+        (TaskManager, "drop_arguments", lambda self, task: None),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, broken)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from skate.train.configs import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
 from skate.train.controller.failures import described, told_by_others
 from skate.train.controller.ranks import places
-from skate.train.controller.room import fitting_together, why_not
-from skate.train.storage.keeping import Kept, best_first, score, to_delete
-from skate.train.worker.calling import call, takes_config
+from skate.train.controller.worker_capacity import fitting_together, why_not
+from skate.train.storage.retention_policy import Kept, best_first, score, to_delete
+from skate.train.worker.train_function import call, takes_config
 
 NODES = [{"CPU": 4.0, "GPU": 1.0}, {"CPU": 2.0}]
 

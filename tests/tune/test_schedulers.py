@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from skate import tune
-from skate.train.storage.keeping import Kept
+from skate.train.storage.retention_policy import Kept
 from skate.tune.execution.commands import Note, Save, Start, Stop, Write
 from skate.tune.execution.machine import Machine
 from skate.tune.execution.settings import Settings
@@ -24,7 +24,7 @@ from skate.tune.schedulers import (
     PopulationBasedTraining,
     PopulationBasedTrainingReplay,
 )
-from skate.tune.schedulers.exploring import explored
+from skate.tune.schedulers.exploration import explored
 from skate.tune.schedulers.pb2 import PB2, propose
 from skate.tune.search.basic_variant import BasicVariantGenerator
 

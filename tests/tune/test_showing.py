@@ -76,7 +76,7 @@ def test_a_notebook_gets_one_table_that_changes(monkeypatch: pytest.MonkeyPatch)
 
     from skate.tune import progress_reporter as reporters
     from skate.tune.experiment.trial import Trial
-    from skate.tune.reporting import choosing
+    from skate.tune.reporter import selection
 
     shown: list[tuple[str, str]] = []
 
@@ -95,7 +95,7 @@ def test_a_notebook_gets_one_table_that_changes(monkeypatch: pytest.MonkeyPatch)
     there.HTML, there.display = str, display  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", there)
-    reporter = choosing._default(None)
+    reporter = selection._default(None)
     assert isinstance(reporter, reporters.JupyterNotebookReporter)
     trial = Trial("train", trial_id="1")
     trial.update_last_result({"loss": 0.5, "training_iteration": 1})

@@ -12,8 +12,8 @@ from collections import deque
 
 import pytest
 
-from skate.node.arena import ArenaFile
-from skate.wire.mapping import Mapping, _class_of
+from skate.node.memory.arena_file import ArenaFile
+from skate.wire.memory_map import Mapping, _class_of
 
 CAPACITY = 1 << 24
 

@@ -15,7 +15,7 @@ class _Package(types.ModuleType):
 
     def __call__(self, address: str | None = None, _deprecation_warn_enabled: bool = True) -> Any:
         """A builder of a session; see `remote_client.client`."""
-        return importlib.import_module("skate.client.remote_client").client(
+        return importlib.import_module("skate.client.session.client_builder").client(
             address, _deprecation_warn_enabled
         )
 

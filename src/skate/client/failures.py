@@ -7,7 +7,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from skate.client.refs import site_text
+from skate.client.object.object_ref import site_text
 
 if TYPE_CHECKING:
     from skate.client.process import Process
@@ -61,7 +61,7 @@ def to_exception(error: tuple[str, dict[str, Any]], site: Any, process: Process 
 def unreadable(error: Exception) -> BaseException:
     """The error of a value that cannot be unpickled: a RaySystemError, and what the user's code raised as well."""
     from skate import exceptions as e  # only errors need the tree
-    from skate.core import exception_state
+    from skate.core.error import exception_state
 
     if isinstance(error, e.RayError):
         return error

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from skate.client import option_values, session
-from skate.client.exports import selector_conditions
+from skate.client.session import session
+from skate.client.task import option_values
+from skate.client.task.exports import selector_conditions
 from skate.core.ids import PLACEMENT_GROUP_UNIQUE_BYTES, NodeID, PlacementGroupID
-from skate.core.resources import to_amounts, to_units
+from skate.core.resource.resources import to_amounts, to_units
 from skate.wire import values
 
 STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
@@ -70,7 +71,10 @@ class PlacementGroup:
 
         Raises TaskPlacementGroupRemoved if the group is removed.
         """
-        from skate.client.retrieval import get, wait  # `wait` here is the method's name, there the function's
+        from skate.client.object.retrieval import (  # `wait` here is the method's name, there the function's
+            get,
+            wait,
+        )
         from skate.exceptions import TaskUnschedulableError  # only those who wait need the tree
 
         if self.is_empty:

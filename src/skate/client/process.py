@@ -13,11 +13,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from skate.client import failures, patience, storing, views
-from skate.client.actor_hold import ActorHold
-from skate.client.link import Link
-from skate.client.numbering import Numbering
-from skate.client.refs import ObjectRef
+from skate.client import failures
+from skate.client.actor.actor_hold import ActorHold
+from skate.client.object import blocking_wait, large_values, views
+from skate.client.object.id_generator import IdGenerator
+from skate.client.object.object_ref import ObjectRef
+from skate.client.session.link import Link
 from skate.protocol import messages as m
 from skate.protocol.messages import ARENA, ERROR, INLINE, PENDING, UNKNOWN
 from skate.wire import values
@@ -26,7 +27,7 @@ from skate.wire.pump import Pump
 DRAIN_EVERY = 16
 
 
-class Process(Numbering):
+class Process(IdGenerator):
     """The tables of one process and the messages that change them."""
 
     def __init__(self, cid: int, pump: Pump, node_tag: bytes, job: bytes) -> None:
@@ -83,7 +84,7 @@ class Process(Numbering):
             m.STREAM: self._stream,
             m.STREAM_END: self._stream_end,
             m.SURVEY: self._survey,
-            **patience.handlers(self),
+            **blocking_wait.handlers(self),
             m.RECALL: lambda message: views.recall(self, message),
         }
 
@@ -367,7 +368,7 @@ class Process(Numbering):
             stream.end(count)
 
     def _survey(self, message: m.Survey) -> None:
-        from skate.client import survey  # only who is asked pays for it
+        from skate.client.state import survey  # only who is asked pays for it
 
         survey.answer(self, message)
 
@@ -445,9 +446,9 @@ class Process(Numbering):
         with self.lock:
             self._check_open()
             ref = ObjectRef(oid or self.next_object_id(), self, PENDING)
-            place = storing.write(self, ref._id, packed)
+            place = large_values.write(self, ref._id, packed)
             held = tuple(self.escape(inner) for inner in packed.met)
-            storing.adopt(self, ref, place)
+            large_values.adopt(self, ref, place)
             self.send(m.Put(m.PUT, ref._id, held))
             self.link.flush()
         return ref

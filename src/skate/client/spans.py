@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from skate.client import session
+from skate.client.session import session
 
 #: As many as are kept, the latest ones.
 _MANY = 20_000

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate.client import submission
+from skate.client.task import submission
 from skate.core.ids import WorkerID
 
 if TYPE_CHECKING:

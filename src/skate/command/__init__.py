@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 # Where each verb lives. A script of the same name is reached by its path: `skate run ./version`.
 VERBS = {
-    "list": "skate.command.listing",
+    "list": "skate.command.list_rows",
     "memory": "skate.command.memory",
     "run": "skate.command.run",
     "serve": "skate.serve.command.verbs",

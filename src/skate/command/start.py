@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from skate.client import standing
+from skate.client.session import detached_node
 
 SUMMARY = 'start a node that stays, for programs that say init(address="auto")'
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return 2
-    folder = standing.folder_of(given.temp_dir)
+    folder = detached_node.folder_of(given.temp_dir)
     begun = time.monotonic()
 
     def ready(address: str) -> None:
@@ -50,10 +50,10 @@ def main(arguments: Sequence[str]) -> int:
         settings = _settings(given)
         if given.block:
             print("The node runs until Ctrl-C.", flush=True)
-            standing.serve(folder, settings, ready)
+            detached_node.serve(folder, settings, ready)
             return 0
-        address, swept = standing.start(folder, settings)
-    except standing.AlreadyRunning as living:
+        address, swept = detached_node.start(folder, settings)
+    except detached_node.AlreadyRunning as living:
         print(
             f'skate start: a node of yours runs already, at skate://{living}; join it with init(address="auto"), end it with '
             "`skate stop`, or start another with --temp-dir",

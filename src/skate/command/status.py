@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from skate.client import standing
+from skate.client.session import detached_node
 
 SUMMARY = "show what the node has, who uses it and what waits"
 UNITS = 10_000
@@ -24,7 +24,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("-v", "--verbose", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(list(arguments))
     try:
-        found = standing.status(standing.locate(given.address, standing.folder_of(given.temp_dir)))
+        found = detached_node.status(
+            detached_node.locate(given.address, detached_node.folder_of(given.temp_dir))
+        )
     except OSError as error:
         print(f"skate status: {error}", file=sys.stderr)
         return 1

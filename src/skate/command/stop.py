@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from skate.client import standing
+from skate.client.session import detached_node
 
 SUMMARY = "end the node that `skate start` has started, with all that runs on it"
 GRACE_SECONDS = 16.0
@@ -20,9 +20,9 @@ def main(arguments: Sequence[str]) -> int:
                         help="how long it may take before it is killed (default %(default)g)")  # fmt: skip
     parser.add_argument("--temp-dir", help="folder of the node's socket, as given to `skate start`")
     given = parser.parse_args(list(arguments))
-    folder = standing.folder_of(given.temp_dir)
+    folder = detached_node.folder_of(given.temp_dir)
     try:
-        found = standing.stop(folder, given.grace_period, given.force)
+        found = detached_node.stop(folder, given.grace_period, given.force)
     except OSError as error:
         print(f"skate stop: {error}", file=sys.stderr)
         return 1

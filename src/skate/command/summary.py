@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from skate.command.listing import table
+from skate.command.list_rows import table
 from skate.command.session import print_of
 from skate.util.state.summary import summarize
 

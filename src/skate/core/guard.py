@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate.core.lifetimes import owner_of
+from skate.core.object.lifetimes import owner_of
 from skate.protocol import messages as m
 from skate.protocol.check import arguments_check, entries_check, fields_check, is_error
 from skate.protocol.directory import VERBS

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skate.core.abroad import PULLING
+from skate.core.cluster.remote_objects import PULLING
 from skate.protocol.messages import SHELL
 from skate.protocol.states import ALIVE, CREATION, DEAD, SENT, GroupState
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
-    from skate.core.tasks import Task
-    from skate.core.workers import Worker
+    from skate.core.schedule.worker_record import Worker
+    from skate.core.task.task import Task
 
 
 def check(node: NodeCore) -> None:
@@ -104,7 +104,7 @@ def check_room(node: NodeCore) -> None:
     """Nothing waits for resources that are free."""
     scheduler = node.scheduler
     for group in scheduler.waiting:
-        if any(oid in node.spilling.restoring for _, oid in group.queue[0].deps):
+        if any(oid in node.spill_manager.restoring for _, oid in group.queue[0].deps):
             continue
         assert not scheduler.has_room(group), f"{group} waits, but what it asks for is free"
     for group_id, index in scheduler.pools:

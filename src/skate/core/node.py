@@ -13,33 +13,33 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from skate.core import invariants
-from skate.core.abroad import Abroad
-from skate.core.actors import ActorTable
-from skate.core.admission import LOOK_SECONDS, Admission
-from skate.core.calls import Calls
-from skate.core.capacity import Capacity
-from skate.core.definitions import Definitions
-from skate.core.execution import Execution
-from skate.core.forwarding import Forwarding
-from skate.core.inventory import Inventory
-from skate.core.jobs import Jobs
-from skate.core.lifetimes import Lifetimes, owner_of
-from skate.core.memory import MemoryPlan
-from skate.core.objects import ObjectRecord, ObjectTable
-from skate.core.pauses import Pauses
-from skate.core.peers import Peers
-from skate.core.placement import PlacementTable
-from skate.core.pressure import Pressure
-from skate.core.queries import Queries
-from skate.core.resources import UNIT
-from skate.core.routes import Routes
-from skate.core.scheduler import Scheduler
-from skate.core.spilling import Spilling
-from skate.core.survival import Survival
-from skate.core.tasks import Task
-from skate.core.waiting import Reasons
-from skate.core.waits import Waits
-from skate.core.workers import Worker
+from skate.core.actor.actor_manager import ActorManager
+from skate.core.actor.actor_table import ActorTable
+from skate.core.cluster.actor_directory import ActorDirectory
+from skate.core.cluster.peer_table import PeerTable
+from skate.core.cluster.remote_objects import RemoteObjects
+from skate.core.cluster.task_forwarder import TaskForwarder
+from skate.core.diagnosis.wait_explainer import WaitExplainer
+from skate.core.diagnosis.wait_registry import WaitRegistry
+from skate.core.job.job_table import JobTable
+from skate.core.memory.admission import LOOK_SECONDS, Admission
+from skate.core.memory.memory_plan import MemoryPlan
+from skate.core.memory.memory_pressure import MemoryPressure
+from skate.core.memory.spill_manager import SpillManager
+from skate.core.object.lifetimes import Lifetimes, owner_of
+from skate.core.object.object_table import ObjectRecord, ObjectTable
+from skate.core.placement.placement_table import PlacementTable
+from skate.core.resource.capacity import Capacity
+from skate.core.resource.resources import UNIT
+from skate.core.schedule.scheduler import Scheduler
+from skate.core.schedule.worker_record import Worker
+from skate.core.state.inventory import Inventory
+from skate.core.state.queries import Queries
+from skate.core.task.function_table import FunctionTable
+from skate.core.task.retry_policy import RetryPolicy
+from skate.core.task.task import Task
+from skate.core.task.task_manager import TaskManager
+from skate.core.timers import Timers
 from skate.protocol import messages as m
 from skate.protocol.effects import FreeBlocks, KillWorker, ShellEffect, Spawn
 from skate.protocol.fields import Death
@@ -87,58 +87,58 @@ class NodeCore:
         self.capacity = Capacity("node", total, [(gpu, UNIT) for gpu in gpus], labels)
         self.allocator = MemoryPlan(arena_bytes, disk_bytes)
         self.clients: dict[int, Client] = {}
-        self.definitions = Definitions(self)
-        self.functions, self.templates = self.definitions.functions, self.definitions.templates
+        self.function_table = FunctionTable(self)
+        self.functions, self.templates = self.function_table.functions, self.function_table.templates
         self.tasks: dict[bytes, Task] = {}
         self.history: deque[tuple[Any, ...]] = deque(maxlen=HISTORY_MAX)
         self.actors = ActorTable()
-        self.execution = Execution(self)
+        self.task_manager = TaskManager(self)
         self.objects = ObjectTable(
-            self._release, self._pin_actor, self._deliver, self.execution.argument_arrived
+            self._release, self._pin_actor, self._deliver, self.task_manager.argument_arrived
         )
-        self.calls = Calls(self)
+        self.actor_manager = ActorManager(self)
         self.lifetimes = Lifetimes(self)
         self.objects.freed = self.lifetimes.freed
         self.admission = Admission(self)
-        self.spilling = self.objects.spilling = Spilling(self, spill_outside)
-        self.scheduler = Scheduler(self.capacity, self.emit, self.execution.start)
+        self.spill_manager = self.objects.spill_manager = SpillManager(self, spill_outside)
+        self.scheduler = Scheduler(self.capacity, self.emit, self.task_manager.start)
         self.scheduler.spawn = self._spawn
-        self.scheduler.lend = self.execution.lend
-        self.pauses = Pauses()
+        self.scheduler.lend = self.task_manager.lend
+        self.timers = Timers()
         #: Tasks that wait before they are tried again, and until when.
         self.pausing: dict[bytes, float] = {}
-        self.pressure = Pressure(self)
-        self.survival = Survival(self)
-        self.scheduler.spilled = self.spilling.spilled
-        self.scheduler.lacks = self.spilling.lacks
+        self.memory_pressure = MemoryPressure(self)
+        self.retry_policy = RetryPolicy(self)
+        self.scheduler.spilled = self.spill_manager.spilled
+        self.scheduler.lacks = self.spill_manager.lacks
         self.placement = PlacementTable(self)
         self.queries = Queries(self)
-        self.waits = Waits(self)
-        self.reasons = Reasons(self)
-        self.jobs = Jobs(self)
+        self.wait_registry = WaitRegistry(self)
+        self.wait_explainer = WaitExplainer(self)
+        self.jobs = JobTable(self)
         self.next_cid = 1
         #: Has a task run here as soon as it can, or on another node.
         self.admit: Callable[[Task], None] = self.scheduler.enqueue
         self.handlers = self._table()
-        self.abroad = Abroad(self)
-        self.peers = Peers(self)
+        self.remote_objects = RemoteObjects(self)
+        self.peers = PeerTable(self)
         if spill_outside:  # what is kept there may be lost there
             self.peers.activate()
-        self.forwarding = Forwarding(self, self.peers)
-        self.routes = Routes(self)
+        self.task_forwarder = TaskForwarder(self, self.peers)
+        self.actor_directory = ActorDirectory(self)
         self.inventory = Inventory(self)
 
     def _table(self) -> dict[int, Callable[[int, Any], None]]:
         """Who takes which word."""
         return {
-            m.FUNCTION: self.definitions.function,
-            m.TEMPLATE: self.definitions.template,
-            m.FORGET: self.definitions.forget,
-            m.SUBMIT: self.execution.submit,
-            m.CREATE_ACTOR: self.calls.create,
-            m.CALL: self.calls.call,
-            m.CANCEL: self.execution.cancel,
-            m.KILL: self.calls.kill,
+            m.FUNCTION: self.function_table.function,
+            m.TEMPLATE: self.function_table.template,
+            m.FORGET: self.function_table.forget,
+            m.SUBMIT: self.task_manager.submit,
+            m.CREATE_ACTOR: self.actor_manager.create,
+            m.CALL: self.actor_manager.call,
+            m.CANCEL: self.task_manager.cancel,
+            m.KILL: self.actor_manager.kill,
             m.ESCAPE: self.lifetimes.escape,
             m.PUBLISH: self.lifetimes.publish,
             m.HOLD: self.lifetimes.hold,
@@ -147,19 +147,19 @@ class NodeCore:
             m.FETCH: self.lifetimes.fetch,
             m.ALLOCATE: self.lifetimes.allocate,
             m.PUT: self.lifetimes.put,
-            m.RECALLED: self.spilling.recalled,
-            m.CONSUMED: self.execution.consumed,
+            m.RECALLED: self.spill_manager.recalled,
+            m.CONSUMED: self.task_manager.consumed,
             m.REQUEST: self.queries.request,
             m.READY: self._ready,
-            m.DONE: self.execution.done,
-            m.ITEM: self.execution.item,
-            m.RETURNED: self.execution.returned,
-            m.BLOCKED: self.execution.blocked,
-            m.UNBLOCKED: self.execution.unblocked,
-            m.EXITING: self.calls.exiting,
-            m.WAITS: self.waits.waits,
-            m.WAIT_OVER: self.waits.over,
-            m.STILL: self.waits.still,
+            m.DONE: self.task_manager.done,
+            m.ITEM: self.task_manager.item,
+            m.RETURNED: self.task_manager.returned,
+            m.BLOCKED: self.task_manager.blocked,
+            m.UNBLOCKED: self.task_manager.unblocked,
+            m.EXITING: self.actor_manager.exiting,
+            m.WAITS: self.wait_registry.waits,
+            m.WAIT_OVER: self.wait_registry.over,
+            m.STILL: self.wait_registry.still,
             **self.placement.bundles.node_handlers,
         }
 
@@ -176,13 +176,13 @@ class NodeCore:
         """Time has passed; returns seconds until the next tick is wanted, or None."""
         self.now = self.scheduler.now = now
         # First, as what they start may have to be looked after.
-        pause = self.pauses.tick(now) if self.pauses else None
+        pause = self.timers.tick(now) if self.timers else None
         again = self.scheduler.tick(now)
         if pause is not None:
             self.scheduler.watchful = True
             again = pause if again is None else min(again, pause)
-        if self.waits.by_client:
-            look = self.waits.tick(now)
+        if self.wait_registry.by_client:
+            look = self.wait_registry.tick(now)
             if look is not None and (again is None or look < again):
                 again = look
         if self.peers.active:
@@ -208,18 +208,18 @@ class NodeCore:
         """Handle the end of a process; `begun` is the number of its tasks that were begun, `reason` how it ended."""
         self.now = self.scheduler.now = now
         client = self.clients.pop(cid, None)
-        self.waits.forget_client(cid)
+        self.wait_registry.forget_client(cid)
         worker = self.scheduler.workers.get(cid)
         owned = self.actors.owned.pop(cid, None)
         if worker is not None:
             self.inventory.worker_ended(worker, reason)
             idle = worker.leaving and worker.actor is None  # no task of it could mind
-            self.execution.worker_died(worker, begun, reason)
+            self.task_manager.worker_died(worker, begun, reason)
             if owned and not idle:
-                self.calls.owner_died(owned)
+                self.actor_manager.owner_died(owned)
         self.lifetimes.forget_client(cid, client is None or client.calls)
         self.inventory.forget(cid)
-        self.definitions.forget_client(cid)
+        self.function_table.forget_client(cid)
         if client is not None and client.is_driver:
             self.placement.forget_owner(cid)
         self.scheduler.dispatch_all()
@@ -230,19 +230,19 @@ class NodeCore:
     def pulled(self, offset: int, there: bool, now: float) -> None:
         """A value from another node has arrived in memory, or will not."""
         self.now = self.scheduler.now = now
-        self.abroad.pulled(offset, there)
+        self.remote_objects.pulled(offset, there)
         self.admission.pump()
 
     def spilled(self, number: int, there: bool, now: float) -> None:
         """A copy of a value is on disk, or there was no room for it."""
         self.now = self.scheduler.now = now
-        self.spilling.spilled_to(number, there)
+        self.spill_manager.spilled_to(number, there)
         self.admission.pump()
 
     def restored(self, number: int, problem: str, now: float) -> None:
         """A value is in memory again, or cannot be read: then there is a problem, in words."""
         self.now = self.scheduler.now = now
-        self.spilling.restored(number, problem)
+        self.spill_manager.restored(number, problem)
         self.admission.pump()
 
     def reserved(self, number: int, problem: str, now: float) -> None:
@@ -255,11 +255,11 @@ class NodeCore:
         """Let another node read a value: True if it can now; else it is on disk, and the shell is notified when it
         is back.
         """
-        if oid in self.spilling.spilled:
+        if oid in self.spill_manager.spilled:
             self.step(SHELL, m.Fetch(m.FETCH, oid), now)
             return False
         self.now = self.scheduler.now = now
-        self.spilling.reading(oid)
+        self.spill_manager.reading(oid)
         return True
 
     def environment_failed(self, cid: int, now: float, text: str) -> None:
@@ -273,13 +273,13 @@ class NodeCore:
     @property
     def watchful(self) -> bool:
         """True while something may have to be done after some time, so that `tick` must be called."""
-        return self.scheduler.watchful or bool(self.waits.by_client) or bool(self.admission.lanes)
+        return self.scheduler.watchful or bool(self.wait_registry.by_client) or bool(self.admission.lanes)
 
     # -- small parts
 
     def later(self, seconds: float, step: Callable[[], None]) -> None:
         """Have a step taken after some time."""
-        self.pauses.after(self.now, seconds, step)
+        self.timers.after(self.now, seconds, step)
         self.scheduler.watchful = True
 
     def emit(self, cid: int, message: m.OfNode) -> None:
@@ -316,19 +316,19 @@ class NodeCore:
         self.admission.writing.pop(offset, None)
         on_disk = self.allocator.free(offset)
         if on_disk is not None:
-            self.spilling.disk_freed(self.allocator.disk_of(offset))
+            self.spill_manager.disk_freed(self.allocator.disk_of(offset))
             self.shell(FreeBlocks(*on_disk))
 
     def _pin_actor(self, actor_id: bytes, change: int) -> None:
         actor = self.actors.actors.get(actor_id)
         if actor is None and self.peers.active:
-            actor = self.routes.entry(actor_id)
+            actor = self.actor_directory.entry(actor_id)
         if actor is not None:
             actor.pins += change
             if change > 0 and actor.routed:
-                self.routes.sync(actor)
+                self.actor_directory.sync(actor)
             if change < 0:
-                self.calls.end_if_unwanted(actor)
+                self.actor_manager.end_if_unwanted(actor)
 
     def _deliver(self, cid: int, record: ObjectRecord) -> None:
         self.lifetimes.deliver(cid, record)
@@ -364,7 +364,7 @@ class NodeCore:
 
     def why_waiting(self, task: Task) -> str:
         """The reason why a task waits, as text."""
-        return self.reasons.of_task(task)
+        return self.wait_explainer.of_task(task)
 
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
@@ -383,11 +383,11 @@ class NodeCore:
         for record in self.objects.records.values():
             assert record.kind != m.PENDING or self._has_a_cause(record), f"{record} waits for nothing"
         self._check_books()
-        self.definitions.check()
-        self.waits.check()
+        self.function_table.check()
+        self.wait_registry.check()
         self.admission.check()
-        self.spilling.check()
-        self.abroad.check()
+        self.spill_manager.check()
+        self.remote_objects.check()
         self.peers.check()
         invariants.check(self)
 
@@ -426,10 +426,10 @@ class NodeCore:
         for task in tasks:
             for oid in (*(oid for _, oid in task.deps), *task.held):
                 counted[oid] = counted.get(oid, 0) + 1
-        for oid in self.abroad.lineage.pinned():
+        for oid in self.remote_objects.lineage.pinned():
             counted[oid] = counted.get(oid, 0) + 1
-        inside = [held for _, _, held in self.abroad.pulls.values()]
-        inside += self.abroad.waiting
+        inside = [held for _, _, held in self.remote_objects.pulls.values()]
+        inside += self.remote_objects.waiting
         inside += [held for _, held in self.functions.values()]
         inside += [record.held for record in self.objects.records.values()]
         for held in inside:

@@ -33,7 +33,7 @@ from skate.dag.constants import (
     PREV_CLASS_METHOD_CALL_KEY,
 )
 from skate.dag.context import DAGContext
-from skate.dag.drawing import plot
+from skate.dag.dot_plot import plot
 from skate.dag.function_node import FunctionNode
 from skate.dag.input_node import DAGInputData, InputAttributeNode, InputNode
 from skate.dag.node import DAGNode

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from skate.dag.nesting import found_in, replaced_in
+from skate.dag.nested_nodes import found_in, replaced_in
 
 ONE_INPUT = "Each DAG should only have one unique InputNode: share the one of `with InputNode() as given:`"
 

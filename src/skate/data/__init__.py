@@ -23,23 +23,23 @@ _HOMES = {
     "skate.data.dataset.schema": ("Schema",),
     "skate.data.dataset.summary": ("DatasetSummary",),
     "skate.data.execution.stats_summary": ("list_stats_summaries",),
-    "skate.data.iterating.iterator": ("DataIterator", "DatasetIterator"),
-    "skate.data.reading.frames": (
+    "skate.data.iteration.iterator": ("DataIterator", "DatasetIterator"),
+    "skate.data.readers.frames": (
         "from_arrow", "from_arrow_refs", "from_blocks", "from_daft", "from_dask", "from_huggingface", "from_mars", "from_modin",
         "from_numpy", "from_numpy_refs", "from_pandas", "from_pandas_refs", "from_spark", "from_tf", "from_torch",
         "range_tensor", "read_datasource",
     ),
-    "skate.data.reading.media": (
+    "skate.data.readers.media": (
         "read_binary_files", "read_images", "read_numpy", "read_text", "read_tfrecords", "read_webdataset",
     ),
     "skate.data.preprocessor": ("Preprocessor",),
-    "skate.data.reading.memory": ("range", "from_items"),
-    "skate.data.reading.recordings": ("read_audio", "read_lerobot", "read_mcap", "read_videos", "read_zarr"),
-    "skate.data.reading.systems": (
+    "skate.data.readers.memory": ("range", "from_items"),
+    "skate.data.readers.recordings": ("read_audio", "read_lerobot", "read_mcap", "read_videos", "read_zarr"),
+    "skate.data.readers.systems": (
         "read_clickhouse", "read_delta", "read_delta_sharing_tables", "read_hudi", "read_iceberg", "read_kafka", "read_lance",
         "read_mongo", "read_snowflake", "read_sql", "read_unity_catalog",
     ),
-    "skate.data.reading.tables": ("read_avro", "read_csv", "read_json", "read_orc", "read_parquet"),
+    "skate.data.readers.tables": ("read_avro", "read_csv", "read_json", "read_orc", "read_parquet"),
     "skate.data.source.datasink": ("Datasink", "SaveMode"),
     "skate.data.source.datasource": ("Datasource", "ReadTask"),
     "skate.data.source.systems.clickhouse": ("ClickHouseTableSettings", "SinkMode"),
@@ -77,7 +77,7 @@ def preload_workers() -> None:
     """
     from skate.util.debug import preload  # nothing of the engine is loaded with this package
 
-    preload("skate.data.execution.loaded")
+    preload("skate.data.execution.preload")
 
 
 def __dir__() -> list[str]:

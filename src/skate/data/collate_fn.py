@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from skate.data.iterating import tensors
+from skate.data.iteration import tensors
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,5 +6,5 @@ from skate.data.collate_fn import ArrowBatchCollateFn as ArrowBatchCollateFn
 from skate.data.collate_fn import CollateFn as CollateFn
 from skate.data.collate_fn import NumpyBatchCollateFn as NumpyBatchCollateFn
 from skate.data.collate_fn import PandasBatchCollateFn as PandasBatchCollateFn
-from skate.data.iterating.iterator import DataIterator as DataIterator
-from skate.data.iterating.iterator import DatasetIterator as DatasetIterator
+from skate.data.iteration.iterator import DataIterator as DataIterator
+from skate.data.iteration.iterator import DatasetIterator as DatasetIterator

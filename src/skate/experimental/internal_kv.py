@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.client import keyvalue, session
+from skate.client.session import keyvalue, session
 
 Text = Any  # str or bytes
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.client import inquiries
-from skate.client.refs import ObjectRef
+from skate.client.object.object_ref import ObjectRef
+from skate.client.state import cluster_queries
 
 
 def get_object_locations(
@@ -18,7 +18,7 @@ def get_object_locations(
     """
     if not isinstance(obj_refs, list) or not all(isinstance(ref, ObjectRef) for ref in obj_refs):
         raise TypeError(f"get_object_locations takes a list of ObjectRefs, got {obj_refs!r:.80}")
-    return {ref: inquiries.object_location(ref) for ref in obj_refs}
+    return {ref: cluster_queries.object_location(ref) for ref in obj_refs}
 
 
 def get_local_object_locations(obj_refs: list[ObjectRef[Any]]) -> dict[ObjectRef[Any], dict[str, Any]]:

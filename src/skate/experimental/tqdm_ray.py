@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from skate.client.context import in_worker
+from skate.client.runtime_context import in_worker
 
 BAR_WIDTH = 20
 

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from skate.fabric.seam import Handler, NodeId
+from skate.fabric.fabric import Handler, NodeId
 from skate.protocol.version import VERSION, refusal
 from skate.wire.channel import Channel, ChannelClosed
 from skate.wire.pump import Pump

@@ -81,7 +81,7 @@ class Engine(Protocol):
     ) -> AsyncGenerator[Increment, None]:
         """Yield increments of the answers until each has a finish reason.
 
-        Increments within `every_s` seconds are put together (see skate.llm.pacing.Pace).
+        Increments within `every_s` seconds are put together (see skate.llm.increment_batcher.Pace).
 
         Closing the iterator aborts the request. Raises BadRequest, Overloaded or EngineStopped.
         """

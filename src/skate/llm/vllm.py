@@ -13,8 +13,8 @@ from typing import Any
 from skate.installed import library, there
 from skate.llm.engine import EngineArgs, Text
 from skate.llm.errors import BadRequest, EngineStopped, PromptTooLong
+from skate.llm.increment_batcher import AT_THE_END, Pace
 from skate.llm.output import Embedding, Increment, ModelInfo, TokenLogprob
-from skate.llm.pacing import AT_THE_END, Pace
 from skate.llm.sampling import SamplingParams
 from skate.llm.tokenizer import TransformersText
 

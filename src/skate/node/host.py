@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core.guard import Guard
 from skate.core.node import SHELL, NodeCore
-from skate.node import address
-from skate.node.arena import ArenaFile
-from skate.node.control_c import ControlC
-from skate.node.cooling import Cooling
-from skate.node.disk import Disk
-from skate.node.door import Door
-from skate.node.job_output import GuestOutput
-from skate.node.launcher import PYTHON, zygote_config
-from skate.node.logs import WorkerOutput
-from skate.node.memory_monitor import NEVER, MemoryMonitor
-from skate.node.neighbours import Neighbours, facts
-from skate.node.overflow import OverflowFile, overflow_files
-from skate.node.stopped import stopped_among
-from skate.node.worker_pool import WorkerPool
+from skate.node.driver import address
+from skate.node.driver.session_socket import SessionSocket
+from skate.node.memory.arena_file import ArenaFile
+from skate.node.memory.arena_trimmer import ArenaTrimmer
+from skate.node.memory.memory_monitor import NEVER, MemoryMonitor
+from skate.node.memory.overflow_file import OverflowFile, overflow_files
+from skate.node.output.job_output import GuestOutput
+from skate.node.output.worker_logs import WorkerOutput
+from skate.node.peer_links import PeerLinks, facts
+from skate.node.sigint import SigintHandler
+from skate.node.spill.disk import Disk
+from skate.node.worker.launcher import PYTHON, zygote_config
+from skate.node.worker.stopped_processes import stopped_among
+from skate.node.worker.worker_pool import WorkerPool
 from skate.protocol import effects
 from skate.protocol.effects import DiskAnswer, ShellEffect
 from skate.wire.memory import Memory
@@ -38,7 +38,7 @@ from skate.wire.pump import Pump
 from skate.wire.status import BOARD_BYTES, Board
 
 if TYPE_CHECKING:
-    from skate.node.drivers import Drivers
+    from skate.node.driver.drivers import Drivers
     from skate.node.settings import Settings
     from skate.wire.channel import Channel
 
@@ -67,7 +67,7 @@ WRITERS_SECONDS = 5.0
 class NodeHost:
     """Owns the core, the arena, the workers and the pump of an embedded node."""
 
-    def __init__(self, settings: Settings, pump: Pump, control_c: ControlC, head: bool = True) -> None:
+    def __init__(self, settings: Settings, pump: Pump, control_c: SigintHandler, head: bool = True) -> None:
         self.settings = settings
         self.control_c = control_c
         self.pump = pump
@@ -94,17 +94,17 @@ class NodeHost:
             labels={**settings.labels, "ray.io/node-id": node_id.hex()},
         )
         self.guard = Guard(self.core)
-        self.cooling = Cooling(self.core.allocator.arena, self.arena, self.mapping.forget)
+        self.cooling = ArenaTrimmer(self.core.allocator.arena, self.arena, self.mapping.forget)
         self.job = os.urandom(2).rjust(4, b"\0")
         self.process: Any = None  # the tables of the driver in this process, if there is one just now
         #: The way to other nodes, once there are any.
-        self.neighbours: Neighbours | None = None
+        self.neighbours: PeerLinks | None = None
         #: Drivers in processes of their own: who serves them, and the channels to them by client id.
         self.drivers: Drivers | None = None
         self.guests: dict[int, Channel] = {}
         self.leaving = False
         #: Where other programs come in, of a node hosted in its driver.
-        self.door: Door | None = None
+        self.door: SessionSocket | None = None
         self.output: WorkerOutput = GuestOutput(self, settings.log_to_driver)
         self.dirty: set[int] = set()
         self.monitor = MemoryMonitor(self)
@@ -127,7 +127,7 @@ class NodeHost:
     def start(cls, settings: Settings, join: Callable[[NodeHost], Any] | None = None) -> NodeHost:
         """A running node; `join` makes this process its driver, under the lock, unless that is to come later."""
         pump = Pump(threading.RLock(), "loop")
-        control_c = ControlC(pump)
+        control_c = SigintHandler(pump)
         host = None
         # Under the lock from the beginning, so that Ctrl-C leaves no half of a node behind.
         with pump.lock:
@@ -136,7 +136,7 @@ class NodeHost:
                 host = cls(settings, pump, control_c)
                 if join is not None:
                     join(host)
-                host.door = Door(host)
+                host.door = SessionSocket(host)
                 host.pool.launcher_for(PYTHON)
                 pump.start()
             except BaseException:
@@ -294,7 +294,7 @@ class NodeHost:
                 self.pool.end_task(cid, sequence)
             case effects.FindStopped(cid, number, any_id):
                 pids = stopped_among(self.pool.by_pid)
-                self.core.reasons.looked(cid, number, any_id, pids, time.monotonic())
+                self.core.wait_explainer.looked(cid, number, any_id, pids, time.monotonic())
             case effects.ForgetJob(job):
                 if self.drivers is not None:
                     self.pool.end_job(job)
@@ -422,9 +422,9 @@ def _outside(settings: Settings) -> Any:
     """Where values go that no file here is to take, if anywhere."""
     if not settings.spill.uri:
         return None
-    from skate.node.outside import Outside  # fsspec, where it is asked for
+    from skate.node.spill.external_storage import ExternalStorage  # fsspec, where it is asked for
 
-    return Outside(settings.spill.uri)
+    return ExternalStorage(settings.spill.uri)
 
 
 def _main_path() -> str | None:

@@ -12,12 +12,12 @@ from typing import Any
 import msgpack
 
 from skate.fabric.local import MemberFabric, RefusedError
-from skate.node.control_c import ControlC
 from skate.node.host import NodeHost
-from skate.node.launcher import PYTHON
-from skate.node.logs import WorkerOutput
-from skate.node.neighbours import Neighbours
+from skate.node.output.worker_logs import WorkerOutput
+from skate.node.peer_links import PeerLinks
 from skate.node.settings import Settings
+from skate.node.sigint import SigintHandler
+from skate.node.worker.launcher import PYTHON
 from skate.wire.pump import Pump
 
 STDIN = 0
@@ -41,13 +41,13 @@ def run(settings: Settings, sock: socket.socket) -> None:
     """Run a node of the cluster at the other end of `sock` until its head has ended or dismisses it."""
     pump = Pump(threading.RLock(), "loop")
     with pump.lock:
-        host = NodeHost(settings, pump, ControlC(pump), head=False)
+        host = NodeHost(settings, pump, SigintHandler(pump), head=False)
         try:
             fabric = MemberFabric(pump, host.info(), sock)
             config = fabric.greet()
             host.take_over(config)
             host.output = RelayedOutput(host, fabric)
-            host.neighbours = Neighbours(host, fabric)
+            host.neighbours = PeerLinks(host, fabric)
             fabric.on_end = host.leave
             host.pool.launcher_for(PYTHON)
             fabric.begin()

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
-from skate.core.resources import UNIT, to_units
-from skate.node.spill_place import SpillPlace
+from skate.core.resource.resources import UNIT, to_units
+from skate.node.spill.spill_target import SpillPlace
 
 #: Settings of Ray that have no meaning here and are accepted without effect.
 _WITHOUT_EFFECT = {

@@ -10,12 +10,12 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from skate.node import address
-from skate.node.control_c import ControlC
-from skate.node.drivers import Drivers
+from skate.node.driver import address
+from skate.node.driver.drivers import Drivers
 from skate.node.host import NodeHost
-from skate.node.job_output import JobOutput, LogFile
+from skate.node.output.job_output import JobOutput, LogFile
 from skate.node.settings import Settings
+from skate.node.sigint import SigintHandler
 from skate.wire.pump import Pump
 
 
@@ -56,7 +56,7 @@ def run(settings: Settings, place: Place, ready: Callable[[str], None]) -> None:
     stream: Any = log
     pump = Pump(threading.RLock(), "loop")
     with pump.lock:
-        host = NodeHost(settings, pump, ControlC(pump))
+        host = NodeHost(settings, pump, SigintHandler(pump))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: _stop(host))
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the terminal that it was started from has gone

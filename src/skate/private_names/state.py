@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import skate
-from skate.client import inquiries
+from skate.client.state import cluster_queries
 from skate.util.placement_group import placement_group_table as _placement_group_table
 from skate.util.state import list_actors, list_jobs, list_workers
 
@@ -14,7 +14,7 @@ _ALL = 10_000
 
 def available_resources_per_node() -> dict[str, dict[str, float]]:
     """The free resources of each living node, by node id."""
-    return inquiries.available_per_node()
+    return cluster_queries.available_per_node()
 
 
 def total_resources_per_node() -> dict[str, dict[str, float]]:
@@ -94,7 +94,7 @@ class GlobalState:
 
     def node_table(self) -> list[dict[str, Any]]:
         """The nodes."""
-        return inquiries.nodes()
+        return cluster_queries.nodes()
 
     def job_table(self) -> list[dict[str, Any]]:
         """The running drivers."""
@@ -120,11 +120,11 @@ class GlobalState:
 
     def cluster_resources(self) -> dict[str, float]:
         """The total resources of all nodes."""
-        return inquiries.cluster_resources()
+        return cluster_queries.cluster_resources()
 
     def available_resources(self) -> dict[str, float]:
         """The free resources."""
-        return inquiries.available_resources()
+        return cluster_queries.available_resources()
 
     def available_resources_per_node(self) -> dict[str, dict[str, float]]:
         """The free resources of each node."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import skate
-from skate.client import session
-from skate.client.context import in_worker
-from skate.client.session import RayContext
+from skate.client.runtime_context import in_worker
+from skate.client.session import session
+from skate.client.session.session import RayContext
 
 BaseContext = RayContext
 

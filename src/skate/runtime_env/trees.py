@@ -18,7 +18,7 @@ from skate.runtime_env.cache import Cache
 from skate.runtime_env.deadline import Deadline
 from skate.runtime_env.fields import IN_PLACE, protocol_of
 from skate.runtime_env.identity import path_hash
-from skate.runtime_env.packaging import Member, content_hash, members, module_members, pack
+from skate.runtime_env.package import Member, content_hash, members, module_members, pack
 from skate.runtime_env.remote import fetch, file_path, shown_uri
 
 Note = Callable[[Path], Path]

@@ -29,7 +29,7 @@ from skate.serve.identity import (
 )
 from skate.serve.ingress.views import ingress
 from skate.serve.multiplex import multiplexed
-from skate.serve.routing import inside, watch
+from skate.serve.routing import local_deployments, watch
 from skate.serve.schema.tracing import TracingConfig
 from skate.util.debug import preload
 
@@ -55,8 +55,8 @@ __all__ = [
 
 #: What the controller and replicas need, loaded once for all of them: the second part while the controller comes up.
 _FOR_CONTROLLER = (
-    "skate.client.actors",
-    "skate.client.generators",
+    "skate.client.actor.actor_class",
+    "skate.client.object.generators",
     "skate.worker.asyncio_actor",
     "skate.serve.controller.actor",
 )
@@ -178,7 +178,7 @@ def run(
     TypeError if `target` is not an application; ValueError for an invalid route prefix.
     """
     if _local_testing_mode:
-        from skate.serve.local_testing import run_locally  # runs in this very process
+        from skate.serve.local_testing_mode import run_locally  # runs in this very process
 
         return run_locally(target, name)
     one = RunTarget(target, name, route_prefix, logging_config, external_scaler_enabled)
@@ -214,7 +214,7 @@ def run_many(
     if not targets:
         raise ValueError("No applications provided. run_many takes a list of RunTargets")
     if _local_testing_mode:
-        from skate.serve.local_testing import run_locally  # as above
+        from skate.serve.local_testing_mode import run_locally  # as above
 
         return [run_locally(each.target, each.name) for each in targets]
     names = [each.name for each in targets]
@@ -312,7 +312,7 @@ def _not_running(what: str) -> str:
 
 def shutdown() -> None:
     """End all applications and Serve itself. Harmless if it does not run."""
-    local = sys.modules.get("skate.serve.local_testing")
+    local = sys.modules.get("skate.serve.local_testing_mode")
     if local is not None:
         local.end_all()
     if not skate.is_initialized():
@@ -393,7 +393,7 @@ def get_deployment_handle(
         controller = watch.controller()
     except ValueError:
         raise RayServeException(_not_running("there is no deployment")) from None
-    if inside.find((app_name, deployment_name)) is not None:
+    if local_deployments.find((app_name, deployment_name)) is not None:
         return DeploymentHandle(deployment_name, app_name)
     if _check_exists and watch.current().table.lines.get((app_name, deployment_name)) is None:
         known = skate.get(controller.status.remote()).applications.get(app_name)

@@ -15,7 +15,7 @@ from skate.serve.config.deployment import DeploymentConfig
 from skate.serve.deployment import Application, Deployment, configured
 from skate.serve.exceptions import RayServeException
 from skate.serve.handle.handle import DeploymentHandle
-from skate.serve.importing import load
+from skate.serve.import_path import load
 
 
 @dataclass

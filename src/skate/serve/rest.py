@@ -19,7 +19,7 @@ import threading
 from typing import Any
 
 import skate
-from skate.serve import api, loading
+from skate.serve import api, config_loader
 from skate.serve.identity import NAMESPACE
 from skate.serve.routing import watch
 
@@ -105,7 +105,7 @@ def act(method: str, path: str, body: bytes) -> tuple[int, Any]:
             if method == "GET":
                 return 200, details()
             if method == "PUT":
-                loading.deploy(loading.checked(json.loads(body)), apart=True)
+                config_loader.deploy(config_loader.checked(json.loads(body)), apart=True)
                 return 200, {}
             if method == "DELETE":
                 api.shutdown()
@@ -120,7 +120,7 @@ def act(method: str, path: str, body: bytes) -> tuple[int, Any]:
         return 400, {"error": "the JSON of the body is nested too deep"}
     except ValueError as error:  # JSON that is none, a config that cannot be
         where = getattr(error, "where", ())
-        field = {"field": loading.spelt(where)} if where else {}
+        field = {"field": config_loader.spelt(where)} if where else {}
         return 400, {"error": str(error), **field}
     except Exception as error:  # code that is imported for a deploy may raise anything
         return 500, {
@@ -215,5 +215,5 @@ def have_a_node_answer(token: str, host: str, port: int) -> int:
         found: int = skate.get(actor.port.remote(), timeout=_START_SECONDS)
     except Exception as error:  # its constructor says why, whatever it is wrapped in
         skate.kill(actor)
-        raise RuntimeError(str(loading.cause_of(error))) from None
+        raise RuntimeError(str(config_loader.cause_of(error))) from None
     return found

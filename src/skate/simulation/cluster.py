@@ -10,16 +10,16 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from skate.core.lifetimes import owner_of
 from skate.core.node import SHELL, NodeCore
+from skate.core.object.lifetimes import owner_of
 from skate.protocol import messages as m
 from skate.protocol.effects import DISK_EFFECTS, EndTask, KillWorker, ServeReads, ShellEffect, Spawn
 from skate.protocol.states import DEAD, ENDED, SENT, GroupState
 from skate.simulation import accounts, quiet
 from skate.simulation.disk import Disk
+from skate.simulation.fault_injector import END, WARY_STEPS, FaultInjector
 from skate.simulation.faults import CALM, Faults
-from skate.simulation.mishaps import END, WARY_STEPS, Mishaps
-from skate.simulation.onlooker import Onlooker
+from skate.simulation.observer import Observer
 from skate.simulation.process import NODE_TAG, Process
 from skate.simulation.programs import CPU, Spec
 from skate.simulation.worker import Worker
@@ -36,7 +36,7 @@ class Stuck(AssertionError):
     """Everything waits and nothing can happen."""
 
 
-class Cluster(Mishaps):
+class Cluster(FaultInjector):
     """One node, its processes and the channels between them."""
 
     number = 0  # among several nodes
@@ -50,7 +50,7 @@ class Cluster(Mishaps):
         gpus: int = 0,
         faults: Faults = CALM,
         log: list[str] | None = None,
-        onlooker: Onlooker | None = None,
+        onlooker: Observer | None = None,
         check_every: int = 1,
     ) -> None:
         self.rng = rng
@@ -68,7 +68,7 @@ class Cluster(Mishaps):
         )
         self.faults = faults
         self.check_every = check_every
-        self.onlooker = onlooker or Onlooker()
+        self.onlooker = onlooker or Observer()
         self.log = log
         self.digest = hashlib.blake2b(digest_size=16)
         self.steps = 0

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Disk:
-    """The simulated counterpart of `skate.node.disk`."""
+    """The simulated counterpart of `skate.node.spill.disk`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -70,12 +70,12 @@ class Disk:
     def _restore(self, number: int, place: int, offset: int, size: int) -> None:
         cluster = self.cluster
         core = cluster.core
-        oid = core.spilling.reads[number][0]
-        outside = core.spilling.external
+        oid = core.spill_manager.reads[number][0]
+        outside = core.spill_manager.external
         entry = self.outside.get(place) if outside else cluster.memory[place + core.allocator.boundary]
         there = place not in self.bad
         if entry is not None and there:
-            wanted = core.spilling.restoring.get(oid) == number
+            wanted = core.spill_manager.restoring.get(oid) == number
             assert entry[0] == oid or not wanted, f"{oid.hex()} comes back as another value"
             cluster.memory[offset] = entry
             cluster.onlooker.counts["restored"] += 1

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from skate.core.cluster.node_capacity_index import LINEAR_MAX
 from skate.core.node import NodeCore
-from skate.core.room import LINEAR_MAX
 from skate.protocol import messages as m
 from skate.protocol.effects import Pull, ServeReads, ShellEffect
 from skate.protocol.states import ALIVE, DEAD
 from skate.simulation.cluster import Cluster
+from skate.simulation.fault_injector import WARY_STEPS
 from skate.simulation.faults import JUMPS
-from skate.simulation.mishaps import WARY_STEPS
 from skate.simulation.process import JOB, Process
 from skate.simulation.programs import CPU
 from skate.simulation.worker import Worker
@@ -234,10 +234,12 @@ class Node(Cluster):
             f"{self}: {core.allocator.used} bytes of the arena are held by nobody"
         )
         assert not core.peers.waiting, f"{self}: tasks wait for a node: {core.peers.waiting}"
-        assert not core.abroad.lineage.tasks, (
-            f"{self}: tasks are kept for nothing: {core.abroad.lineage.tasks}"
+        assert not core.remote_objects.lineage.tasks, (
+            f"{self}: tasks are kept for nothing: {core.remote_objects.lineage.tasks}"
         )
-        assert not core.abroad.pulls and not self.reads, f"{self}: values are awaited that nobody wants"
+        assert not core.remote_objects.pulls and not self.reads, (
+            f"{self}: values are awaited that nobody wants"
+        )
         assert not core.placement.bundles.reserved, f"{self}: bundles are set apart for no group"
         living = [
             a for a in core.actors.actors.values() if a.state != DEAD and (a.hosted or self.number == HEAD)

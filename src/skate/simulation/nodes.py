@@ -11,14 +11,14 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from skate.core import invariants
-from skate.core.lifetimes import owner_of
+from skate.core.object.lifetimes import owner_of
 from skate.protocol import messages as m
 from skate.protocol.states import DEAD, GroupState
 from skate.simulation import quiet
 from skate.simulation.cluster import Cluster
 from skate.simulation.faults import CALM, PAUSES, Faults
 from skate.simulation.member import HEAD, Node
-from skate.simulation.onlooker import Onlooker
+from skate.simulation.observer import Observer
 from skate.simulation.process import Process
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class World:
         self.now = 0.0
         self.faults = faults
         self.check_every = check_every
-        self.onlooker = Onlooker()
+        self.onlooker = Observer()
         self.log = log
         self.digest = hashlib.blake2b(digest_size=16)
         self.steps = 0

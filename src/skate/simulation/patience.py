@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from skate.protocol import messages as m
 
 if TYPE_CHECKING:
-    from skate.core.waits import Wait
+    from skate.core.diagnosis.wait_registry import Wait
     from skate.simulation.cluster import Cluster
     from skate.simulation.process import Process
 
@@ -60,6 +60,6 @@ def overlooked(cluster: Cluster) -> list[Wait]:
         [process.cid for process in drivers if process.thread is None and not process.todo]
         + [worker.cid for worker in cluster.core.scheduler.workers.values() if not worker.outstanding]
     )
-    waits = cluster.core.waits
+    waits = cluster.core.wait_registry
     stuck, _ = waits.stuck(done)
     return [wait for wait in waits.old() if wait not in stuck]

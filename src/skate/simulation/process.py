@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from skate.protocol import messages as m
 from skate.simulation import views
-from skate.simulation.in_groups import InGroups, Thread
 from skate.simulation.patience import Patience
+from skate.simulation.placement_operations import PlacementOperations, Thread
 from skate.simulation.programs import Operation, Spec
 from skate.simulation.refs import Frame, Hold, Ref, Stream
 
@@ -32,7 +32,7 @@ class Interrupted(BaseException):
     """Raised inside an operation of a task that is being cancelled."""
 
 
-class Process(InGroups):
+class Process(PlacementOperations):
     """One driver, or what a worker has in common with one."""
 
     is_worker = False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.protocol import messages as m
 from skate.protocol.version import VERSION
-from skate.simulation.in_groups import Thread
+from skate.simulation.placement_operations import Thread
 from skate.simulation.process import Interrupted, Process
 from skate.simulation.programs import SIDE_BY_SIDE_MAX, Spec
 from skate.simulation.refs import Frame

@@ -37,7 +37,7 @@ _HOMES = {
     ),
     "skate.train.backend": ("BackendConfig",),
     "skate.train.result": ("Result",),
-    "skate.train.worker.asking": (
+    "skate.train.worker.train_context": (
         "TrainContext",
         "get_all_reported_checkpoints",
         "get_checkpoint",
@@ -46,7 +46,7 @@ _HOMES = {
         "get_preemption_info",
     ),
     "skate.train.trainer": ("Trainer",),
-    "skate.train.worker.reporting": ("report",),
+    "skate.train.worker.report": ("report",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _PARTS = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.train.checkpoint import Checkpoint
 from skate.train.configs import CheckpointConfig
-from skate.train.storage.keeping import score
+from skate.train.storage.retention_policy import score
 from skate.train.storage.run_folder import RunFolder
 
 if TYPE_CHECKING:

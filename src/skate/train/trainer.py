@@ -15,9 +15,9 @@ from skate.train.data_config import DataConfig
 from skate.train.errors import PreemptionError, WorkerGroupError
 from skate.train.modes import ValidationConfig
 from skate.train.result import Result, result_of
-from skate.train.session_for_runs import ensure_session, warm
+from skate.train.run_session import ensure_session, warm
 from skate.train.storage.run_folder import RunFolder
-from skate.train.worker.calling import takes_config
+from skate.train.worker.train_function import takes_config
 
 _RESTORE = "The `restore` and `can_restore` APIs are deprecated: "
 

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from skate.train.checkpoint import Checkpoint
-from skate.train.storage.keeping import score
+from skate.train.storage.retention_policy import score
 from skate.train.storage.run_folder import RunFolder
 from skate.tune.configs import checked_mode
 from skate.tune.error import NoBestTrial

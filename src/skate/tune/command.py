@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from skate.command.listing import table
+from skate.command.list_rows import table
 from skate.tune.analysis import ExperimentAnalysis
 from skate.tune.metrics import AUTO_KEYS, flat, users
 

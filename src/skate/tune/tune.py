@@ -20,7 +20,7 @@ from skate.tune.execution.launch import Launch, new_name
 from skate.tune.experiment.experiment import Experiment, experiments_of
 from skate.tune.experiment.trial import Trial
 from skate.tune.journal.journal import newest
-from skate.tune.trainable.binding import name_of
+from skate.tune.trainable.bound_parameters import name_of
 from skate.tune.trainable.trainer import is_trainer, trainable_of_trainer
 
 

@@ -16,10 +16,10 @@ from skate.tune.configs import ResumeConfig, ResumeType, RunConfig, TuneConfig, 
 from skate.tune.error import TuneError
 from skate.tune.execution.launch import Launch, new_name
 from skate.tune.experiment.experiment import Experiment
-from skate.tune.journal.encoding import dumped
+from skate.tune.journal.codec import dumped
 from skate.tune.journal.journal import VERSION, check_version
 from skate.tune.result_grid import ResultGrid
-from skate.tune.trainable.binding import name_of
+from skate.tune.trainable.bound_parameters import name_of
 from skate.tune.trainable.trainer import is_trainer, trainable_of_trainer, trainer_run_config
 
 _SAVED = "tuner.pkl"

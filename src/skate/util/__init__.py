@@ -27,7 +27,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skate.client.actors import list_named_actors
+    from skate.client.actor.actor_class import list_named_actors
     from skate.util import accelerators
     from skate.util.actor_pool import ActorPool
     from skate.util.check_serialize import inspect_serializability
@@ -58,7 +58,7 @@ _HOME = {
     "get_node_ip_address": "skate.util.nodes",
     "get_placement_group": "skate.util.placement_group",
     "inspect_serializability": "skate.util.check_serialize",
-    "list_named_actors": "skate.client.actors",
+    "list_named_actors": "skate.client.actor.actor_class",
     "log_once": "skate.util.debug",
     "map_unordered": "skate.util.iteration",
     "placement_group_table": "skate.util.placement_group",

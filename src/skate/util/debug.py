@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from skate.client.failures import as_of_a_task as as_of_a_task
-from skate.client.session import preload as preload
+from skate.client.session.session import preload as preload
 
 _REPEAT_AFTER_S = 60.0
 

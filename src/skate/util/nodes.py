@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 
-from skate.client.context import node_ip_address
+from skate.client.runtime_context import node_ip_address
 
 
 def get_node_ip_address(address: str | None = None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from skate.client.context import in_worker
+from skate.client.runtime_context import in_worker
 
 
 def set_trace(breakpoint_uuid: bytes | None = None) -> None:

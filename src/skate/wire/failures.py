@@ -15,8 +15,8 @@ import pickle
 import sys
 from types import new_class
 
-from skate.core import exception_state
-from skate.core.task_error import RayTaskError
+from skate.core.error import exception_state
+from skate.core.error.task_error import RayTaskError
 from skate.wire import values
 
 TYPE_CHECKING = False

@@ -8,7 +8,7 @@ import resource
 import threading
 from collections.abc import Callable
 
-from skate.core.resources import human_bytes
+from skate.core.resource.resources import human_bytes
 
 #: What a worker exits with that could not begin, for want of threads or memory; its last line says why.
 CANNOT_BEGIN = 71

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from skate.wire.mapping import Mapping
+from skate.wire.memory_map import Mapping
 
 
 class Memory:

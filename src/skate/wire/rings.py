@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from skate.wire.mapping import Mapping, address_of
+from skate.wire.memory_map import Mapping, address_of
 from skate.wire.semaphores import SEMAPHORE_BYTES, Semaphore
 
 CELL = 8

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.client import tensor_transports, views
-from skate.client.submission import WHOLE
+from skate.client.object import views
+from skate.client.task.submission import WHOLE
+from skate.client.tensor import tensor_transports
 from skate.protocol.messages import ARENA
 from skate.wire import values
 
 if TYPE_CHECKING:
+    from skate.client.object.object_ref import ObjectRef
     from skate.client.process import Process
-    from skate.client.refs import ObjectRef
 
 reading = tensor_transports.reading
 Arguments = tuple[Any, dict[str, Any]]

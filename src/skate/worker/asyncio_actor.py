@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate.client.refs import ObjectRef
+from skate.client.object.object_ref import ObjectRef
 from skate.protocol import messages as m
 from skate.wire.status import OutOfTurn
 from skate.worker.arguments import give_up

@@ -128,9 +128,9 @@ class WorkerContext:
 
     def own_handle(self) -> Any:
         """A handle to the actor that lives here; it does not keep the actor alive."""
-        from skate.client.actor_descriptor import ActorDescriptor  # the worker need not know handles
-        from skate.client.actor_handle import ActorHandle
-        from skate.client.actor_hold import ActorHold
+        from skate.client.actor.actor_descriptor import ActorDescriptor  # the worker need not know handles
+        from skate.client.actor.actor_handle import ActorHandle
+        from skate.client.actor.actor_hold import ActorHold
 
         template = self.actor_template
         given = {"concurrency_groups": template.fields.get("groups")}

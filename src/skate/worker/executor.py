@@ -17,12 +17,12 @@ from skate.wire.status import STATUS_SLOT, Slot
 from skate.worker import output
 from skate.worker.arguments import give_up, unpack_arguments
 from skate.worker.context import ActorExit, Running, WorkerContext
-from skate.worker.departure import TERMINATED, Departure
 from skate.worker.environment import apply_lease
 from skate.worker.returns import Partial, interrupted, pack_failure, pack_returns, pack_value
 from skate.worker.system_calls import SYSTEM_GROUP, SystemCalls
 from skate.worker.templates import WorkerTemplate
 from skate.worker.title import Title
+from skate.worker.worker_exit import TERMINATED, WorkerExit
 
 FLUSH_SECONDS = 0.001
 SHORT_SECONDS = 0.0005
@@ -57,7 +57,7 @@ class Executor:
         self._interrupt: bytes | None = None
         self.interrupts = Interrupts(self.pump, whole_imports=True)
         self._main = threading.get_ident()
-        self.departure = Departure(self)
+        self.departure = WorkerExit(self)
         self.title = Title()
         self.title.show(self.title.idle)
         # When the process goes to sleep, which is when nobody waits for it any more.

@@ -10,15 +10,15 @@ import sys
 import threading
 from typing import Any
 
-from skate.client import session
 from skate.client.process import Process
+from skate.client.session import session
 from skate.protocol import messages as m
 from skate.protocol.version import VERSION
 from skate.wire.channel import Channel, ChannelClosed
 from skate.wire.memory import Memory
 from skate.wire.pump import Pump
 from skate.wire.status import SLOT_BYTES, Slot
-from skate.worker import environment, forks, output
+from skate.worker import environment, forked_children, output
 from skate.worker.context import WorkerContext
 from skate.worker.executor import Executor
 
@@ -114,7 +114,7 @@ def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
 
         tracing.start()
     pump.start()
-    forks.guard(executor)
+    forked_children.guard(executor)
     executor.run()
     return _leave(channel, executor)
 

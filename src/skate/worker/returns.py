@@ -7,7 +7,7 @@ import pickle
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
-from skate.client import storing
+from skate.client.object import large_values
 from skate.protocol.messages import ARENA, INLINE
 from skate.wire import values
 
@@ -37,7 +37,7 @@ def pack_value(process: Process, running: Running, oid: bytes, value: Any) -> Va
         return INLINE, pickle.dumps(value, 5), ()
     name = running.template.name
     if running.template.transport:
-        from skate.client import tensors  # with torch, and only methods that say so need it
+        from skate.client.tensor import tensors  # with torch, and only methods that say so need it
 
         value = tensors.seal(process, oid, running.template.transport, value)
     try:
@@ -57,7 +57,7 @@ def pack_value(process: Process, running: Running, oid: bytes, value: Any) -> Va
         return INLINE, packed.joined(), held
     running.kept += packed.met
     with process.lock:
-        place = storing.write(process, oid, packed)
+        place = large_values.write(process, oid, packed)
         held = tuple(process.escape(inner) for inner in packed.met)
     return ARENA, place, held
 

@@ -10,7 +10,7 @@ import pytest
 
 from skate.data.datatype import DataType
 from skate.data.expressions import col, lit, udf
-from skate.data.expressions.parsing import parse
+from skate.data.expressions.parser import parse
 from skate.data.expressions.projection import column_of, mask_of
 from skate.data.expressions.pushdown import pushable, split
 

@@ -9,7 +9,7 @@ from skate.data.execution import policy
 from skate.data.execution.bundle import Bundle
 from skate.data.execution.limits import Limits
 from skate.data.execution.operators import ChainRunning, Outputs
-from skate.data.execution.several import LimitRunning, MixRunning, UnionRunning, ZipRunning
+from skate.data.execution.passing_operators import LimitRunning, MixRunning, UnionRunning, ZipRunning
 from skate.data.execution.topology import Topology
 
 SCHEMA = pa.schema([("a", pa.int64())])

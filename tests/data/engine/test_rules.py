@@ -11,7 +11,7 @@ import pytest
 
 import skate.data
 from skate.data.expressions import col, random
-from skate.data.plan import explaining
+from skate.data.plan import explain
 from skate.data.plan.rules import optimized
 
 
@@ -25,7 +25,7 @@ def parquet(tmp_path: Path) -> Any:
 
 
 def plan_of(dataset: Any) -> list[str]:
-    return [line.lstrip("+- |") for line in explaining.tree(optimized(dataset._plan)).splitlines()]
+    return [line.lstrip("+- |") for line in explain.tree(optimized(dataset._plan)).splitlines()]
 
 
 def test_only_columns_that_are_needed_are_read(parquet: Any) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skate.data.exchange.hashing import hash_rows, partition_of
+from skate.data.exchange.hash_partition import hash_rows, partition_of
 
 
 def hashes(values: Any, kind: Any = None) -> list[int]:
@@ -91,7 +91,7 @@ def test_two_columns_are_not_one() -> None:
 
 def test_every_process_finds_the_same() -> None:
     program = (
-        "import pyarrow as pa; from skate.data.exchange.hashing import hash_rows;"
+        "import pyarrow as pa; from skate.data.exchange.hash_partition import hash_rows;"
         "texts = pa.chunked_array([['a', None, 'long enough for two']]);"
         "print(hash_rows([texts, pa.chunked_array([[1.5, 2.0, None]])]).tolist())"
     )

@@ -18,7 +18,7 @@ from skate.data.exchange.seeds import Seeds
 from skate.data.exchange.shuffle import ShuffleKernel
 from skate.data.exchange.sort import Order, SortKernel
 from skate.data.execution.bundle import Bundle
-from skate.data.execution.exchanging import ExchangeRunning
+from skate.data.execution.exchange_operator import ExchangeRunning
 from skate.data.execution.local import LocalRunner
 from tests.data.exchanges.tables import dataset_of
 

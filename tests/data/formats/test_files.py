@@ -25,8 +25,8 @@ from skate.data.datasource import (
     PathPartitionParser,
 )
 from skate.data.source.files import filesystems, streams
-from skate.data.source.files.grouping import shared_out
-from skate.data.source.files.listing import list_files
+from skate.data.source.files.file_groups import shared_out
+from skate.data.source.files.file_list import list_files
 
 #: A loaded machine draws slowly, which says nothing of the product.
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import skate.data as rd
 from skate.data.block import concat
 from skate.data.source.formats import crc32c, tf_example
-from skate.data.source.formats.json_writing import json_lines
+from skate.data.source.formats.json_writer import json_lines
 
 quick = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 WORDS = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
@@ -292,7 +292,7 @@ def test_partition_columns_become_directories_and_columns_again(tmp_path: Path) 
 
 
 def test_more_partitions_than_files_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skate.data.source.formats.parquet_writing._OPEN_MAX", 3)
+    monkeypatch.setattr("skate.data.source.formats.parquet_writer._OPEN_MAX", 3)
     rd.from_arrow(pa.table({"k": list(range(10)) * 2, "v": range(20)}), override_num_blocks=1).write_parquet(
         tmp_path, partition_cols=["k"]
     )

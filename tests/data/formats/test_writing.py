@@ -144,7 +144,7 @@ def test_blocks_of_other_types_go_into_one_file_or_into_another(tmp_path: Path) 
     tables = [pa.table({"a": [1, 2]}), pa.table({"a": pa.array([3], pa.int32())}), pa.table({"a": ["x"]})]
     sink = rd.read_parquet  # the writers below are given the blocks as one task's
     from skate.data.source.datasink import TaskContext
-    from skate.data.source.formats.parquet_writing import ParquetDatasink
+    from skate.data.source.formats.parquet_writer import ParquetDatasink
 
     writer = ParquetDatasink(str(tmp_path))
     assert len(writer.write(tables, TaskContext())) == 2

@@ -10,9 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from skate.llm.engines import register
+from skate.llm.openai.model_service import HttpServer
 from skate.llm.openai.requests import ChatCompletionRequest, CompletionRequest
 from skate.llm.openai.responses import CompletionResponse, ErrorInfo, ErrorResponse
-from skate.llm.openai.serving import Serving
 from skate.llm.output import Increment, ModelInfo
 from skate.serve.config.deployment import GangSchedulingConfig
 from skate.serve.llm import (
@@ -128,7 +128,7 @@ class Bare(PDDecodeServer):
 def asked(answer: Any) -> tuple[Engine, Any, list[Any]]:
     server = Bare.__new__(Bare)
     engine, prefill = Engine(), Prefill(answer)
-    server._serving = Serving(engine, "m")  # type: ignore[arg-type]
+    server._serving = HttpServer(engine, "m")  # type: ignore[arg-type]
     server._outboxes, server._prefill = Outboxes(), prefill
 
     async def run() -> list[Any]:

@@ -23,7 +23,7 @@ import skate
 from skate import serve
 from skate.llm import EngineArgs
 from skate.llm.embedded.engine import EmbeddedEngine
-from skate.serve import loading
+from skate.serve import config_loader
 from skate.serve.llm import LLMConfig, OpenAiIngress, build_llm_deployment
 from skate.serve.llm.openai_api_models import CompletionRequest, CompletionResponse
 from tests.llm import tiny
@@ -75,7 +75,7 @@ def url(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
     }
     path = tmp_path_factory.mktemp("config") / "serve.yaml"
     path.write_text(yaml.safe_dump({"applications": [app]}))
-    loading.deploy(loading.read(str(path)))
+    config_loader.deploy(config_loader.read(str(path)))
     deadline = time.monotonic() + 120
     while (said := serve.status().applications["default"]).status != "RUNNING":
         assert time.monotonic() < deadline and said.status == "DEPLOYING", f"the models do not run: {said}"

@@ -23,7 +23,7 @@ def here() -> Here:
     """Where the calling code runs; without anything if that is neither a training function nor a trial."""
     sessions = sys.modules.get("skate.train.worker.session")
     if sessions is not None and sessions.active():
-        from skate.train.worker.asking import get_context  # loaded in every worker of Train
+        from skate.train.worker.train_context import get_context  # loaded in every worker of Train
 
         context = get_context()
         name = context.get_experiment_name()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import Any, NoReturn
 
-from skate.client import inquiries
+from skate.client.state import cluster_queries
 
 __all__ = [
     "bootstrap_config",
@@ -59,7 +59,7 @@ def request_resources(
     for bundle in bundles or ():
         for name, amount in bundle.items():
             wanted[name] = wanted.get(name, 0) + amount
-    have = inquiries.cluster_resources()
+    have = cluster_queries.cluster_resources()
     short = [
         f"{name}: {amount:g} of {have.get(name, 0):g}"
         for name, amount in wanted.items()

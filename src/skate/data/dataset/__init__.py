@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from skate.data.dataset.base import DatasetBase
 from skate.data.dataset.columns import Columns
-from skate.data.dataset.consuming import Consuming
-from skate.data.dataset.converting import Converting
-from skate.data.dataset.describing import Describing
+from skate.data.dataset.consumption import Consuming
+from skate.data.dataset.conversion import Converting
+from skate.data.dataset.description import Describing
+from skate.data.dataset.file_writers import Writing
 from skate.data.dataset.schema import Schema
-from skate.data.dataset.shuffling import Shuffling
-from skate.data.dataset.splitting import Splitting
+from skate.data.dataset.shuffles import Shuffling
+from skate.data.dataset.splits import Splitting
 from skate.data.dataset.summary import Summarizing
 from skate.data.dataset.transforms import Transforms
-from skate.data.dataset.writing import Writing
 
 
 class Dataset(

@@ -132,7 +132,7 @@ class Transforms(DatasetBase):
                 "there is no function to give them to"
             )
         if isinstance(expr, str):
-            expr = importlib.import_module("skate.data.expressions.parsing").parse(expr)
+            expr = importlib.import_module("skate.data.expressions.parser").parse(expr)
         elif not hasattr(expr, "evaluate"):
             raise TypeError(
                 f"Unsupported expression type for conversion: {type(expr)}; expr is an expression or text, not {expr!r:.80}"

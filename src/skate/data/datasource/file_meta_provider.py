@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from skate.data.source.files.listing import BaseFileMetadataProvider as BaseFileMetadataProvider
-from skate.data.source.files.listing import DefaultFileMetadataProvider as DefaultFileMetadataProvider
-from skate.data.source.files.listing import FileMetadataProvider as FileMetadataProvider
+from skate.data.source.files.file_list import BaseFileMetadataProvider as BaseFileMetadataProvider
+from skate.data.source.files.file_list import DefaultFileMetadataProvider as DefaultFileMetadataProvider
+from skate.data.source.files.file_list import FileMetadataProvider as FileMetadataProvider

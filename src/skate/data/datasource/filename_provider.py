@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from skate.data.source.files.naming import FilenameProvider as FilenameProvider
+from skate.data.source.files.filename_provider import FilenameProvider as FilenameProvider

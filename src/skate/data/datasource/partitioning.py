@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skate.data.source.files.partitioning import Partitioning as Partitioning
-from skate.data.source.files.partitioning import PartitionStyle as PartitionStyle
-from skate.data.source.files.partitioning import PathPartitionFilter as PathPartitionFilter
-from skate.data.source.files.partitioning import PathPartitionParser as PathPartitionParser
+from skate.data.source.files.path_partitions import Partitioning as Partitioning
+from skate.data.source.files.path_partitions import PartitionStyle as PartitionStyle
+from skate.data.source.files.path_partitions import PathPartitionFilter as PathPartitionFilter
+from skate.data.source.files.path_partitions import PathPartitionParser as PathPartitionParser

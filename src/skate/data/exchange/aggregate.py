@@ -11,7 +11,7 @@ import pyarrow as pa
 from skate.data.block import columns as values
 from skate.data.block import objects
 from skate.data.exchange.groups import Groups
-from skate.data.exchange.hashing import partition_of
+from skate.data.exchange.hash_partition import partition_of
 from skate.data.exchange.kernel import Kernel
 from skate.data.exchange.keys import key_columns
 from skate.data.exchange.measures import Ask, Measure, grouped

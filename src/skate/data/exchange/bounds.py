@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from skate.data.exchange.hashing import place_type
+from skate.data.exchange.hash_partition import place_type
 
 
 def places_of(

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skate.data.block.table import common_type
-from skate.data.exchange.hashing import partition_of
+from skate.data.exchange.hash_partition import partition_of
 from skate.data.exchange.kernel import Kernel
 from skate.data.exchange.keys import key_columns
 from skate.data.exchange.parts import deal, joined, rows_in_block, solid

@@ -10,7 +10,7 @@ import pyarrow as pa
 from skate.data.block import concat
 from skate.data.context import available_cpus
 from skate.data.exchange.groups import starts_of
-from skate.data.exchange.hashing import partition_of
+from skate.data.exchange.hash_partition import partition_of
 from skate.data.exchange.kernel import Kernel
 from skate.data.exchange.keys import key_columns
 from skate.data.exchange.parts import BLOCK_BYTES, deal, joined, solid

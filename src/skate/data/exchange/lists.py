@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from skate.data.block import objects
 from skate.data.block.columns import from_values
 from skate.data.exchange.groups import Groups, codes_of, first_of
-from skate.data.exchange.hashing import hash_rows
+from skate.data.exchange.hash_partition import hash_rows
 from skate.data.exchange.keys import comparable
 from skate.data.exchange.measures import Measure, States
 

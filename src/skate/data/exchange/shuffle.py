@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from skate.data.exchange.hashing import place_type
+from skate.data.exchange.hash_partition import place_type
 from skate.data.exchange.kernel import Kernel
 from skate.data.exchange.parts import deal, in_order, joined, rows_at, solid
 from skate.data.exchange.seeds import Seeds

@@ -14,7 +14,7 @@ from skate.data.context import DataContext
 from skate.data.exceptions import ExecutionTimeoutError, as_user_code
 from skate.data.execution import policy
 from skate.data.execution.bundle import Bundle
-from skate.data.execution.exchanging import ExchangeRunning
+from skate.data.execution.exchange_operator import ExchangeRunning
 from skate.data.execution.limits import Limits
 from skate.data.execution.local import LOCAL_BYTES, Event, LocalRunner
 from skate.data.execution.operators import Running, Work

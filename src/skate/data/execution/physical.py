@@ -9,9 +9,9 @@ from typing import Any
 from skate.data.compute import UNBOUNDED, Compute
 from skate.data.context import DataContext, available_cpus
 from skate.data.exchange.keyed import GroupStep
-from skate.data.execution.exchanging import ExchangeRunning
+from skate.data.execution.exchange_operator import ExchangeRunning
 from skate.data.execution.operators import ChainRunning, Running
-from skate.data.execution.several import (
+from skate.data.execution.passing_operators import (
     ExactRunning,
     FromBlocksRunning,
     LimitRunning,
@@ -23,11 +23,11 @@ from skate.data.execution.several import (
 from skate.data.execution.topology import Topology
 from skate.data.plan import operators as logical
 from skate.data.steps.batches import BatchStep
+from skate.data.steps.block_size import RebatchStep, SizeStep
 from skate.data.steps.columns import FilterStep, ProjectStep, SampleStep
 from skate.data.steps.retries import retries_of, retries_of_constructors
 from skate.data.steps.rows import RowStep
-from skate.data.steps.sizing import RebatchStep, SizeStep
-from skate.data.steps.writing import WriteStep
+from skate.data.steps.write import WriteStep
 
 _FUSED = (
     logical.MapRows, logical.MapBatches, logical.Filter, logical.Project, logical.Sample, logical.Write,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from skate.data.llm.building import build_processor
 from skate.data.llm.configs import (
     HttpRequestProcessorConfig,
     ProcessorConfig,
@@ -11,6 +10,7 @@ from skate.data.llm.configs import (
     vLLMEngineProcessorConfig,
 )
 from skate.data.llm.processor import Processor
+from skate.data.llm.processor_builder import build_processor
 from skate.data.llm.stage_configs import (
     ChatTemplateStageConfig,
     DetokenizeStageConfig,

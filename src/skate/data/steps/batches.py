@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from skate.data import block as blocks
-from skate.data.block.batching import batches_of
+from skate.data.block.batcher import batches_of
 from skate.data.steps.place import watched
 from skate.data.steps.retries import Retries
 from skate.data.steps.udf import Udf, explain

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skate.client.graph_channels import (
+from skate.client.tensor.graph_channels import (
     SYSTEM_GROUP,
     Closed,
     Failure,

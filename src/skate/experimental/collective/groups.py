@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 import skate as ray
-from skate.client.graph_channels import SYSTEM_GROUP
+from skate.client.tensor.graph_channels import SYSTEM_GROUP
 from skate.util.collective import collective as members
 from skate.util.collective.types import Backend
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.client import option_values, session, tensor_store, tensor_transports, tensors
+from skate.client.session import session
+from skate.client.task import option_values
+from skate.client.tensor import tensor_store, tensor_transports, tensors
 from skate.experimental.rdt.tensor_transport_manager import (
     CommunicatorMetadata,
     FetchRequest,

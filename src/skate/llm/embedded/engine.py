@@ -13,10 +13,10 @@ from skate.llm.detokenizer import Detokenizer, StopTexts
 from skate.llm.embedded.answer import Answer
 from skate.llm.embedded.arguments import EmbeddedArguments
 from skate.llm.embedded.batcher import Batcher, EmbedRequest
-from skate.llm.embedded.forms import Form, Forms
 from skate.llm.embedded.model import Model
 from skate.llm.embedded.sampler import Choice
 from skate.llm.embedded.stream import Stream
+from skate.llm.embedded.structured_output import Form, Forms
 from skate.llm.engine import EngineArgs
 from skate.llm.errors import BadRequest, EngineStopped, NotSupported, Overloaded, PromptTooLong
 from skate.llm.output import Embedding, Increment, ModelInfo

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from skate.llm.embedded.forms import Form
+from skate.llm.embedded.structured_output import Form
 from skate.llm.errors import BadRequest
 from skate.llm.output import TokenLogprob
 from skate.llm.sampling import SamplingParams

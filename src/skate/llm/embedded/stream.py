@@ -6,8 +6,8 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 
+from skate.llm.increment_batcher import Pace
 from skate.llm.output import Increment
-from skate.llm.pacing import Pace
 
 
 class Stream:

@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 from skate.llm.errors import BadRequest, UnknownModel
 from skate.llm.openai import failures
 from skate.llm.openai.keys import ApiKeys, KeyCheck
+from skate.llm.openai.model_service import ModelService
 from skate.llm.openai.requests import (
     ChatCompletionRequest,
     CompletionRequest,
@@ -31,7 +32,6 @@ from skate.llm.openai.requests import (
     TokenizeCompletionRequest,
 )
 from skate.llm.openai.responses import ModelCard, ModelList, as_json
-from skate.llm.openai.serving import Serving
 from skate.llm.openai.unread_body import UnreadBody
 
 #: The environment's say on the length of bodies, in bytes; longer ones are refused with 413, unread where they say their length.
@@ -84,7 +84,7 @@ def base_of(model: str, known: Collection[str]) -> tuple[str, str | None]:
 class LocalModels:
     """Models whose engines run in this process."""
 
-    def __init__(self, servings: Collection[Serving]) -> None:
+    def __init__(self, servings: Collection[ModelService]) -> None:
         self._servings = {each.model: each for each in servings}
         self._cards = {name: ModelCard(id=name) for name in self._servings}
 

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from skate.serve.command import running, telling
+from skate.serve.command import deploy_verbs, status_verbs
 
 SUMMARY = "run, deploy and inspect applications: serve run module:app"
 USAGE_ERROR = 2
@@ -72,25 +72,27 @@ def _parser() -> argparse.ArgumentParser:
         made.set_defaults(call=call)
         return made
 
-    _of_run(verb("run", running.run, "serve an application or a config file, until Ctrl-C"))
-    building = verb("build", running.build_file, "write a config file for applications")
+    _of_run(verb("run", deploy_verbs.run, "serve an application or a config file, until Ctrl-C"))
+    building = verb("build", deploy_verbs.build_file, "write a config file for applications")
     building.add_argument("targets", nargs="+", metavar="import_paths")
     building.add_argument(
         "-o", "--output-path", default=None, help="the file to write; default: standard output"
     )
     _grpc(building)
-    _of_deploy(verb("deploy", running.deploy, "deploy a config file, or an application, on a running node"))
+    _of_deploy(
+        verb("deploy", deploy_verbs.deploy, "deploy a config file, or an application, on a running node")
+    )
     for name, call, about in (
-        ("status", telling.status, "how applications are"),
-        ("config", telling.config, "the configs that were deployed"),
+        ("status", status_verbs.status, "how applications are"),
+        ("config", status_verbs.config, "the configs that were deployed"),
     ):
         made = verb(name, call, about)
         _api(made)
         made.add_argument("-n", "--name", default=None, help="only for this application")
-    shutdown = verb("shutdown", telling.shutdown, "end all applications")
+    shutdown = verb("shutdown", status_verbs.shutdown, "end all applications")
     _api(shutdown)
     shutdown.add_argument("-y", "--yes", action="store_true", help="do not ask")
-    _of_start(verb("start", running.start, "start Serve on a running node"))
+    _of_start(verb("start", deploy_verbs.start, "start Serve on a running node"))
     return parser
 
 

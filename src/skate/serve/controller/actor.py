@@ -11,16 +11,16 @@ from typing import Any
 
 import skate
 from skate.serve.config.http import HTTPOptions
-from skate.serve.controller import clock, exposition, routing_stats, scaling, spread, telling
-from skate.serve.controller.doing import Hands
-from skate.serve.controller.feasible import why_not
+from skate.serve.controller import clock, exposition, routing_stats, scale_decisions, spread, status_report
+from skate.serve.controller.feasibility import why_not
 from skate.serve.controller.machine import Machine
-from skate.serve.controller.publishing import table_of
 from skate.serve.controller.records import ApplicationRecord, Key, Target
+from skate.serve.controller.replica_pool import ReplicaPool
+from skate.serve.controller.route_publisher import table_of
 from skate.serve.controller.states import ApplicationStatus
 from skate.serve.exceptions import RayServeException
 from skate.serve.graph import Built
-from skate.serve.ingress.keeper import Keeper, fetch_from_any
+from skate.serve.ingress.socket_owner import SocketOwner, fetch_from_any
 from skate.serve.ingress.sockets import listen
 from skate.serve.routing.table import Table
 
@@ -43,14 +43,14 @@ class Controller:
         self.machine = Machine(os.urandom(3).hex())
         self.table = Table(version=0)
         self.codes: dict[str, Any] = {}
-        self.hands = Hands(self)
+        self.hands = ReplicaPool(self)
         self.options = HTTPOptions()
         self.grpc_options: Any = None
         self.tracing: Any = None
         #: How replicas write their log that have no such setting of their own.
         self.logging: Any = None
         self.location = "EveryNode"
-        self.keeper: Keeper | None = None
+        self.keeper: SocketOwner | None = None
         self.server: Any = None
         #: Per watcher: the newest table that it has, and when it said so.
         self.watchers: dict[str, tuple[int, float]] = {}
@@ -87,22 +87,22 @@ class Controller:
             if options is not None:
                 self.options = options
             if self.location != "Disabled" and self.options.location not in ("NoServer", "Disabled"):
-                self.keeper = Keeper(listen(self.options.host, self.options.port))
+                self.keeper = SocketOwner(listen(self.options.host, self.options.port))
                 self.hands.later(self._serve_nobody())
         self._tick()
         return {"host": self.options.host, "port": self.keeper.port if self.keeper else None}
 
     async def _serve_nobody(self) -> None:
         """Answer where no replica does; loaded in a thread, since it takes longer than the first replica."""
-        from skate.serve.controller.watching import adopt_own  # with a handle to this very actor
+        from skate.serve.controller.local_watch import adopt_own  # with a handle to this very actor
 
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, __import__, "skate.serve.ingress.standby")
-        from skate.serve.ingress.standby import Standby  # uvicorn, loaded above
+        await loop.run_in_executor(None, __import__, "skate.serve.ingress.spare")
+        from skate.serve.ingress.spare import Spare  # uvicorn, loaded above
 
         if self.keeper is None:
             return
-        self.server = Standby(self.options, self.keeper.listening, adopt_own(self))
+        self.server = Spare(self.options, self.keeper.listening, adopt_own(self))
         self.server.update(self.table)
 
     async def deploy(
@@ -272,7 +272,7 @@ class Controller:
             for key in waiting:
                 record = self.machine.record(key)
                 if record is not None and record.want == 0:
-                    scaling.wake_up(self, record)
+                    scale_decisions.wake_up(self, record)
         else:
             self.demands.pop(watcher, None)
 
@@ -309,7 +309,7 @@ class Controller:
                 place.mailbox for line in newest.lines.values() for place in line.places if place.mailbox
             ]
             sock = await fetch_from_any(boxes)
-            self.keeper = Keeper(sock or listen(self.options.host, self.options.port))
+            self.keeper = SocketOwner(sock or listen(self.options.host, self.options.port))
             self.hands.later(self._serve_nobody())
         self._awake.set()
         self._memories.clear()
@@ -400,7 +400,7 @@ class Controller:
         self.see_free()
         self.do(self.machine.tick(now))
         asks = routing_stats.step(self, now)
-        busy = scaling.step(self, now) or asks
+        busy = scale_decisions.step(self, now) or asks
         self.publish()
         rolling = any(
             len(each.living()) != each.want or each.next_start > now for each in self.machine.each()
@@ -413,12 +413,12 @@ class Controller:
     async def status(self) -> Any:
         """Return the result of `serve.status()`."""
         await self._waking()
-        return telling.status(self)
+        return status_report.status(self)
 
     async def details(self) -> dict[str, Any]:
         """Return the complete state, as in the REST API."""
         await self._waking()
-        return telling.details(self)
+        return status_report.details(self)
 
     async def ingress_of(self, app: str) -> str | None:
         """The ingress deployment of an application; None if there is no such application."""

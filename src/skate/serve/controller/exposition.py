@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from skate.serve.controller import scaling
+from skate.serve.controller import scale_decisions
 from skate.serve.metrics_http import BOUNDS_MS
 
 _ASK_SECONDS = 2.0
@@ -38,7 +38,7 @@ async def page(controller: Any) -> str:
     asked = []
     for record in controller.machine.each():
         labels = {"application": record.key[0], "deployment": record.key[1]}
-        _, queued = scaling.load_of(controller, record)
+        _, queued = scale_decisions.load_of(controller, record)
         made.add("ray_serve_deployment_queued_queries", "gauge", queued, **labels)
         made.add("ray_serve_deployment_target_replicas", "gauge", record.want, **labels)
         for one in record.serving():

@@ -14,7 +14,7 @@ from skate.serve.handle.response import (
     DeploymentResponseGenerator,
 )
 from skate.serve.identity import DEFAULT, DeploymentID
-from skate.serve.routing import inside, watch
+from skate.serve.routing import local_deployments, watch
 from skate.serve.routing.call import Call, Meta
 from skate.serve.routing.router import Router
 
@@ -132,7 +132,7 @@ class DeploymentHandle:
     def _way(self) -> Router:
         router = self._router
         if router is None or self._watch is None or self._watch.closed:
-            found: Any = inside.find((self.app_name, self.deployment_name))
+            found: Any = local_deployments.find((self.app_name, self.deployment_name))
             if found is not None:
                 self._watch = self._router = found
                 return found  # type: ignore[no-any-return]

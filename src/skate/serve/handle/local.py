@@ -13,7 +13,7 @@ import skate
 from skate.serve import context, tracing
 from skate.serve.exceptions import BackPressureError, RequestCancelledError
 from skate.serve.handle.response import DeploymentResponse, DeploymentResponseGenerator
-from skate.serve.replica.children import release
+from skate.serve.replica.child_calls import release
 from skate.serve.replica.gate import Gate
 from skate.serve.replica.servable import Servable
 from skate.serve.routing.board import Board

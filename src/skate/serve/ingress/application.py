@@ -16,13 +16,13 @@ from starlette.responses import Response
 
 from skate.serve import context, metrics_http, tracing
 from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError
-from skate.serve.ingress.encoding import TEXT, encoded
 from skate.serve.ingress.exchange import REQUEST_HEADER, Exchange
 from skate.serve.ingress.front import GUARDED, Front
 from skate.serve.ingress.lifespan import Lifespan
 from skate.serve.ingress.middlewares import called_for
+from skate.serve.ingress.response_encoder import TEXT, encoded
 from skate.serve.logs import LOGGER
-from skate.serve.replica.children import release
+from skate.serve.replica.child_calls import release
 from skate.serve.replica.servable import Method
 from skate.serve.routing import watch
 

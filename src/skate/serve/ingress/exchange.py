@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.serve.ingress.encoding import TEXT
+from skate.serve.ingress.response_encoder import TEXT
 
 REQUEST_HEADER = b"x-request-id"
 

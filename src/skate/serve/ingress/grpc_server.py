@@ -22,9 +22,9 @@ from skate.serve.exceptions import (
 )
 from skate.serve.grpc_util import RayServegRPCContext
 from skate.serve.handle.handle import DeploymentHandle
-from skate.serve.importing import load
+from skate.serve.import_path import load
 from skate.serve.ingress.timer import Timer
-from skate.serve.replica.children import release
+from skate.serve.replica.child_calls import release
 from skate.serve.replica.grpc_method import PREFIX, RemoteMessages
 from skate.serve.routing import watch
 

@@ -15,7 +15,6 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from skate.serve.ingress import sockets
 from skate.serve.ingress.chunked_body import ChunkedBody
 from skate.serve.ingress.front import HERE, Elsewhere, Later, Refused
-from skate.serve.ingress.joining import Joining
 from skate.serve.ingress.relay import Relay
 from skate.serve.ingress.request_head import (
     CHUNKED,
@@ -27,6 +26,7 @@ from skate.serve.ingress.request_head import (
     path_of,
     with_path,
 )
+from skate.serve.ingress.write_buffer import WriteBuffer
 
 #: A connection that nobody takes is offered again, for two seconds in all.
 _RETRY_SECONDS, _TRIES_MAX = 0.005, 400
@@ -71,7 +71,7 @@ class Gated(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         limit = self._serving.options.unread_answer_timeout_s
-        super().connection_made(Joining(transport, self.loop, self._more_to_come, limit))  # type: ignore[arg-type]
+        super().connection_made(WriteBuffer(transport, self.loop, self._more_to_come, limit))  # type: ignore[arg-type]
         self._serving.connected(self)
         known = self.known
         if known:

@@ -6,7 +6,7 @@ import importlib
 from typing import Any
 
 _HOMES = {
-    "skate.serve.llm.building": (
+    "skate.serve.llm.app_builder": (
         "build_dp_deployment",
         "build_dp_openai_app",
         "build_llm_deployment",

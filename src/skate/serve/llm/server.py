@@ -13,6 +13,7 @@ from skate.llm.engine import Engine, EngineArgs
 from skate.llm.engines import SETTING, choose, find
 from skate.llm.openai import failures
 from skate.llm.openai.metrics import Metrics
+from skate.llm.openai.model_service import ModelService
 from skate.llm.openai.requests import (
     ChatCompletionRequest,
     CompletionRequest,
@@ -21,7 +22,6 @@ from skate.llm.openai.requests import (
     ScoreRequest,
     TokenizeRequest,
 )
-from skate.llm.openai.serving import Serving
 from skate.serve.llm.configs import LLMConfig
 from skate.serve.llm.controls import EngineControls
 from skate.serve.llm.placement import asks_for_gpus, deployment_options
@@ -66,7 +66,7 @@ class LLMServer(EngineControls):
         )
         self._outboxes = Outboxes()
         said = llm_config.experimental_configs
-        self._serving = Serving(
+        self._serving = ModelService(
             self.engine,
             llm_config.model_id,
             adapters=llm_config.lora_config is not None,

@@ -14,7 +14,7 @@ from typing import Any
 import skate
 from skate.serve import context, tracing
 from skate.serve.identity import DeploymentID, ReplicaID
-from skate.serve.replica.children import release
+from skate.serve.replica.child_calls import release
 from skate.serve.replica.gate import Gate
 from skate.serve.replica.servable import Servable
 from skate.serve.routing.board import MICROSECONDS, Board
@@ -97,7 +97,7 @@ class Replica:
         await servable.maybe("check_health")
         mailbox = b""
         if order.http is not None:
-            from skate.serve.ingress.serving import open_ingress  # only ingress replicas speak HTTP
+            from skate.serve.ingress.http_server import open_ingress  # only ingress replicas speak HTTP
 
             self.server = await open_ingress(self, order.http)
             mailbox = self.server.mailbox
@@ -124,7 +124,7 @@ class Replica:
     async def _make_inner(self, name: str, packed: bytes, config: Any) -> None:
         """Make the object of a deployment that lives in this process."""
         from skate.serve.handle.local import Inner  # only where some do
-        from skate.serve.routing import inside
+        from skate.serve.routing import local_deployments as inside
 
         code, arguments, _ = pickle.loads(packed)
         target = pickle.loads(code)

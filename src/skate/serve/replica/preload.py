@@ -10,7 +10,7 @@ import skate.serve.routing.watch
 try:
     import uvicorn.lifespan.off  # noqa: F401
 
-    import skate.serve.ingress.serving  # noqa: F401
+    import skate.serve.ingress.http_server  # noqa: F401
     from skate.serve.ingress import application  # noqa: F401
 except ImportError:  # without the extra, replicas are called by handles alone
     pass

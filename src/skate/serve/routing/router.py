@@ -100,7 +100,7 @@ class Router:
 
     def _make_custom(self, config: Any) -> Any:
         if self._custom is None:
-            from skate.serve.routing.custom import (
+            from skate.serve.routing.custom_router import (
                 CustomChoice,  # only deployments that bring a router of their own
             )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import skate
 from skate.train.configs import ScalingConfig
-from skate.train.controller.room import fitting_together, most_by_sums, why_not
+from skate.train.controller.worker_capacity import fitting_together, most_by_sums, why_not
 from skate.util.placement_group import placement_group, remove_placement_group
 
 _LOOK_SECONDS = 0.2

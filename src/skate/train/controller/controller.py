@@ -28,8 +28,8 @@ from skate.train.controller.failures import described, late, never_came, told_br
 from skate.train.controller.group import WorkerGroup
 from skate.train.controller.history import History
 from skate.train.controller.machine import Machine
-from skate.train.controller.validating import Validations
-from skate.train.controller.watching import Watchers
+from skate.train.controller.observers import Observers
+from skate.train.controller.validation import Validations
 from skate.train.data_config import DataConfig
 from skate.train.errors import (
     ControllerError,
@@ -39,7 +39,7 @@ from skate.train.errors import (
     WorkerGroupError,
 )
 from skate.train.modes import ValidationConfig
-from skate.train.session_for_runs import with_preload
+from skate.train.run_session import with_preload
 from skate.train.storage.run_folder import RunFolder
 from skate.train.worker.session import Session
 
@@ -90,7 +90,7 @@ class Controller:
         self.machine = Machine(run.scaling, run.run_config.failure_config)
         self.history = History(run.folder, run.run_config.checkpoint_config)
         self.validations = Validations(run.validation, self.history)
-        self.watchers = Watchers(run)
+        self.watchers = Observers(run)
         self.group: WorkerGroup | None = None
         self._next_start: machines.Start | None = None
         self._training: dict[Any, int] = {}

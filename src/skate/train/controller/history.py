@@ -11,7 +11,7 @@ from skate.train.configs import CheckpointConfig
 from skate.train.modes import ReportedCheckpoint, ReportedCheckpointStatus
 from skate.train.storage import filesystem as files
 from skate.train.storage.journal import Journal
-from skate.train.storage.keeping import Kept, best_first, to_delete
+from skate.train.storage.retention_policy import Kept, best_first, to_delete
 from skate.train.storage.run_folder import RunFolder
 from skate.train.worker.session import Reported
 

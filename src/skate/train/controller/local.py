@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any
 
 from skate.train.controller.history import History
-from skate.train.controller.watching import Watchers
+from skate.train.controller.observers import Observers
 from skate.train.errors import ControllerError
 from skate.train.worker import session as sessions
-from skate.train.worker.calling import call
 from skate.train.worker.session import Place, Session
+from skate.train.worker.train_function import call
 
 
 class _Here(Session):
@@ -27,7 +27,7 @@ class _Here(Session):
         self.release(kind, number, (self.history.latest, self.history.reported()) if checkpoint else None)
 
     history: History
-    watchers: Watchers
+    watchers: Observers
 
 
 def execute_here(run: Any) -> tuple[History, Any]:
@@ -53,7 +53,7 @@ def execute_here(run: Any) -> tuple[History, Any]:
         controlled=False,
     )
     session.history = history
-    session.watchers = watchers = Watchers(run)
+    session.watchers = watchers = Observers(run)
     try:
         with watchers.whole_run(len(history.rows)):
             return history, _execute(run, session)

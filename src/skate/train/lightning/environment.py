@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 
-from skate.train.worker.asking import get_context
+from skate.train.worker.train_context import get_context
 
 
 class RayLightningEnvironment(LightningEnvironment):

@@ -8,7 +8,7 @@ import torch
 from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy, FSDPStrategy
 from torch.distributed.fsdp import FullStateDictConfig, FullyShardedDataParallel, StateDictType
 
-from skate.train.torch.preparing import get_device
+from skate.train.torch.prepare import get_device
 
 
 class _OfTheRun:

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from skate.train.tensorflow.checkpoint import TensorflowCheckpoint
 from skate.train.tensorflow.events import Events
-from skate.train.worker.asking import get_context
-from skate.train.worker.reporting import report
+from skate.train.worker.report import report
+from skate.train.worker.train_context import get_context
 
 
 class ReportCheckpointCallback(Events, tf.keras.callbacks.Callback):  # type: ignore[misc]

@@ -9,7 +9,7 @@ _HOMES = {
     "skate.train.torch.trainer": ("TorchTrainer",),
     "skate.train.torch.config": ("TorchConfig",),
     "skate.train.torch.checkpoint": ("TorchCheckpoint",),
-    "skate.train.torch.preparing": (
+    "skate.train.torch.prepare": (
         "accelerate",
         "backward",
         "enable_reproducibility",

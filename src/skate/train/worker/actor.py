@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from skate.train.worker import session as sessions
-from skate.train.worker.calling import call
 from skate.train.worker.session import Session
+from skate.train.worker.train_function import call
 
 
 class TrainWorker:

@@ -77,7 +77,7 @@ def _communicating() -> Iterator[None]:
         return
     from xgboost.collective import CommunicatorContext  # as above
 
-    from skate.train.worker.asking import get_context  # asked in workers only
+    from skate.train.worker.train_context import get_context  # asked in workers only
 
     # Ranks of XGBoost are those of the run, since the tracker sorts by these names.
     rank = get_context().get_world_rank()

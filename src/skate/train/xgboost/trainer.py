@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from skate.train.boosting import refuse_other_way
+from skate.train.boosting_rounds import refuse_other_way
 from skate.train.checkpoint import Checkpoint
 from skate.train.configs import RunConfig, ScalingConfig
 from skate.train.data_config import DataConfig
@@ -57,6 +57,6 @@ class XGBoostTrainer(DataParallelTrainer):
     @classmethod
     def get_model(cls, checkpoint: Checkpoint) -> Any:
         """The model in a checkpoint of the callback; the same as `RayTrainReportCallback.get_model`."""
-        from skate.train.xgboost.reporting import RayTrainReportCallback  # loads xgboost
+        from skate.train.xgboost.report_callback import RayTrainReportCallback  # loads xgboost
 
         return RayTrainReportCallback.get_model(checkpoint)

@@ -20,9 +20,9 @@ from skate.tune.error import TuneError
 from skate.tune.execution import commands
 from skate.tune.execution.machine import Machine
 from skate.tune.execution.processes import Process, Processes
-from skate.tune.execution.room import Room
+from skate.tune.execution.trial_capacity import Room
 from skate.tune.experiment.trial import Source, Trial
-from skate.tune.journal.encoding import new_trial_entry, packed
+from skate.tune.journal.codec import new_trial_entry, packed
 from skate.tune.journal.journal import ExperimentJournal
 from skate.tune.trainable.session import TrialSpec
 

@@ -17,7 +17,7 @@ import skate
 from skate.air.loggers.lines import JsonLoggerCallback
 from skate.air.loggers.table import CSVLoggerCallback
 from skate.air.loggers.tensorboard import TBXLoggerCallback
-from skate.train.session_for_runs import ensure_session
+from skate.train.run_session import ensure_session
 from skate.tune.analysis import ExperimentAnalysis
 from skate.tune.callback import checked_callbacks, hooks_of
 from skate.tune.configs import ResumeConfig, ResumeType, RunConfig, TuneConfig, seconds_of
@@ -27,15 +27,15 @@ from skate.tune.execution.machine import Machine
 from skate.tune.execution.settings import Settings
 from skate.tune.experiment.experiment import Experiment
 from skate.tune.experiment.trial import Trial
-from skate.tune.journal.encoding import trial_state
+from skate.tune.journal.codec import trial_state
 from skate.tune.journal.replay import Replay
 from skate.tune.metrics import flat
-from skate.tune.reporting.choosing import reporter_for
-from skate.tune.schedulers.making import create_scheduler
+from skate.tune.reporter.selection import reporter_for
+from skate.tune.schedulers.factory import create_scheduler
 from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
 from skate.tune.search.basic_variant import BasicVariantGenerator
 from skate.tune.search.concurrency_limiter import ConcurrencyLimiter
-from skate.tune.search.making import create_searcher
+from skate.tune.search.factory import create_searcher
 from skate.tune.search.search_algorithm import SearchAlgorithm
 from skate.tune.search.search_generator import SearchGenerator
 from skate.tune.search.searcher import Searcher

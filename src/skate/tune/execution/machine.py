@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from skate.train.storage.keeping import Kept, to_delete
+from skate.train.storage.retention_policy import Kept, to_delete
 from skate.tune.error import UnknownMetricError
 from skate.tune.execution.cluster import Cluster
 from skate.tune.execution.commands import (
@@ -24,7 +24,7 @@ from skate.tune.execution.commands import (
     Tell,
     Write,
 )
-from skate.tune.execution.pins import Pins
+from skate.tune.execution.pins import CheckpointPins
 from skate.tune.execution.settings import Settings
 from skate.tune.experiment.trial import Source, Trial, source_of
 from skate.tune.metrics import AUTO_KEYS, flat
@@ -63,7 +63,7 @@ class Machine:
         self.error: Exception | None = None
         self._fits: Callable[[Trial], bool] = lambda trial: True
         self._commands: list[Command] = []
-        self._pins = Pins()
+        self._pins = CheckpointPins()
         #: Trials that start from what another is saving just now: its id to theirs.
         self._awaiting: dict[str, list[Trial]] = {}
         #: A checkpoint that came with the result at hand; callbacks receive it after the result.

@@ -8,7 +8,7 @@ from skate.tune.experiment.trial import Trial
 Key = tuple[str, str]
 
 
-class Pins:
+class CheckpointPins:
     """Who starts from which checkpoint of another trial."""
 
     def __init__(self) -> None:

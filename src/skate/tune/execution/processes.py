@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import skate
-from skate.train.session_for_runs import with_preload
+from skate.train.run_session import with_preload
 from skate.tune.execution.actor import TrialActor
 from skate.tune.experiment.trial import Trial
 from skate.tune.placement import PlacementGroupFactory

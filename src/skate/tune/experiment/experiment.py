@@ -12,9 +12,9 @@ from skate.tune.error import BadExperiment, TuneError
 from skate.tune.experiment.trial import Trial
 from skate.tune.placement import request_of
 from skate.tune.registry import get_trainable, register_trainable
-from skate.tune.stopper.making import stopper_of
+from skate.tune.stopper.factory import stopper_of
 from skate.tune.storage import default_storage
-from skate.tune.trainable.binding import name_of, resources_of
+from skate.tune.trainable.bound_parameters import name_of, resources_of
 from skate.tune.trainable.function import takes_config
 from skate.tune.trainable.trainable import Trainable
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from skate.train.checkpoint import Checkpoint
-from skate.train.storage.keeping import Kept, best_first
+from skate.train.storage.retention_policy import Kept, best_first
 from skate.train.storage.run_folder import RunFolder
 from skate.tune.configs import CheckpointConfig
 from skate.tune.error import TuneError

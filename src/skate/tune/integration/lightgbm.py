@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from skate.train.lightgbm.reporting import RayTrainReportCallback
+from skate.train.lightgbm.report_callback import RayTrainReportCallback
 from skate.tune.integration.rounds import TrialReports
 
 

@@ -21,7 +21,7 @@ from skate.train.storage.journal import Journal
 from skate.train.storage.run_folder import RunFolder
 from skate.tune.error import TuneError
 from skate.tune.experiment.trial_folder import TrialFolder
-from skate.tune.journal.encoding import as_json
+from skate.tune.journal.codec import as_json
 
 #: A snapshot follows after so many entries at least.
 ENTRIES = 2000

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from skate.train.storage.keeping import Kept
+from skate.train.storage.retention_policy import Kept
 from skate.train.storage.run_folder import RunFolder
 from skate.tune.experiment.trial import Trial, source_of
-from skate.tune.journal.encoding import trial_of, trial_of_state, unpacked, with_config
+from skate.tune.journal.codec import trial_of, trial_of_state, unpacked, with_config
 from skate.tune.journal.journal import read
 
 

@@ -17,7 +17,7 @@ _HOMES = {
     "ResourceChangingScheduler": "skate.tune.schedulers.resource_changing_scheduler",
     "TrialScheduler": "skate.tune.schedulers.trial_scheduler",
 }
-_MORE = {"create_scheduler": "skate.tune.schedulers.making"}
+_MORE = {"create_scheduler": "skate.tune.schedulers.factory"}
 
 __all__ = sorted(_HOMES)
 

@@ -13,7 +13,7 @@ from typing import Any
 from skate.air.flat import plain
 from skate.tune.error import TuneError
 from skate.tune.experiment.trial import Trial
-from skate.tune.schedulers.exploring import check_mutations, explored, filled
+from skate.tune.schedulers.exploration import check_mutations, explored, filled
 from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
 from skate.tune.space.variants import format_vars
 

@@ -12,7 +12,7 @@ _HOMES = {
     "SearchAlgorithm": "skate.tune.search.search_algorithm",
     "SearchGenerator": "skate.tune.search.search_generator",
     "Searcher": "skate.tune.search.searcher",
-    "create_searcher": "skate.tune.search.making",
+    "create_searcher": "skate.tune.search.factory",
     "grid_search": "skate.tune.space.functions",
 }
 

@@ -8,8 +8,8 @@ from typing import Any
 _HOMES = {
     "FunctionTrainable": "skate.tune.trainable.function",
     "Trainable": "skate.tune.trainable.trainable",
-    "with_parameters": "skate.tune.trainable.binding",
-    "with_resources": "skate.tune.trainable.binding",
+    "with_parameters": "skate.tune.trainable.bound_parameters",
+    "with_resources": "skate.tune.trainable.bound_parameters",
     "wrap_function": "skate.tune.trainable.function",
 }
 

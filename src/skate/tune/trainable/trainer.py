@@ -10,7 +10,7 @@ from skate.tune.configs import RunConfig, run_config_of
 from skate.tune.integration.ray_train import TuneReportCallback
 from skate.tune.placement import Counted
 from skate.tune.trainable import session
-from skate.tune.trainable.binding import Bound, Parameter
+from skate.tune.trainable.bound_parameters import BoundTrainable, Parameter
 
 #: What a trial may set of a trainer.
 _SETTABLE = ("train_loop_config", "scaling_config", "datasets", "run_config")
@@ -50,7 +50,7 @@ def trainable_of_trainer(trainer: Any) -> Any:
         _configured(trainer, config).fit()
 
     run.__name__ = run.__qualname__ = type(trainer).__name__
-    return Bound(run, {"trainer": held}, resources)
+    return BoundTrainable(run, {"trainer": held}, resources)
 
 
 def _configured(trainer: Any, config: Mapping[str, Any]) -> Any:

@@ -9,7 +9,7 @@ _HOMES = {
     "Tee": "skate.tune.utils.tee",
     "date_str": "skate.tune.utils.dicts",
     "deep_update": "skate.tune.utils.dicts",
-    "diagnose_serialization": "skate.tune.utils.checking",
+    "diagnose_serialization": "skate.tune.utils.serialization_checks",
     "flatten_dict": "skate.tune.utils.dicts",
     "merge_dicts": "skate.tune.utils.dicts",
     "is_nan": "skate.tune.utils.dicts",
@@ -17,10 +17,10 @@ _HOMES = {
     "unflatten_dict": "skate.tune.utils.dicts",
     "unflatten_list_dict": "skate.tune.utils.dicts",
     "unflattened_lookup": "skate.tune.utils.dicts",
-    "validate_save_restore": "skate.tune.utils.checking",
-    "validate_warmstart": "skate.tune.utils.checking",
+    "validate_save_restore": "skate.tune.utils.serialization_checks",
+    "validate_warmstart": "skate.tune.utils.serialization_checks",
     "wait_for_gpu": "skate.tune.utils.gpu",
-    "warn_if_slow": "skate.tune.utils.timing",
+    "warn_if_slow": "skate.tune.utils.slow_calls",
 }
 
 __all__ = sorted(_HOMES)

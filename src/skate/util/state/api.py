@@ -9,7 +9,7 @@ import importlib
 import warnings
 from typing import Any
 
-from skate.client import inventory
+from skate.client.state import inventory
 from skate.util.state.common import (
     DEFAULT_LIMIT,
     DEFAULT_RPC_TIMEOUT,

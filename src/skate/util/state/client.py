@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.client import session
+from skate.client.session import session
 from skate.util.state.api import find, rows_of
 from skate.util.state.common import (
     DEFAULT_RPC_TIMEOUT,

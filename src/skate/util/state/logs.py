@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from skate.client import output
+from skate.client.state import worker_output
 from skate.util.state.api import get_actor, get_task, list_nodes
 from skate.util.state.common import DEFAULT_RPC_TIMEOUT
 from skate.util.state.exception import RayStateApiException
@@ -30,7 +30,7 @@ def list_logs(
     """
     _check_node(node_id)
     found: dict[str, list[str]] = {}
-    for pid, suffix in output.kept():
+    for pid, suffix in worker_output.kept():
         name = f"worker-{pid}.{suffix}"
         if glob_filter is None or fnmatch.fnmatch(name, glob_filter):
             found.setdefault(f"worker_{suffix}", []).append(name)
@@ -90,7 +90,7 @@ def get_log(
         )
     elif pid is None:
         raise ValueError("select the output with filename=, actor_id=, task_id= or pid=")
-    lines = output.lines_of(pid or -1, suffix)
+    lines = worker_output.lines_of(pid or -1, suffix)
     if lines is None:
         raise RayStateApiException(
             f"no output is kept of {filename or actor_id or task_id or f'pid {pid}'}; see list_logs()"

@@ -15,8 +15,8 @@ from skate.data.block import concat, rows_of
 from skate.data.block.accessor import BlockAccessor
 from skate.data.context import DataContext
 from skate.data.source.datasink import Datasink, SaveMode, TaskContext, WriteResult
+from skate.data.source.files.filename_provider import FilenameProvider
 from skate.data.source.files.filesystems import renames, resolve
-from skate.data.source.files.naming import FilenameProvider
 from skate.data.source.files.output import write_file
 
 

@@ -22,10 +22,10 @@ from skate.data.block.table import UnlikeTypes
 from skate.data.context import DataContext
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
 from skate.data.source.files import streams
+from skate.data.source.files.file_groups import OPEN_COST, shared_out
+from skate.data.source.files.file_list import Listed, list_files
 from skate.data.source.files.filesystems import as_list, is_local, resolve, scheme_of
-from skate.data.source.files.grouping import OPEN_COST, shared_out
-from skate.data.source.files.listing import Listed, list_files
-from skate.data.source.files.partitioning import Partitioning, PathPartitionParser
+from skate.data.source.files.path_partitions import Partitioning, PathPartitionParser
 
 #: Files of other machines up to so many bytes are fetched whole, several at a time.
 _FETCHED_WHOLE = 8 << 20

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from skate.data.block import from_batch
-from skate.data.source.files.listing import Listed
+from skate.data.source.files.file_list import Listed
 from skate.data.source.files.sink import RowBasedFileDatasink
 from skate.data.source.files.source import FileBasedDatasource
 from skate.installed import library

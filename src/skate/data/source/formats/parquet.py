@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from skate.data.block import tensors
 from skate.data.source.datasource import BlockMetadata, ReadTask
 from skate.data.source.files import streams
+from skate.data.source.files.file_groups import OPEN_COST, shared_out
+from skate.data.source.files.file_list import Listed
 from skate.data.source.files.filesystems import is_local
-from skate.data.source.files.grouping import OPEN_COST, shared_out
-from skate.data.source.files.listing import Listed
 from skate.data.source.files.source import FileBasedDatasource, PiecesRead
 from skate.data.source.formats.parquet_footers import Footer, merged, one_schema, read_footers
 from skate.data.source.formats.parquet_rows import row_hashes, with_raw_tensors, with_ray_tensors

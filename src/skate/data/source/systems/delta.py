@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from skate.data.source.datasink import Datasink, SaveMode, TaskContext, WriteResult
-from skate.data.source.files.partitioning import PathPartitionParser
+from skate.data.source.files.path_partitions import PathPartitionParser
 from skate.data.source.formats.parquet_footers import read_footers
-from skate.data.source.formats.parquet_writing import ParquetDatasink
+from skate.data.source.formats.parquet_writer import ParquetDatasink
 from skate.data.source.systems.fragments import FragmentsDatasource
 from skate.installed import library
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
-from skate.data.source.files.grouping import shared_out
+from skate.data.source.files.file_groups import shared_out
 
 _SIZE_GUESSED = 8 << 20
 _BATCH_ROWS = 1 << 17

@@ -10,7 +10,7 @@ import pyarrow as pa
 from skate.data.block import concat
 from skate.data.source.datasink import Datasink, SaveMode, TaskContext, WriteResult
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
-from skate.data.source.files.grouping import shared_out
+from skate.data.source.files.file_groups import shared_out
 from skate.installed import library
 
 

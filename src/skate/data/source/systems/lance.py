@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from skate.data.source.datasink import Datasink, SaveMode, TaskContext, WriteResult
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
-from skate.data.source.files.grouping import shared_out
+from skate.data.source.files.file_groups import shared_out
 from skate.data.source.files.sink import chained
 from skate.installed import library
 

@@ -1,0 +1,1 @@
+"""Actor classes, handles and methods."""

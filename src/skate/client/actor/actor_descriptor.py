@@ -1,0 +1,82 @@
+"""Description of an actor's class for processes without the class: sent with every handle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.client.task import signatures
+from skate.client.task.remote_function import is_generator
+
+CO_COROUTINE = 0x80
+CO_ASYNC_GENERATOR = 0x200
+METHOD_OPTIONS = "__ray_method_options__"
+
+
+class ActorDescriptor:
+    """A handle's knowledge of its class: name, methods with their options and signatures."""
+
+    __slots__ = ("class_name", "methods", "signatures", "is_async", "groups", "tensors")
+
+    def __init__(
+        self,
+        class_name: str,
+        methods: dict[str, dict[str, Any]],
+        signs: dict[str, Any],
+        is_async: bool,
+        groups: tuple[str, ...],
+        tensors: bool = False,
+    ) -> None:
+        self.class_name = class_name
+        self.methods = methods
+        self.signatures = signs
+        self.is_async = is_async
+        self.groups = groups
+        #: Its methods may leave tensors with the actor, for others to fetch.
+        self.tensors = tensors
+
+    @classmethod
+    def of(cls, target: type, given: dict[str, Any]) -> ActorDescriptor:
+        """Describe a class."""
+        signs = signatures.of_methods(target)
+        methods: dict[str, dict[str, Any]] = {}
+        is_async = False
+        for name in signs:
+            function = getattr(target, name)
+            plain = getattr(function, "__func__", function)
+            said = dict(getattr(plain, METHOD_OPTIONS, {}))
+            flags = getattr(getattr(plain, "__code__", None), "co_flags", 0)
+            is_async = is_async or bool(flags & (CO_COROUTINE | CO_ASYNC_GENERATOR))
+            if said.get("num_returns") is None:
+                said["num_returns"] = "streaming" if is_generator(plain) else 1
+            methods[name] = said
+        groups = tuple(given.get("concurrency_groups") or ())
+        wanted = given.get("enable_tensor_transport")
+        named = any(said.get("tensor_transport") for said in methods.values())
+        if named and wanted is False:
+            raise ValueError(
+                "Actor class has methods with @ray.method(tensor_transport=...) decorator but "
+                f"@ray.remote(enable_tensor_transport=False): {target.__qualname__}. Remove one of the two"
+            )
+        return cls(target.__qualname__, methods, signs, is_async, groups, named or bool(wanted))
+
+    def with_tensors(self) -> ActorDescriptor:
+        """The same class, with methods that may leave tensors with the actor."""
+        return ActorDescriptor(
+            self.class_name, self.methods, self.signatures, self.is_async, self.groups, True
+        )
+
+    @property
+    def short_name(self) -> str:
+        """The class's own name, without where it was defined."""
+        return self.class_name.rpartition(".")[2]
+
+    def __reduce__(self) -> Any:
+        plain = {name: dict(said) for name, said in self.methods.items()}
+        return ActorDescriptor, (
+            self.class_name,
+            plain,
+            self.signatures,
+            self.is_async,
+            self.groups,
+            self.tensors,
+        )

@@ -1,0 +1,1 @@
+"""Object refs: get, wait, put, generators and views of shared memory."""

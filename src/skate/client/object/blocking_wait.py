@@ -1,0 +1,276 @@
+"""Waits for objects from the node: reported to it, explained after a while, and ended if they can never succeed.
+
+What comes within half a second costs nothing here. A wait without a timeout that lasts longer is said to the node, which looks
+for deadlocks; any that lasts ten seconds says on stderr what it waits for and why, and now and then again.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from skate.client.object.object_ref import ObjectRef, site_text
+from skate.protocol import messages as m
+from skate.protocol.fields import WaitFacts
+from skate.protocol.messages import PENDING
+
+if TYPE_CHECKING:
+    from skate.client.process import Process
+
+Ready = Callable[[], bool]
+
+NOTE_SECONDS = 10.0
+#: When the second note comes, as a multiple of the first's time, and every how often from then on.
+SECOND_NOTE = 6
+LATER_NOTES = 30
+ANSWER_SECONDS = 2.0
+IDS_MAX = 1000
+HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+LIBRARIES = ("site-packages", "dist-packages")
+
+
+def wait_told(process: Process, ready: Ready, timeout: float | None, what: Any, needed: int = 0) -> bool:
+    """Wait, with the node knowing that this thread does; True if it is ready. The lock is held.
+
+    `what` is the refs and generators waited for, or one of them; `needed` of them will do, or all if it is 0. Raises
+    DeadlockError if they can never come, RuntimeError if the session ends.
+    """
+    told = process.link.block()
+    try:
+        pump = process.pump
+        quick = pump.quick_seconds
+        if quick is None or (timeout is not None and timeout <= quick):
+            arrived = pump.wait(ready, timeout)
+        else:
+            arrived = pump.wait(ready, quick)
+            if not arrived and not process.closed:
+                patience = BlockingWait(process, what if isinstance(what, list) else [what], needed)
+                arrived = patience.wait(ready, None if timeout is None else timeout - quick)
+    finally:
+        if told:
+            process.link.unblock()
+    if process.closed:
+        raise process.ended()
+    return arrived
+
+
+class BlockingWait:
+    """One wait that lasts."""
+
+    def __init__(self, process: Process, what: list[Any], needed: int) -> None:
+        self.process = process
+        self.what = what
+        self.needed = needed
+        self.started = time.monotonic() - (process.pump.quick_seconds or 0.0)
+        self.thread = threading.get_ident()
+        self.where = user_line()
+        context = process.context
+        self.task_id = b"" if context is None else context.task_id()
+        self.verdict: str | None = None
+        self._number = 0
+
+    def wait(self, ready: Ready, left: float | None) -> bool:
+        """Continue waiting, for `left` seconds at most."""
+        process = self.process
+        deadline = None if left is None else time.monotonic() + left
+        if deadline is None and self._is_own_thread():
+            process.waits_count += 1
+            self._number = process.waits_count
+            process.waits[self._number] = self
+            self.tell()
+            process.link.flush()
+        try:
+            pauses = note_times()
+            note_at = next(pauses, None)
+            while True:
+                now = time.monotonic()
+                until = None if note_at is None else self.started + note_at - now
+                if deadline is not None and (until is None or deadline - now < until):
+                    until = deadline - now
+                arrived = process.pump.wait(lambda: ready() or self.verdict is not None, until)
+                if process.closed or ready():
+                    return arrived
+                if self.verdict is not None:
+                    from skate.exceptions import DeadlockError  # only errors need the tree
+
+                    raise DeadlockError(self.verdict)
+                if deadline is not None and time.monotonic() >= deadline:
+                    return False
+                self._note(ready)
+                note_at = next(pauses, None)
+        finally:
+            if self._number:
+                process.waits.pop(self._number, None)
+                if not process.closed:
+                    process.send(m.WaitOver(m.WAIT_OVER, self._number))
+
+    # -- said to the node
+
+    def _is_own_thread(self) -> bool:
+        """True if the wait of this thread is one that a task, or a driver, makes no progress in."""
+        thread = threading.current_thread()
+        if self.process.is_driver or thread is threading.main_thread():
+            return True
+        return thread.name.startswith("skate-call-")
+
+    def tell(self) -> None:
+        """WAITS: what is waited for just now; the lock is held."""
+        process = self.process
+        ids = self.missing()
+        needed = len(ids)
+        if self.needed:
+            needed = self.needed - (len(self.what) - len(ids))
+            if len(ids) > IDS_MAX:
+                needed = 0  # too many to be judged: taken for one that ends
+        facts: WaitFacts = {"where": self.where, "free": threads_free(process)}
+        process.send(
+            m.Waits(m.WAITS, self._number, tuple(ids[:IDS_MAX]), min(needed, IDS_MAX), self.task_id, facts)
+        )
+
+    def missing(self) -> list[bytes]:
+        """The ids of what is not there, those of streams as that of their task."""
+        ids = [each._id for each in self.what if type(each) is ObjectRef and each._kind == PENDING]
+        ids += [
+            each._stream.task_id
+            for each in self.what
+            if type(each) is not ObjectRef and not each._stream.moved()
+        ]
+        return ids
+
+    # -- said to the user
+
+    def _note(self, ready: Ready) -> None:
+        """One line about this wait on stderr."""
+        process = self.process
+        ids = self.missing()
+        if not ids:
+            return
+        reason = why(process, ids[0])
+        if ready() or process.closed:
+            return
+        site = next((site_of(each) for each in self.what if id_of(each) == ids[0]), None)
+        if site is not None and site.startswith(HERE) and _is_under_way(reason):
+            return  # the work of a library continues, which shows how far it has come by itself
+        waited = time.monotonic() - self.started
+        text = f"skate: waiting for {waited:.0f} s{' at ' + self.where if self.where else ''}"
+        if len(self.what) > 1:
+            text += (
+                f" for {self.needed or len(self.what)} of {len(self.what)} values, {len(ids)} are not there"
+            )
+        text += f"; {'the first' if len(ids) > 1 else 'it'}"
+        text += f" was submitted at {site}" if site else " was made elsewhere"
+        with process.pump.aside():
+            sys.stderr.write(f"{text}: {reason or 'no reason known here'}\n")
+            sys.stderr.flush()
+
+
+def _is_under_way(reason: str) -> bool:
+    """True if the reason is work in progress rather than a wait."""
+    return reason.startswith("runs on") or reason.endswith("its worker is being started")
+
+
+def id_of(thing: Any) -> bytes:
+    """The id by which a ref or a generator is asked about."""
+    found: bytes = thing._id if type(thing) is ObjectRef else thing._stream.task_id
+    return found
+
+
+def site_of(thing: Any) -> str | None:
+    """Where a ref or a generator was submitted."""
+    return site_text(thing._site if type(thing) is ObjectRef else thing._stream.site)
+
+
+def why(process: Process, any_id: bytes) -> str:
+    """The node's reason why an object is not ready; empty if it gives none. The lock is held."""
+    answers = process.answers
+    number = process.next_number()
+    process.send(m.Request(m.REQUEST, number, "why", (any_id,)))
+    process.link.flush()
+    process.pump.wait(lambda: answers[number] is not None or process.closed, ANSWER_SECONDS)
+    answer = answers.pop(number)
+    return str(answer[1]) if answer is not None and answer[0] else ""
+
+
+def handlers(process: Process) -> dict[int, Callable[[Any], None]]:
+    """Who takes the node's words about waits that last."""
+
+    def condemned(message: m.Deadlock) -> None:
+        _, number, text = message
+        patience = process.waits.get(number)
+        if patience is not None:
+            patience.verdict = text
+
+    return {m.CONFIRM: lambda message: confirm(process, message), m.DEADLOCK: condemned}
+
+
+def confirm(process: Process, message: m.Confirm) -> None:
+    """CONFIRM: say again what is waited for, behind all that the garbage collector lets go; the lock is held."""
+    _, asked_in = message
+    if asked_in:
+        gc.collect()
+        process.tidy()
+    for patience in list(process.waits.values()):
+        patience.tell()
+    process.send(m.Still(m.STILL, asked_in))
+    process.link.flush()
+
+
+def note_times() -> Iterator[float]:
+    """Yield the seconds of waiting after which notes are written, from SKATE_WAIT_NOTE_SECONDS."""
+    try:
+        first = float(os.environ.get("SKATE_WAIT_NOTE_SECONDS") or NOTE_SECONDS)
+    except ValueError:
+        first = NOTE_SECONDS
+    if first <= 0:
+        return
+    yield first
+    at = SECOND_NOTE * first
+    while True:
+        yield at
+        at += LATER_NOTES * first
+
+
+def threads_free(process: Process) -> int:
+    """How many threads of the program's there are that do not wait here, so that they might do anything.
+
+    Not counted are Skate's own, and daemons in which nothing but an installed library runs, as progress bars have them.
+    """
+    known = {patience.thread for patience in process.waits.values()}
+    if not process.is_driver:
+        known.add(threading.main_thread().ident or 0)  # the node knows what runs in it
+    frames = sys._current_frames()
+    frames.pop(threading.get_ident(), None)  # ours, which would be a cycle that keeps the refs waited for
+    return sum(
+        1
+        for thread in threading.enumerate()
+        if thread.ident not in known
+        and not thread.name.startswith("skate-")
+        and not (thread.daemon and _is_a_librarys(frames.get(thread.ident or 0)))
+    )
+
+
+def _is_a_librarys(frame: Any) -> bool:
+    """True if a stack has frames of an installed library and, but for the standard library's, no others."""
+    found = False
+    standard = os.path.dirname(os.__file__) + os.sep
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if any(part in name for part in LIBRARIES) and not name.startswith(HERE):
+            found = True
+        elif not name.startswith((standard, "<frozen")):
+            return False
+        frame = frame.f_back
+    return found
+
+
+def user_line() -> str:
+    """File and line of the user's code that waits."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(HERE):
+        frame = frame.f_back
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

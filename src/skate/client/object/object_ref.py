@@ -1,0 +1,300 @@
+"""ObjectRef: a name for a value that is there or will be."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from skate.protocol.messages import ARENA, ERROR, INLINE, PENDING, REMOTE, UNKNOWN
+from skate.wire import values
+
+if TYPE_CHECKING:
+    import concurrent.futures
+
+    from skate.client.process import Process
+
+T = TypeVar("T")
+
+_KINDS = {
+    PENDING: "pending",
+    INLINE: "ready",
+    ARENA: "ready",
+    ERROR: "failed",
+    UNKNOWN: "elsewhere",
+    REMOTE: "not in memory here",
+}
+_current: list[Any] = [None]
+#: Marks a failed ref whose error somebody has looked at.
+SEEN = "seen"
+
+
+class SeenHeld(list[Any]):
+    """The same for an error that contains refs, which are in it."""
+
+
+class ObjectRef(Generic[T]):
+    """A reference to the result of a task or to a value that was put.
+
+    There is one ObjectRef per object and process, and it holds what the process knows of the value. `grants` counts
+    how often the node was told (or told us) that this process holds the object; while it is zero, no other process knows of
+    it and its end costs no message.
+    """
+
+    __slots__ = (
+        "_id",
+        "_process",
+        "_kind",
+        "_value",
+        "_held",
+        "_grants",
+        "_waiters",
+        "_site",
+        "_views",
+        "__weakref__",
+    )
+
+    def __init__(
+        self, oid: bytes, process: Process | None = None, kind: int = UNKNOWN, value: Any = None
+    ) -> None:
+        self._id = oid
+        self._process = process
+        self._kind = kind
+        self._grants = 0
+        if len(oid) != 28:
+            raise ValueError(f"the id of an object has 28 bytes, got {len(oid)}")
+        self._value = value
+        self._held: Any = None
+        self._waiters: list[Callable[[], None]] | None = None
+        self._site: Any = None
+        #: One entry for each view of the value, and for who is about to take one; see `client.views`.
+        self._views: list[None] | None = None
+
+    def __del__(self) -> None:
+        if self._kind == ERROR and self._process is not None and not self._grants and _unseen(self._held):
+            self._process.report_unhandled(self._value, self._site)
+        if self._grants:
+            # Until this returns other threads can still come by us through a weak reference; without grants we count as gone.
+            grants, self._grants = self._grants, 0
+            process = self._process
+            if process is not None:
+                process.bury(self._id, grants)
+
+    def __reduce__(self) -> Any:
+        met = values.collector()
+        if met is not None:
+            met.append(self)
+        elif self._process is not None:
+            self._process.keep_forever(self)
+        return _rebuild, (self._id,)
+
+    def __copy__(self) -> ObjectRef[T]:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> ObjectRef[T]:
+        return self
+
+    def _is_ready(self) -> bool:
+        return self._kind != PENDING
+
+    # -- public face
+
+    def binary(self) -> bytes:
+        """The id as 28 bytes."""
+        return self._id
+
+    def hex(self) -> str:
+        """The id as 56 hexadecimal digits."""
+        return self._id.hex()
+
+    def is_nil(self) -> bool:
+        """True for the id of no object."""
+        return self._id == b"\xff" * 28
+
+    @classmethod
+    def nil(cls) -> ObjectRef[Any]:
+        """Return the ref of no object."""
+        return cls(b"\xff" * 28)
+
+    @classmethod
+    def size(cls) -> int:
+        """Return the length of an id in bytes."""
+        return 28
+
+    @classmethod
+    def from_binary(cls, id: bytes) -> ObjectRef[Any]:
+        """The ref of an id in this session, which keeps its object from now on; the object must still be there."""
+        process = _current[0]
+        if process is not None and id not in process.pending and process._known(id) is None:
+            # Nobody but the collector knows of refs that never left this process.
+            for each in gc.get_objects():
+                if type(each) is ObjectRef and each._id == id and each._process is process:
+                    return each
+        return _rebuild(id)
+
+    @classmethod
+    def from_hex(cls, hex: str) -> ObjectRef[Any]:
+        """The ref with an id of 56 hexadecimal digits; see `from_binary`."""
+        return cls.from_binary(bytes.fromhex(hex))
+
+    @classmethod
+    def from_random(cls) -> ObjectRef[Any]:
+        """Return a ref with a random id, which no process knows."""
+        return cls(os.urandom(28))
+
+    def task_id(self) -> Any:
+        """The id of the task that makes the value."""
+        from skate.core.ids import TaskID  # ids are public faces, not needed to run
+
+        return TaskID(self._id[:24])
+
+    def job_id(self) -> Any:
+        """The id of the job it belongs to."""
+        from skate.core.ids import JobID  # as above
+
+        return JobID(self._id[20:24])
+
+    def owner_address(self) -> bytes:
+        """Where the owner is; the node itself, here."""
+        return b""
+
+    def call_site(self) -> str:
+        """The file and line that submitted it, as far as known here."""
+        return site_text(self._site) or ""
+
+    def tensor_transport(self) -> str:
+        """How tensors of the value travel."""
+        from skate.client.tensor.tensor_transports import made  # nobody asks
+
+        known = made.get(self)
+        return "OBJECT_STORE" if known is None else known.transport
+
+    def future(self) -> concurrent.futures.Future[T]:
+        """A concurrent.futures.Future of the value."""
+        from concurrent.futures import Future  # 5 ms that most programs do not need
+
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
+        process = _process_of(self)
+
+        def settle() -> None:
+            try:
+                value = process.load(self)
+            except BaseException as error:  # whatever the value's error is, the future carries it
+                future.set_exception(error)
+            else:
+                future.set_result(value)
+
+        process.when_ready(self, settle)
+        future.object_ref = self  # type: ignore[attr-defined]
+        return future
+
+    def as_future(self, _internal: bool = False) -> Any:
+        """An asyncio.Future of the value, in the running loop."""
+        import asyncio  # 20 ms; whoever awaits has it already
+
+        loop = asyncio.get_event_loop()
+        future = loop.create_future()
+        process = _process_of(self)
+
+        def settle() -> None:
+            if future.done():
+                return
+            try:
+                value = process.load(self)
+            except StopIteration as error:
+                future.set_exception(RuntimeError(str(error)))
+            except BaseException as error:  # whatever the value's error is, the future carries it
+                future.set_exception(error)
+            else:
+                future.set_result(value)
+
+        def wake() -> None:
+            if not loop.is_closed():
+                # In the loop's own thread, which is where an asyncio actor reads, no other need be woken.
+                own = getattr(loop, "_thread_id", None) == threading.get_ident()
+                (loop.call_soon if own else loop.call_soon_threadsafe)(settle)
+
+        with process.lock:
+            process._check_open()
+            process.ask_for(self)
+            there = self._kind != PENDING
+            process.link.flush()
+        if there:
+            settle()
+        else:
+            process.when_ready(self, wake)
+        return future
+
+    def _on_ready(self, call: Callable[[], None]) -> None:
+        """Call `call` when the value is ready, in any thread, under the engine's lock: it must be short."""
+        _process_of(self).when_ready(self, call)
+
+    def _failure(self) -> tuple[str, dict[str, Any]] | None:
+        """The error of a failed ref, (class name, fields); else None."""
+        return self._value if self._kind == ERROR else None
+
+    def _forgive(self) -> None:
+        """Suppress the report of an unhandled error."""
+        self._held = SeenHeld(self._held) if isinstance(self._held, list) else SEEN
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self.as_future().__await__()  # type: ignore[no-any-return]
+
+    def __hash__(self) -> int:
+        return hash(self._id)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, ObjectRef) and other._id == self._id)
+
+    def __lt__(self, other: ObjectRef[Any]) -> bool:
+        return self._id < other._id
+
+    def __repr__(self) -> str:
+        return f"ObjectRef({self._id.hex()})"
+
+    def __iter__(self) -> Any:
+        raise TypeError(
+            "an ObjectRef cannot be iterated: it stands for one value; call ray.get(ref) for the value, or "
+            "request several with num_returns=n"
+        )
+
+    def _released(self) -> None:
+        """Release a view of the value; its finalizer kept the ref alive."""
+        views = self._views
+        if views:
+            views.pop()
+
+
+def _unseen(held: Any) -> bool:
+    return held is None or type(held) is list
+
+
+def _rebuild(oid: bytes) -> ObjectRef[Any]:
+    process = _current[0]
+    if process is None:
+        return ObjectRef(oid)
+    ref: ObjectRef[Any] = process.intern(oid)
+    return ref
+
+
+def set_current(process: Any) -> None:
+    """The process that refs unpickled from now on belong to."""
+    _current[0] = process
+
+
+def _process_of(ref: ObjectRef[Any]) -> Process:
+    process = ref._process
+    if process is None or process.closed:
+        raise RuntimeError(f"{ref!r} belongs to no running session; its value is gone")
+    return process
+
+
+def site_text(site: Any) -> str | None:
+    """`file:line` of a remembered call."""
+    if site is None:
+        return None
+    code, line = site
+    return f"{code.co_filename}:{line}"

@@ -1,0 +1,264 @@
+"""A driver attached to a node in another process: its connection, and its settings."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from skate.client.process import Process
+from skate.client.session.embedded import EndedLink
+from skate.node.driver import handshake
+from skate.node.driver.address import to_address
+from skate.node.output.printer import Printer
+from skate.node.settings import Settings
+from skate.node.sigint import SigintHandler
+from skate.node.worker.launcher import zygote_config
+from skate.protocol import messages as m
+from skate.wire.channel import Channel, ChannelClosed
+from skate.wire.memory import Memory
+from skate.wire.pump import Pump
+
+EPOLLOUT = 4
+STARTS_WORK = frozenset({m.SUBMIT, m.CALL, m.CREATE_ACTOR})
+QUEUED_MAX = 24
+#: How long a driver that leaves waits for the last words of its workers.
+FAREWELL_SECONDS = 3.0
+#: The node is told how much was printed in steps of this size.
+PRINTED_STEP = 1 << 16
+
+
+class AttachedLink:
+    """A link over the socket: a call is sent at once while the link is idle, otherwise together with others."""
+
+    def __init__(self, channel: Channel, process: Process, pump: Pump) -> None:
+        self._channel = channel
+        self._pending = process.pending
+        self._process = process
+        self._pump = pump
+        self.armed = False  # the background thread has been told that something is queued
+
+    def send(self, message: m.ToNode) -> None:
+        """Queue a message, and see that it goes out soon."""
+        channel = self._channel
+        channel.push(message)
+        if message[0] in STARTS_WORK:
+            if len(self._process.pending) < 2 or len(channel.queued) >= QUEUED_MAX:
+                self.flush()
+            elif not self.armed:
+                self.armed = True
+                self._pump.attend()
+                self._pump.kick()
+
+    def flush(self) -> None:
+        """Write queued data."""
+        self.armed = False
+        if not self._channel.flush():
+            self._pump.want_write(self._channel.fd, True)
+
+    def block(self) -> bool:
+        """No-op: a driver holds no CPU, so the node need not know; returns False."""
+        self.flush()
+        return False
+
+    def unblock(self) -> None:
+        """No-op: an attached driver never blocks the node."""
+
+
+class AttachedMemory(Memory):
+    """The node's memory; tracks the views of it, which must not be reused when the session ends."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.viewed: dict[int, int] = {}
+        #: Called when nothing is in view any more, once the session has ended.
+        self.unseen: Callable[[], object] | None = None
+
+    def view(self, offset: int, size: int, on_release: Callable[[], object]) -> memoryview:
+        """A read-only view; see `Memory.view`."""
+        viewed = self.viewed
+        viewed[offset] = viewed.get(offset, 0) + 1
+
+        def released() -> None:
+            viewed[offset] -= 1
+            if not viewed[offset]:
+                del viewed[offset]
+            on_release()
+            if self.unseen is not None and not viewed:
+                self.unseen()
+
+        return super().view(offset, size, released)
+
+
+class Attachment:
+    """A session of this process on a node that outlives it."""
+
+    def __init__(self, path: str, settings: Settings, given: dict[str, Any]) -> None:
+        self.path = path
+        self.address = to_address(path)
+        pump = Pump(threading.RLock(), "loop")
+        self._pump = pump
+        self._control_c = SigintHandler(pump)
+        self._said_farewell = False
+        self._unsaid = 0
+        with pump.lock:
+            self._control_c.take()
+            try:
+                sock, welcome, fds = handshake.call(path, **_view(settings, given))
+            except BaseException:  # Ctrl-C as well: nothing of the session may stay
+                self._control_c.give_back()
+                pump.close()
+                raise
+            self.pid: int = welcome["pid"]
+            self._channel = channel = Channel(sock)
+            self.process = process = Process(welcome["cid"], pump, welcome["node_id"], welcome["job"])
+            self.link = AttachedLink(channel, process, pump)
+            process.link = self.link
+            arena, overflow = [*fds, -1][:2]
+            self._memory = AttachedMemory(arena, welcome["arena_bytes"], overflow, welcome["overflow_bytes"])
+            for fd in fds:
+                os.close(fd)
+            process.mapping = self._memory
+            process.is_driver = True
+            process.namespace = settings.namespace
+            process.node_id = welcome["node_id"]
+            process.realm = process.job.hex()
+            process.job_environment = settings.runtime_env
+            self._printer = Printer(self._printed)
+            process.handlers.update({m.PRINTED: self._print, m.LEFT: self._farewell})
+            pump.add(channel.fd, self._readable)
+            pump.before_poll = self._before_poll
+            pump.start()
+
+    # -- what comes
+
+    def _readable(self, events: int) -> None:
+        channel = self._channel
+        if events & EPOLLOUT:
+            if channel.flush():
+                self._pump.want_write(channel.fd, False)
+            if not events & ~EPOLLOUT:
+                return
+        try:
+            messages = channel.read()
+        except ChannelClosed:
+            self._lost("its process {pid} has died, or was killed")
+            return
+        handlers = self.process.handlers
+        for message in messages:
+            handler = handlers.get(message[0])
+            if handler is not None:
+                handler(message)
+
+    def _before_poll(self) -> None:
+        process = self.process
+        if process.closed:
+            return
+        if process.graves or process.unhandled:
+            process.tidy()
+        self.link.flush()
+
+    def _print(self, message: m.Printed) -> None:
+        _, is_error, text = message
+        self._printer.hold(is_error, text)
+
+    def _printed(self, size: int) -> None:
+        """In the thread that prints: now and then the node learns how far it is."""
+        self._unsaid += size
+        if self._unsaid < PRINTED_STEP:
+            return
+        with self._pump.lock:
+            size, self._unsaid = self._unsaid, 0
+            if not self.process.closed:
+                self.link.send(m.Shown(m.SHOWN, size))
+                self.link.flush()
+
+    def _farewell(self, message: m.Left) -> None:
+        _, reason = message
+        if reason:
+            self._lost(reason)
+        else:
+            self._said_farewell = True
+
+    def _lost(self, how: str) -> None:
+        """Handle the loss of the node: raise an error in all waiting calls."""
+        process = self.process
+        self._pump.remove(self._channel.fd)
+        self._said_farewell = True
+        if process.closed:
+            return
+        process.lost = (
+            f"the node at {self.path} is gone ({how.format(pid=self.pid)}), and with it the tasks, actors and values of "
+            "this session; start another node (`skate start --head`), then shutdown() and init() here"
+        )
+        process.link = EndedLink(process)
+        process.end()
+        self._pump.wake_ready()
+
+    # -- the end
+
+    def forked(self) -> None:
+        """In a forked child: the connection is the parent's."""
+        self._channel.close()
+        self._control_c.give_back()
+
+    def shutdown(self) -> None:
+        """Leave: what was only for this driver ends, the node stays."""
+        process = self.process
+        pump = self._pump
+        with self._control_c.put_off():
+            with pump.lock:
+                if not process.closed:
+                    process.tidy()
+                    self.link.send(m.Leave(m.LEAVE, self._in_view()))
+                    self.link.flush()
+                    process.end()
+                    process.link = EndedLink(process)
+                pump.wake_ready()
+                pump.wait(lambda: self._said_farewell, FAREWELL_SECONDS)
+            self._printer.close()
+            pump.close()
+            # Arrays from the node's memory may outlive the session: the node keeps their values until the connection closes.
+            self._memory.unseen = self._channel.close
+            if not self._memory.viewed:
+                self._channel.close()
+            self._memory.close()
+            self._control_c.give_back()
+
+    def _in_view(self) -> tuple[bytes, ...]:
+        """Ids of the values of which arrays are still in use here."""
+        viewed = self._memory.viewed
+        if not viewed:
+            return ()
+        found = []
+        for oid, weak in self.process.known.items():
+            ref = weak()
+            if ref is not None and ref._kind == m.ARENA and ref._value[0] in viewed:
+                found.append(oid)
+        return tuple(found)
+
+
+def _view(settings: Settings, given: dict[str, Any]) -> dict[str, Any]:
+    """The program's settings that its workers adopt."""
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    view = zygote_config(sys.path, settings.preload, {"main": main, "namespace": settings.namespace})
+    return {
+        **view,
+        "python": [sys.executable],
+        "command": " ".join(sys.argv)[:200],
+        "log_to_driver": settings.log_to_driver,
+    }
+
+
+def join(address: str, given: dict[str, Any]) -> Attachment:
+    """Attach as a driver to the node at an address.
+
+    Raises ConnectionError if there is none, ValueError for settings that belong to the node.
+    """
+    from skate.node.driver import address as places  # with the socket module behind it
+
+    path = places.find(places.directory()) if address == "auto" else places.to_path(address)
+    assert path is not None
+    return Attachment(path, Settings.joining(address, given), given)

@@ -1,0 +1,163 @@
+"""Standalone nodes: starting, querying and stopping them; the basis of the commands."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from typing import Any
+
+from skate.node.driver import address, handshake
+from skate.node.settings import Settings
+
+#: How long a node may take to come up, and what is expected of a machine that does nothing else: a hundredth of it.
+START_SECONDS = 30.0
+
+
+class AlreadyRunning(Exception):
+    """A node of this user lives; the text is its address."""
+
+
+def folder_of(named: str | None) -> str:
+    """The folder of this user's node, or the one that is named instead."""
+    return os.path.abspath(named) if named else address.directory()
+
+
+def start(folder: str, settings: dict[str, Any]) -> tuple[str, list[str]]:
+    """Start a node in a process of its own: its address, and what a dead one had left and was removed.
+
+    Raises AlreadyRunning, PermissionError for a folder that is open to others, ValueError and TypeError for settings that cannot
+    be, RuntimeError if the node does not come up.
+    """
+    from skate.node import standalone  # all of the node, which only this needs
+
+    checked = Settings.of("local", settings)
+    place = _place(folder)
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.close(read_end)
+            standalone.run_apart(checked, place, write_end)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(write_end)
+    os.close(place.lock)
+    said = _read(read_end)
+    if not said.startswith(b"+"):
+        os.waitpid(pid, 0)
+        raise RuntimeError(
+            f"the node did not start: {said[1:].decode(errors='replace') or 'it gave no reason'}"
+        )
+    return os.fsdecode(said[1:]), place.swept
+
+
+def serve(folder: str, settings: dict[str, Any], ready: Any) -> None:
+    """Be a node, in this process, until it is stopped; `ready` is called with its address. Raises what `start` raises."""
+    from skate.node import standalone  # all of the node, which only this needs
+
+    checked = Settings.of("local", settings)
+    standalone.run(checked, _place(folder), ready)
+
+
+def _place(folder: str) -> Any:
+    from skate.node import standalone  # as above
+
+    try:
+        return standalone.Place(folder)
+    except standalone.Taken:
+        deadline = time.monotonic() + START_SECONDS
+        while not (living := _living(folder)) and time.monotonic() < deadline:
+            time.sleep(0.01)  # it has the folder, and is about to make its socket
+        raise AlreadyRunning(living) from None
+
+
+def _living(folder: str) -> str:
+    try:
+        return address.find(folder)
+    except ConnectionError:
+        return ""
+
+
+def _read(fd: int) -> bytes:
+    """All that comes out of a pipe until its end, or for as long as a node may take."""
+    said = b""
+    deadline = time.monotonic() + START_SECONDS
+    try:
+        while select.select([fd], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            data = os.read(fd, 4096)
+            if not data:
+                break
+            said += data
+    finally:
+        os.close(fd)
+    return said
+
+
+def locate(named: str | None, folder: str) -> str:
+    """Return the socket of the node at an address, or of this user's node. Raises ConnectionError if there is none."""
+    wanted = named or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS") or "auto"
+    return address.find(folder) if wanted in ("auto", "local") else address.to_path(wanted) or wanted
+
+
+def status(path: str) -> dict[str, Any]:
+    """Return the status report of a node. Raises ConnectionError if there is none at that path."""
+    return handshake.ask(path, "status")
+
+
+class Stopped:
+    """The result of `stop`: the ended node's pid (None if none was alive), if it was killed, and removed leftovers
+    of a dead one.
+    """
+
+    def __init__(self, pid: int | None, killed: bool, removed: list[str]) -> None:
+        self.pid = pid
+        self.killed = killed
+        self.removed = removed
+
+
+def stop(folder: str, grace_s: float, force: bool) -> Stopped:
+    """End the node of a folder, with all that it started; one that has not ended after `grace_s` seconds is killed."""
+    try:
+        address.check(folder)
+    except FileNotFoundError:
+        return Stopped(None, False, [])
+    try:
+        path = address.find(folder)
+    except ConnectionError:
+        return Stopped(None, False, _sweep(folder))
+    pid = address.pid_of(path)
+    assert pid is not None
+    watched = os.pidfd_open(pid)
+    try:
+        if not force:
+            try:
+                handshake.ask(path, "stop")
+            except ConnectionError:
+                # It hangs, or has just gone.
+                grace_s = 0.0
+        if force or not select.select([watched], [], [], grace_s)[0]:
+            signal.pidfd_send_signal(watched, signal.SIGKILL)
+            select.select([watched], [], [], 10.0)
+            return Stopped(pid, True, _sweep(folder))
+    finally:
+        os.close(watched)
+    _sweep(folder)
+    return Stopped(pid, False, [])
+
+
+def _sweep(folder: str) -> list[str]:
+    """Remove the leftovers of a dead node."""
+    try:
+        lock = address.lock(folder)
+    except FileNotFoundError:
+        return []
+    if lock is None:
+        return []
+    try:
+        return address.sweep(folder)
+    finally:
+        os.close(lock)

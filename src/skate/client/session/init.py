@@ -1,0 +1,69 @@
+"""`init`, with the signature that programs know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.client.session import session
+
+
+def init(
+    address: str | None = None,
+    *,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    resources: dict[str, float] | None = None,
+    labels: dict[str, str] | None = None,
+    object_store_memory: int | None = None,
+    local_mode: bool = False,
+    ignore_reinit_error: bool = False,
+    include_dashboard: bool | None = None,
+    dashboard_host: str = "127.0.0.1",
+    dashboard_port: int | None = None,
+    job_config: Any = None,
+    configure_logging: bool = True,
+    logging_level: Any = "info",
+    logging_format: str | None = None,
+    logging_config: Any = None,
+    log_to_driver: bool | None = None,
+    namespace: str | None = None,
+    runtime_env: Any = None,
+    enable_resource_isolation: bool = False,
+    cgroup_path: str | None = None,
+    system_reserved_cpu: float | None = None,
+    system_reserved_memory: int | None = None,
+    proxy_server_url: str | None = None,
+    **kwargs: Any,
+) -> session.RayContext:
+    """Start a session: a node hosted in this process, with workers started as they are needed.
+
+    Args:
+        address: None or "local" to start here; other addresses are for clusters.
+        num_cpus: CPUs to schedule by; default those this process may use.
+        num_gpus: GPUs to schedule by; default those found; more than found are faked.
+        resources, labels: amounts of custom resources by name; labels of the node, for label selectors.
+        object_store_memory: bytes for large values; default 30 % of the memory.
+        local_mode: run tasks and actors inline, in this process, for debugging.
+        ignore_reinit_error: if a session runs already, return it instead of raising.
+        log_to_driver: print what workers print; default True.
+        namespace: where names of actors are looked up; default one of its own.
+        runtime_env: environment of all tasks and actors.
+        preload: (keyword of ours) modules that workers start with, such as ["torch"].
+
+    The other arguments are accepted for compatibility and have no effect on one machine. Raises RuntimeError if a session
+    runs already, ValueError and TypeError for invalid settings.
+    """
+    return session.init(
+        address,
+        num_cpus=num_cpus,
+        num_gpus=num_gpus,
+        resources=resources,
+        labels=labels,
+        object_store_memory=object_store_memory,
+        local_mode=local_mode,
+        ignore_reinit_error=ignore_reinit_error,
+        log_to_driver=log_to_driver,
+        namespace=namespace if namespace is not None else getattr(job_config, "ray_namespace", None),
+        runtime_env=runtime_env if runtime_env is not None else getattr(job_config, "runtime_env", None),
+        **kwargs,
+    )

@@ -1,0 +1,271 @@
+"""The one session of a process: init, shutdown, and the implicit start on first use."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from skate.client.object import object_ref
+
+if TYPE_CHECKING:
+    from skate.client.process import Process
+
+_process: Process | None = None
+_host: Any = None
+_starting = threading.Lock()
+_in_worker = False
+#: Called by `shutdown` while the session still runs: libraries end there what they have under way.
+endings: list[Callable[[], None]] = []
+#: Clusters whose head this process hosts, by address: see `cluster_utils`.
+clusters: dict[str, Any] = {}
+
+
+def current() -> Process:
+    """Return the process of the running session; start one if there is none."""
+    process = _process
+    if process is None:
+        if _in_worker:
+            raise RuntimeError("this worker is leaving: its node has closed the session")
+        init()
+        process = _process
+        assert process is not None
+    return process
+
+
+def current_or_none() -> Process | None:
+    """The process of the running session, or None."""
+    return _process
+
+
+def attach(process: Process | None, host: Any = None, in_worker: bool = False) -> None:
+    """Make `process` the one that everything here uses."""
+    global _process, _host, _in_worker
+    _process = process
+    _host = host
+    _in_worker = in_worker
+    object_ref.set_current(process)
+
+
+def host() -> Any:
+    """The node hosted in this process, or None."""
+    return _host
+
+
+def preload(module: str) -> None:
+    """Preload a module for workers that are not started yet, imported in the background.
+
+    No-op without a session, and if the node is in another process.
+    """
+    ask = getattr(_host, "preload", None)
+    if ask is not None:
+        ask(module)
+
+
+def address_of_node() -> str:
+    """Where the node is reached; empty if it is hosted in this process."""
+    return getattr(_host, "address", "")
+
+
+def is_initialized() -> bool:
+    """True while a session runs in this process."""
+    return _process is not None
+
+
+def init(address: str | None = None, **settings: Any) -> RayContext:
+    """Start a session: a node hosted in this process, with workers started as they are needed.
+
+    Args are checked by `node.settings.Settings`; see the public `skate.init` for what they are. Raises RuntimeError if
+    one runs already (unless `ignore_reinit_error`), ValueError for invalid settings.
+    """
+    with _starting:
+        if _process is not None and _process.lost:
+            _end_lost()
+        if _process is not None:
+            if settings.get("ignore_reinit_error") or _in_worker:
+                return RayContext(_process)
+            raise RuntimeError(
+                "Maybe you called ray.init twice by accident? A session runs already: call shutdown() first, or pass "
+                "ignore_reinit_error=True"
+            )
+        hook = settings.pop("_tracing_startup_hook", None)
+        if hook is not None and not settings.get("local_mode"):
+            from skate.client import tracing  # only sessions that are traced
+
+            tracing.start(hook)
+        if settings.get("local_mode"):
+            started = _start_local(address, settings)
+        else:
+            started = _join(address, settings) or _start_node(address, settings)
+        attach(started.process, started)
+        return RayContext(started.process)
+
+
+def _start_local(address: str | None, settings: dict[str, Any]) -> Any:
+    from skate.node.settings import Settings  # needed once, and not by workers
+    from skate.worker.local.local_mode import LocalHost  # only local mode runs tasks in the driver
+
+    return LocalHost(Settings.of(address, settings))
+
+
+def _join(address: str | None, settings: dict[str, Any]) -> Any:
+    """Become the driver of a node that is there, if `address` (or the environment) names one; None if not."""
+    if address is not None and not isinstance(address, str):
+        raise TypeError(f"address must be a string, got {address!r}")
+    wanted = address or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS")
+    if wanted == "auto" and len(clusters) == 1:
+        wanted = next(iter(clusters))
+    cluster = clusters.get(wanted or "")
+    if cluster is not None:
+        return cluster.join(settings)
+    if wanted and (wanted == "auto" or wanted.startswith(("/", "skate://"))):
+        from skate.client.session import attached  # only such drivers need it
+
+        return attached.join(wanted, settings)
+    return None
+
+
+def _end_lost() -> None:
+    """Forget a session whose node has ended, so that another one may begin."""
+    host = _host
+    attach(None)
+    if host is not None:
+        host.shutdown()
+
+
+def _start_node(address: str | None, settings: dict[str, Any]) -> Any:
+    from skate.node.worker import (
+        zygote_spawn,  # before all else: the zygote starts up while the rest is loaded
+    )
+
+    zygote_spawn.start_early()
+    try:
+        from skate.client.session.embedded import join  # with all of the node behind it
+        from skate.node.host import NodeHost  # the one place where the client starts a node
+        from skate.node.settings import Settings
+
+        checked = Settings.of(address, settings)
+        return NodeHost.start(checked, lambda host: join(host, checked.namespace, checked.runtime_env))
+    finally:
+        zygote_spawn.discard()
+
+
+def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = False) -> None:
+    """End the session: workers and actors end, refs lose their values, memory is given back. Harmless when none runs."""
+    with _starting:
+        host, process = _host, _process
+        if process is None or _in_worker:
+            return
+        process.exiting = _exiting_interpreter
+        if "SKATE_TRACING_HOOK" in os.environ:
+            from skate.client import tracing  # as in init
+
+            tracing.stop()
+        try:
+            for end in endings:
+                end()
+            attach(None)
+        finally:  # Ctrl-C between the two must not leave a host that nobody can end
+            if host is not None:
+                host.shutdown()
+
+
+class RayContext(Mapping[str, Any]):
+    """The result of `init`: facts about the session, and a context manager that shuts it down.
+
+    `address_info` has the facts by name. Reading them from the context itself (`context["address"]`) is deprecated and warns.
+    """
+
+    dashboard_url = ""
+    ray_commit = ""
+
+    def __init__(self, process: Process) -> None:
+        import platform  # 2 ms, only here
+
+        from skate.version import RAY_VERSION
+
+        self.python_version = platform.python_version()
+        self.ray_version = RAY_VERSION
+        self.protocol_version = None
+        address = address_of_node()
+        self.address_info = {
+            "node_ip_address": "127.0.0.1",
+            "node_id": process.node_id.hex(),
+            "address": address or "local",
+            "gcs_address": address,
+            "redis_address": None,
+            "session_dir": os.path.dirname(address) if address.startswith("/") else "",
+            "object_store_address": "",
+            "raylet_socket_name": "",
+            "webui_url": "",
+            "metrics_export_port": -1,
+            "dashboard_agent_listen_port": -1,
+        }
+
+    def __getitem__(self, name: str) -> Any:
+        if name == "webui_url":
+            self._warn(
+                f'Accessing values through ctx["{name}"] is deprecated; use ctx.dashboard_url',
+                DeprecationWarning,
+            )
+            return self.dashboard_url
+        self._warn(
+            f'Accessing values through ctx["{name}"] is deprecated; use ctx.address_info["{name}"]',
+            DeprecationWarning,
+        )
+        return self.address_info[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._warn("iter(ctx) is deprecated; use iter(ctx.address_info)", UserWarning)
+        return iter(self.address_info)
+
+    def __len__(self) -> int:
+        self._warn("len(ctx) is deprecated; use len(ctx.address_info)", UserWarning)
+        return len(self.address_info)
+
+    # A context is one session, whatever it says of it.
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+    @staticmethod
+    def _warn(text: str, kind: type[Warning]) -> None:
+        warnings.warn(text, kind, stacklevel=3)
+
+    def __enter__(self) -> RayContext:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """End the session."""
+        shutdown()
+
+    def __repr__(self) -> str:
+        return (
+            f"RayContext(dashboard_url={self.dashboard_url!r}, python_version={self.python_version!r}, "
+            f"ray_version={self.ray_version!r}, ray_commit={self.ray_commit!r})"
+        )
+
+
+def _after_fork() -> None:
+    """A forked child has none of the threads and must not speak for its parent: it starts without a session."""
+    global _starting
+    _starting = threading.Lock()
+    process, host = _process, _host
+    if process is None or _in_worker:
+        return
+    process.closed = True
+    process.give_up()
+    # Another thread, which is not here, may have held it.
+    process.lock = process.pump.lock = threading.RLock()
+    if host is not None:
+        host.forked()
+    attach(None)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(shutdown, _exiting_interpreter=True)

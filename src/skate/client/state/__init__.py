@@ -1,0 +1,1 @@
+"""Queries of the state of the cluster."""

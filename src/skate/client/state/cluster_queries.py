@@ -1,0 +1,117 @@
+"""Questions about the cluster: resources, nodes, and what ran when."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from skate.client import spans
+from skate.client.object.object_ref import ObjectRef
+from skate.client.session import session
+from skate.protocol.messages import ARENA, INLINE, SPILLED
+from skate.protocol.states import CREATION
+
+
+def _ask(verb: str) -> Any:
+    process = session.current_or_none()
+    if process is None:
+        raise RuntimeError("no session runs, so there is no cluster to query; call init() first")
+    return process.request(verb)
+
+
+def _amounts(units: dict[str, int]) -> dict[str, float]:
+    return {name: amount / 10_000 for name, amount in units.items()}
+
+
+def cluster_resources() -> dict[str, float]:
+    """The total resources of all nodes, by resource."""
+    return _amounts(_ask("cluster_resources"))
+
+
+def available_resources() -> dict[str, float]:
+    """The free resources, by resource."""
+    return _amounts(_ask("available_resources"))
+
+
+def available_per_node() -> dict[str, dict[str, float]]:
+    """The free resources of each living node, by node id."""
+    return {node["node_id"]: _amounts(node["available"]) for node in _ask("nodes") if node["alive"]}
+
+
+def nodes() -> list[dict[str, Any]]:
+    """One entry a node, with its id, resources and labels."""
+    found = []
+    for node in _ask("nodes"):
+        found.append(
+            {
+                "NodeID": node["node_id"],
+                "Alive": node["alive"],
+                "alive": node["alive"],
+                "NodeManagerAddress": node.get("address", "127.0.0.1"),
+                "NodeManagerHostname": node.get("host", "localhost"),
+                "NodeManagerPort": 0,
+                "ObjectManagerPort": 0,
+                "ObjectStoreSocketName": "",
+                "RayletSocketName": "",
+                "MetricsExportPort": 0,
+                "NodeName": node.get("name", node.get("address", "127.0.0.1")),
+                "RuntimeEnvAgentPort": 0,
+                "DeathReason": 0,
+                "DeathReasonMessage": node["reason"],
+                "Resources": _amounts(node["total"]) if node["alive"] else {},
+                "Labels": {"ray.io/node-id": node["node_id"], **node["labels"]},
+            }
+        )
+    return found
+
+
+def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
+    """The tasks that ran lately, and what libraries did here, as Chrome trace events; written to a file if one is named.
+
+    Open it in chrome://tracing or Perfetto. Times are in microseconds.
+    """
+    events = []
+    epoch = time.time() - time.monotonic()
+    for name, task_id, kind, worker, pid, end, micros, status, function in _ask("timeline"):
+        if kind == CREATION:
+            function = name = f"{function}.__init__"
+        shared = {
+            "pid": "127.0.0.1",
+            "tid": f"worker:{pid or worker}",
+            "ts": (epoch + end) * 1e6 - micros,
+            "dur": micros,
+            "ph": "X",
+        }
+        word = ("FINISHED", "FAILED", "CANCELLED")[status]
+        events.append(
+            {"cat": "task:execute", "name": "task:execute", **shared, "cname": "rail_animation", "args": {}}
+        )
+        events.append(
+            {
+                "cat": f"task::{function}",
+                "name": name,
+                **shared,
+                "cname": "generic_work",
+                "args": {"name": name, "task_id": task_id.hex(), "status": word},
+            }
+        )
+    events += spans.recorded()
+    if filename is None:
+        return events
+    import json  # only when a file is wanted
+
+    with open(filename, "w") as file:
+        json.dump(events, file)
+    return None
+
+
+def object_location(ref: ObjectRef[Any]) -> dict[str, Any]:
+    """Where a ref's value is: the ids of nodes, its size in bytes (None if unknown), whether it was spilled."""
+    process = session.current()
+    state = process.request("object_state", ref._id)
+    if state is None:
+        state = {"kind": ref._kind, "size": 0}
+    there = state["kind"] in (ARENA, INLINE)
+    nodes = state.get("nodes") or ([process.node_id.hex()] if there else [])
+    size = state["size"] or (len(ref._value) if ref._kind == INLINE else None)
+    return {"node_ids": nodes, "object_size": size, "did_spill": state["kind"] == SPILLED}

@@ -1,0 +1,344 @@
+"""The state of the cluster as rows with the columns of the state API: tasks, actors, workers, jobs, nodes, groups.
+
+Rows of objects are in `holdings`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from skate.client.session.session import current_or_none
+from skate.client.state import cluster_queries, holdings, survey
+
+Row = dict[str, Any]
+
+DRIVER_TASK = "f" * 40
+TYPES = ("NORMAL_TASK", "ACTOR_CREATION_TASK", "ACTOR_TASK")
+#: Columns of a task's error, by the exception that its refs raise.
+ERRORS = {
+    "RayTaskError": "TASK_EXECUTION_EXCEPTION",
+    "WorkerCrashedError": "WORKER_DIED",
+    "ActorDiedError": "ACTOR_DIED",
+    "ActorUnavailableError": "ACTOR_UNAVAILABLE",
+    "TaskCancelledError": "TASK_CANCELLED",
+    "RuntimeEnvSetupError": "RUNTIME_ENV_SETUP_FAILED",
+    "ObjectLostError": "OBJECT_LOST",
+    "ObjectReconstructionFailedError": "OBJECT_UNRECONSTRUCTABLE",
+    "OwnerDiedError": "OWNER_DIED",
+    "ObjectFreedError": "OBJECT_FREED",
+    "NodeDiedError": "NODE_DIED",
+    "OutOfMemoryError": "OUT_OF_MEMORY",
+    "ObjectStoreFullError": "OUT_OF_DISK_ERROR",
+    "TaskUnschedulableError": "TASK_UNSCHEDULABLE_ERROR",
+    "ActorUnschedulableError": "ACTOR_UNSCHEDULABLE_ERROR",
+    "TaskPlacementGroupRemoved": "TASK_PLACEMENT_GROUP_REMOVED",
+}
+ADDRESS = "127.0.0.1"
+
+
+class Found:
+    """The rows of one kind, and descriptions of sources that did not answer."""
+
+    def __init__(self, rows: list[Row], missing: list[str]) -> None:
+        self.rows = rows
+        self.missing = missing
+
+
+def find(kind: str, timeout: float) -> Found:
+    """The rows of a kind ("tasks", "actors", "objects", ...), waiting `timeout` seconds for processes to answer.
+
+    Raises RuntimeError if no session runs, ValueError for an unknown kind.
+    """
+    process = current_or_none()
+    if process is None:
+        raise RuntimeError("no session runs, so there is nothing to list; call init() first")
+    if kind not in KINDS:
+        raise ValueError(f"there are no {kind!r} to list; there are: {', '.join(KINDS)}")
+    asked, make = KINDS[kind]
+    if not asked:
+        return Found(make([]), [])
+    parts, silent = survey.ask(process, asked, timeout)
+    missing = [holdings.process_text(each) for each in silent]
+    return Found(make(parts), missing)
+
+
+def _hex(value: bytes) -> str | None:
+    return value.hex() if value else None
+
+
+def _amounts(request: dict[str, int] | None) -> dict[str, float]:
+    return {name: units / 10_000 for name, units in (request or {}).items()}
+
+
+def worker_id(cid: int) -> str:
+    """A process's id as `get_worker_id()` shows it."""
+    return cid.to_bytes(4, "big").hex().rjust(56, "0")
+
+
+def task_hex(task_id: bytes) -> str:
+    """A task's id; that of a creation is made of the actor's."""
+    return task_id.hex() if len(task_id) == 24 else "f" * 16 + task_id.hex()
+
+
+def _millis(part: Row, at: float | None) -> int | None:
+    """A moment on a node's clock as milliseconds since 1970."""
+    return None if at is None else int((time.time() - (part["now"] - at)) * 1000)
+
+
+def _attempt_events(part: Row, task: Row) -> list[dict[str, Any]] | None:
+    """When an attempt began and ended, as far as it has; what came before is not kept."""
+    found = []
+    if task.get("start") is not None:
+        found.append({"state": "RUNNING", "created_ms": _millis(part, task["start"])})
+    if task.get("end") is not None:
+        found.append({"state": task["state"], "created_ms": _millis(part, task["end"])})
+    return found or None
+
+
+def _tasks(parts: list[Row]) -> list[Row]:
+    rows: dict[tuple[bytes, int], Row] = {}
+    for part in parts:
+        for task in part.get("tasks", ()):
+            key = task["task"], task["attempt"]
+            before = rows.get(key)
+            row = _task(part, task)
+            # Of a task that was given to another node both tell; the one where it ran knows more.
+            if before is None or (row["worker_pid"] and not before["worker_pid"]):
+                rows[key] = row
+    return list(rows.values())
+
+
+def _task(part: Row, task: Row) -> Row:
+    job = (task["task"][-4:] if len(task["task"]) == 24 else task["task"][12:16]).hex()
+    function = task["function"]
+    if task["kind"] == 1:
+        function += ".__init__"
+    failed = task["state"] == "FAILED"
+    error = ERRORS.get(task.get("error", "RayTaskError"), task.get("error", "")) if failed else None
+    ran = "pid" in task
+    return {
+        "task_id": task_hex(task["task"]),
+        "attempt_number": task["attempt"],
+        "name": function if task["kind"] == 1 else task["name"],
+        "state": task["state"],
+        "job_id": job,
+        "actor_id": task["task"].hex() if task["kind"] == 1 else _hex(task["actor"]),
+        "type": TYPES[task["kind"]],
+        "func_or_class_name": task["name"] if task["kind"] == 2 else function,
+        "parent_task_id": task_hex(task["parent"]) if task["parent"] else DRIVER_TASK + job,
+        "node_id": _hex(task.get("place") or (part["node"] if ran else b"")),
+        "worker_id": worker_id(task["worker"]) if ran else None,
+        "worker_pid": task.get("pid"),
+        "error_type": error,
+        "language": "PYTHON",
+        "required_resources": _amounts(task["request"]),
+        "runtime_env_info": {"serialized_runtime_env": task["environment"]} if task["environment"] else None,
+        "placement_group_id": _hex(task["group"]),
+        "events": _attempt_events(part, task),
+        "profiling_data": None,
+        "creation_time_ms": None,
+        "start_time_ms": _millis(part, task.get("start")),
+        "end_time_ms": _millis(part, task.get("end")),
+        "task_log_info": None,
+        "error_message": task.get("message"),
+        "is_debugger_paused": False,
+        "call_site": None,
+        "label_selector": None,
+        "fallback_strategy": None,
+        "waits_for": task.get("why") or None,
+    }
+
+
+def _actors(parts: list[Row]) -> list[Row]:
+    rows = []
+    for part in parts:
+        if not part.get("head"):
+            continue
+        for actor in part["actors"]:
+            death = actor.get("death")
+            rows.append(
+                {
+                    "actor_id": actor["actor"].hex(),
+                    "class_name": actor["class"],
+                    "state": actor["state"],
+                    "job_id": actor["actor"][12:16].hex(),
+                    "name": actor["name"],
+                    "node_id": _hex(actor["place"]),
+                    "pid": actor["pid"],
+                    "ray_namespace": actor["namespace"],
+                    "serialized_runtime_env": actor["environment"] or "{}",
+                    "required_resources": _amounts(actor["request"]),
+                    "death_cause": None if death is None else {"actor_died_error_context": death},
+                    "is_detached": actor["detached"],
+                    "placement_group_id": _hex(actor["group"]),
+                    "repr_name": "",
+                    "num_restarts": actor["restarts"],
+                    "num_restarts_due_to_lineage_reconstruction": 0,
+                    "num_restarts_due_to_node_preemption": 0,
+                    "call_site": None,
+                    "label_selector": {},
+                    "fallback_strategy": None,
+                }
+            )
+    return rows
+
+
+def _workers(parts: list[Row]) -> list[Row]:
+    rows = []
+    known = set()
+    for part in parts:
+        for worker in part.get("workers", ()):
+            if worker["pid"]:
+                known.add((part["node"], worker["pid"]))
+                rows.append(_worker(part, worker))
+    for part in parts:
+        if part.get("driver") and (part["node"], part["pid"]) not in known:
+            driver = {"cid": part["cid"], "pid": part["pid"], "alive": True}
+            rows.append({**_worker(part, driver), "worker_type": "DRIVER"})
+    return rows
+
+
+def _worker(part: Row, worker: Row) -> Row:
+    alive = worker["alive"]
+    intended = "INTENDED_SYSTEM_EXIT" if worker.get("intended") else "SYSTEM_ERROR"
+    return {
+        "worker_id": worker_id(worker["cid"]),
+        "is_alive": alive,
+        "worker_type": "WORKER",
+        "exit_type": None if alive else intended,
+        "node_id": part["node"].hex(),
+        "ip": ADDRESS,
+        "pid": worker["pid"],
+        "exit_detail": worker.get("reason"),
+        "worker_launch_time_ms": None,
+        "worker_launched_time_ms": None,
+        "start_time_ms": None,
+        "end_time_ms": _millis(part, worker.get("at")),
+        "debugger_port": None,
+        "num_paused_threads": 0,
+    }
+
+
+def _jobs(parts: list[Row]) -> list[Row]:
+    rows = []
+    for part in parts:
+        if not part.get("driver"):
+            continue
+        job = part["job"].hex()
+        rows.append(
+            {
+                "type": "DRIVER",
+                "job_id": job,
+                "submission_id": None,
+                "driver_info": {"id": job, "node_ip_address": ADDRESS, "pid": str(part["pid"])},
+                "status": "RUNNING",
+                "entrypoint": part["entrypoint"],
+                "message": None,
+                "error_type": None,
+                "start_time": None,
+                "end_time": None,
+                "metadata": {},
+                "runtime_env": holdings.parsed(part["environment"]),
+                "driver_agent_http_address": None,
+                "driver_node_id": part["node"].hex(),
+                "driver_exit_code": None,
+            }
+        )
+    return rows
+
+
+def _nodes(parts: list[Row]) -> list[Row]:
+    head = {"node:__internal_head__"}
+    return [
+        {
+            "node_id": node["NodeID"],
+            "node_ip": node["NodeManagerAddress"],
+            "is_head_node": not head.isdisjoint(node["Resources"]),
+            "state": "ALIVE" if node["Alive"] else "DEAD",
+            "state_message": node["DeathReasonMessage"] or None,
+            "node_name": node["NodeName"],
+            "resources_total": node["Resources"],
+            "labels": node["Labels"],
+            "start_time_ms": None,
+            "end_time_ms": None,
+        }
+        for node in cluster_queries.nodes()
+    ]
+
+
+def _groups(parts: list[Row]) -> list[Row]:
+    process = current_or_none()
+    assert process is not None
+    return [
+        {
+            "placement_group_id": group["placement_group_id"],
+            "name": group["name"],
+            "creator_job_id": process.job.hex(),
+            "state": group["state"],
+            "bundles": [
+                {
+                    "bundle_id": {"placement_group_id": group["placement_group_id"], "bundle_index": index},
+                    "unit_resources": _amounts(bundle) if isinstance(bundle, dict) else bundle,
+                    "node_id": group["nodes"].get(index),
+                }
+                for index, bundle in group["bundles"].items()
+            ],
+            "is_detached": False,
+            "stats": {"scheduling_state": group["why"] or group["state"]},
+            "topology_strategy": None,
+            "topology_assignments": None,
+        }
+        for group in process.request("group_table")
+    ]
+
+
+def _environments(parts: list[Row]) -> list[Row]:
+    return [
+        {
+            "runtime_env": holdings.parsed(each["environment"]),
+            "success": True,
+            "creation_time_ms": None,
+            "node_id": part["node"].hex(),
+            "ref_cnt": each["workers"],
+            "error": None,
+        }
+        for part in parts
+        for each in part.get("environments", ())
+    ]
+
+
+def _events(parts: list[Row]) -> list[Row]:
+    """Processes and nodes that were lost, latest last."""
+    rows = []
+    for part in parts:
+        for worker in part.get("workers", ()):
+            if not worker["alive"] and not worker["intended"]:
+                rows.append(_event(part, worker))
+    return sorted(rows, key=lambda row: str(row["time"]))
+
+
+def _event(part: Row, worker: Row) -> Row:
+    at = (_millis(part, worker["at"]) or 0) / 1000
+    return {
+        "severity": "ERROR",
+        "time": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at)),
+        "source_type": "NODE",
+        "message": f"worker process {worker['pid']} {worker['reason']}",
+        "event_id": f"{part['node'].hex()[:16]}{worker['cid']:016x}",
+        "custom_fields": {"pid": worker["pid"], "node_id": part["node"].hex(), "asked_by": os.getpid()},
+    }
+
+
+KINDS: dict[str, tuple[tuple[str, ...], Any]] = {
+    "actors": (("actors",), _actors),
+    "jobs": (("jobs",), _jobs),
+    "placement_groups": ((), _groups),
+    "nodes": ((), _nodes),
+    "workers": (("workers",), _workers),
+    "tasks": (("tasks",), _tasks),
+    "objects": (("objects", "tasks", "workers"), holdings.rows),
+    "runtime_envs": (("environments",), _environments),
+    "cluster_events": (("workers",), _events),
+}

@@ -1,0 +1,129 @@
+"""A survey of the cluster: what this process answers when its node asks what it holds, and how it has its node ask all.
+
+Refs that never left a process are in no table, so that they cost nothing: they are found by looking through all objects that
+Python keeps track of, which takes some milliseconds and happens only when somebody asks.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import os
+import sys
+from types import MethodType
+from typing import TYPE_CHECKING, Any
+
+from skate.client.object.object_ref import ObjectRef, site_text
+from skate.protocol import messages as m
+from skate.protocol.messages import ARENA, INLINE, REMOTE
+
+if TYPE_CHECKING:
+    from skate.client.process import Process
+
+_tokens = itertools.count(1)
+
+
+def ask(process: Process, kinds: tuple[str, ...], timeout: float) -> tuple[list[Any], list[Any]]:
+    """Query all nodes and processes for some kinds of rows, for `timeout` seconds: (answers, missing sources).
+
+    Raises RuntimeError if the session ends meanwhile.
+    """
+    token = next(_tokens)
+    with process.lock:
+        process._check_open()
+        number = process.next_number()
+        process.send(m.Request(m.REQUEST, number, "survey", (token, kinds)))
+        answers = process.answers
+        if answers[number] is None:
+            process.link.flush()
+            process.pump.wait(lambda: answers[number] is not None or process.closed, timeout)
+        answer = answers.pop(number)
+    if answer is None:
+        answer = (True, process.request("survey_so_far", token))
+    parts, missing = answer[1]
+    return list(parts), list(missing)
+
+
+def answer(process: Process, message: m.Survey) -> None:
+    """SURVEY: tell the node what this process holds; the lock is held."""
+    _, key, kinds = message
+    context = process.context
+    part: dict[str, Any] = {
+        "pid": os.getpid(),
+        "driver": process.is_driver,
+        "job": process.job,
+        "actor": b"" if context is None else context.actor_id or b"",
+    }
+    if "jobs" in kinds and process.is_driver:
+        import json  # only who lists jobs pays for it
+
+        part["entrypoint"] = " ".join(sys.argv)
+        part["environment"] = json.dumps(process.job_environment or {})
+    if "objects" in kinds:
+        part["refs"] = _refs(process)
+        part["handles"] = _handles(process)
+    process.send(m.Surveyed(m.SURVEYED, key, part))
+
+
+def _refs(process: Process) -> list[tuple[Any, ...]]:
+    """The refs of this process: (id, kind, size, references to it, views of its value, containing ids, site)."""
+    refs: list[Any] = []
+    views: dict[bytes, int] = {}
+    released = ObjectRef._released
+    for each in gc.get_objects():
+        kind = type(each)
+        if kind is ObjectRef:
+            if each._process is process:
+                refs.append(each)
+        elif kind is MethodType and each.__func__ is released:
+            oid = each.__self__._id
+            views[oid] = views.get(oid, 0) + 1
+    each = None
+    inside: dict[bytes, list[bytes]] = {}
+    for ref in refs:
+        held = ref._held
+        if isinstance(held, list):
+            for inner in held:
+                if type(inner) is ObjectRef:
+                    inside.setdefault(inner._id, []).append(ref._id)
+    inner = held = None
+    # What counting itself adds, which differs from one version of Python to the next.
+    ref = _Probe()
+    refs.append(ref)
+    found = []
+    counts = []
+    del ref
+    for ref in refs:
+        counts.append(sys.getrefcount(ref))
+    own = counts.pop()
+    refs.pop()
+    for ref, count in zip(refs, counts, strict=True):
+        oid = ref._id
+        seen = views.get(oid, 0)
+        within = inside.get(oid, [])
+        count -= own + seen + len(within) + (oid in process.pending)
+        found.append((oid, ref._kind, _size(ref), max(0, count), seen, within, site_text(ref._site) or ""))
+    return found
+
+
+class _Probe:
+    __slots__ = ()
+
+
+def _size(ref: ObjectRef[Any]) -> int:
+    if ref._kind == INLINE:
+        return len(ref._value)
+    if ref._kind == ARENA:
+        size: int = ref._value[1]
+        return size
+    return ref._value if ref._kind == REMOTE and type(ref._value) is int else 0
+
+
+def _handles(process: Process) -> list[tuple[bytes, int]]:
+    """The actors that this process holds: (id, grants)."""
+    found = []
+    for actor_id, weak in list(process.actors.items()):
+        hold = weak()
+        if hold is not None and hold.grants:
+            found.append((actor_id, hold.grants))
+    return found

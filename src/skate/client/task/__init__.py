@@ -1,0 +1,1 @@
+"""Remote functions: options, signatures, exports and submission."""

@@ -1,0 +1,271 @@
+"""Functions and options as the node needs them, registered once: a function by its bytes, a template by its fields."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from skate.client.task.options import placement_of, placement_request, resource_request
+from skate.core.resource.resources import UNIT, format_request
+from skate.protocol import messages as m
+from skate.protocol.fields import TemplateFields
+from skate.protocol.strategies import (
+    ANY_BUNDLE,
+    SPREAD,
+    BundleStrategy,
+    LabelStrategy,
+    NodeStrategy,
+    Strategy,
+)
+from skate.wire import values
+
+if TYPE_CHECKING:
+    from skate.client.process import Process
+
+#: What a definition may capture; more belongs into an object.
+FUNCTION_BYTES_MAX = 95 * 1024 * 1024
+#: What is named no more is kept for a while: a program may well make the same function again.
+UNUSED_MAX = 256
+
+
+def pack_definition(definition: Any, name: str) -> tuple[bytes, list[Any], bytes]:
+    """A function or class by value, the refs in it, and the key of its bytes."""
+    try:
+        blob, met = values.pack_function(definition)
+    except Exception as error:  # whatever pickling ends in, the culprit is in the definition
+        from skate.wire.culprit import explain
+
+        raise TypeError(
+            f"{name} cannot be sent to a worker: {explain(definition, name)}\n({type(error).__name__}: {error})"
+        ) from error
+    if len(blob) > FUNCTION_BYTES_MAX:
+        raise ValueError(
+            f"the definition of {name} captures {len(blob) / 2**20:.0f} MiB, more than {FUNCTION_BYTES_MAX // 2**20} MiB; "
+            "put large values with ray.put() and pass the refs as arguments"
+        )
+    return blob, met, key_of(blob, stamp_of(definition))
+
+
+def key_of(*parts: bytes) -> bytes:
+    """A short name for some bytes."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
+
+
+def stamp_of(definition: Any) -> bytes:
+    """Identity of the source file that a definition is imported from, so that an edited module is sent again."""
+    module = sys.modules.get(getattr(definition, "__module__", None) or "")
+    path = getattr(module, "__file__", None)
+    if not path or getattr(module, "__name__", "") == "__main__" or "site-packages" in path:
+        return b""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return b""
+    return f"{path}:{status.st_mtime_ns}:{status.st_size}".encode()
+
+
+class Export:
+    """A registration of a process at its node, alive while the process may refer to it."""
+
+    __slots__ = ("key", "function", "_unused", "__weakref__")
+
+    def __init__(self, key: bytes, function: Export | None, unused: deque[bytes]) -> None:
+        self.key = key
+        self.function = function
+        self._unused = unused
+
+    def __del__(self) -> None:
+        self._unused.append(self.key)
+
+
+def own_key(process: Process, key: bytes) -> bytes:
+    """The name of a definition on the node: where that serves several programs, each has names of its own."""
+    return key_of(key, process.realm.encode()) if process.realm else key
+
+
+def export_function(process: Process, blob: bytes, met: list[Any], key: bytes) -> Export:
+    """Make a definition known to the node, once; the lock is held."""
+    key = own_key(process, key)
+    if key not in process.exported:
+        held = tuple(process.escape(each) for each in met)
+        process.send(m.Function(m.FUNCTION, key, blob, held))
+    return _export(process, key, None)
+
+
+def export_template(process: Process, fields: TemplateFields, function: Export | None = None) -> Export:
+    """Make a function with its options known to the node, to be submitted by its key. The lock is held."""
+    if process.realm:
+        fields = {**fields, "job": process.realm}
+    key = key_of(repr(sorted(fields.items(), key=lambda item: item[0])).encode())
+    if key not in process.exported:
+        process.send(m.Template(m.TEMPLATE, key, fields))
+    return _export(process, key, function)
+
+
+def _export(process: Process, key: bytes, function: Export | None) -> Export:
+    weak = process.exported.get(key)
+    found = weak() if weak is not None else None
+    if found is None:
+        found = Export(key, function, process.unused)
+        process.exported[key] = weakref.ref(found)
+    if len(process.unused) > UNUSED_MAX:
+        _forget(process)
+    return found
+
+
+def _forget(process: Process) -> None:
+    """Unregister templates and functions at the node that nothing here refers to any more."""
+    gone = []
+    for _ in range(len(process.unused)):
+        key = process.unused.popleft()
+        weak = process.exported.get(key)
+        if weak is not None and weak() is None:
+            del process.exported[key]
+            gone.append(key)
+    process.send(m.Forget(m.FORGET, tuple(gone)))
+
+
+def common_fields(
+    process: Process, options: dict[str, Any], name: str, function: bytes, kind: str
+) -> TemplateFields:
+    """The fields that tasks and actors share: resources, strategy, environment."""
+    short = name.rpartition("<locals>.")[2]
+    fields: TemplateFields = {
+        "name": (options.get("name") if kind == "task" else None) or short,
+        "qualified": short,
+        "function": own_key(process, function),
+        "request": resource_request(options, kind=kind),
+        "strategy": strategy_of(process, options, kind, name),
+    }
+    if kind == "actor":
+        # An actor is listed with where its class was defined, its calls are not; so does Ray.
+        fields["class_path"] = name
+        fields["placement"] = placement_request(options)
+    environment = environment_of(process, options.get("runtime_env"), f"{kind} {name}")
+    if environment is not None:
+        fields["environment"], fields["env_key"] = environment
+    return fields
+
+
+def _check_no_index(index: int) -> None:
+    if index != -1:
+        raise ValueError(
+            f"If placement group is not set, the value of bundle index must be -1, got {index}; pass the group as well"
+        )
+
+
+def strategy_of(process: Process, options: dict[str, Any], kind: str, name: str) -> Strategy | None:
+    """Where to run, as the node reads it: ("bundle", group, index, capture), ("node", id, soft), ("labels", ...) or None."""
+    placed = placement_of(options)
+    context = process.context
+    if placed is None:
+        strategy = options.get("scheduling_strategy")
+        if strategy is None and context is not None and context.captured_group is not None:
+            index = options.get("placement_group_bundle_index", ANY_BUNDLE)
+            return BundleStrategy("bundle", context.captured_group, index, True)
+        _check_no_index(options.get("placement_group_bundle_index", -1))
+    else:
+        group, index, capture = placed
+        if group is None:
+            _check_no_index(index)
+            return None
+        if not hasattr(group, "is_empty"):
+            raise TypeError(
+                f"placement_group={group!r:.80} must be a PlacementGroup (from placement_group()) or None"
+            )
+        if group.is_empty:
+            _check_no_index(index)
+            return None
+        if index >= group.bundle_count:
+            raise ValueError(
+                f"placement group bundle index {index} is invalid: placement_group_bundle_index={index}, but the group has "
+                f"{group.bundle_count} bundles: valid are -1 (any) and 0 to {group.bundle_count - 1}"
+            )
+        _check_fits(group, index, options, kind, name)
+        return BundleStrategy("bundle", group.id.binary(), index, bool(capture))
+    where = type(strategy).__name__
+    asked: Any = strategy
+    if strategy == "SPREAD":
+        return SPREAD
+    if where == "NodeAffinitySchedulingStrategy":
+        node = asked.node_id
+        node = bytes.fromhex(node) if isinstance(node, str) else node
+        return NodeStrategy("node", node, bool(asked.soft))
+    if where == "NodeLabelSchedulingStrategy":
+        return LabelStrategy("labels", _label_conditions(asked.hard), _label_conditions(asked.soft))
+    selector = options.get("label_selector")
+    if selector:
+        wanted = selector_conditions(selector)
+        others = [
+            selector_conditions(each["label_selector"] or {})
+            for each in options.get("fallback_strategy") or ()
+        ]
+        if others:  # any of them will do, the first is preferred
+            return LabelStrategy("labels", (("", "any", (wanted, *others)),), wanted)
+        return LabelStrategy("labels", wanted, ())
+    return None
+
+
+def _check_fits(group: Any, index: int, options: dict[str, Any], kind: str, name: str) -> None:
+    """Refuse at the call what no bundle of the group could ever hold."""
+    request = resource_request(options, kind=kind)
+    if kind == "actor":
+        request = {**placement_request(options), **request}
+    bundles = group.bundle_specs if index < 0 else group.bundle_specs[index : index + 1]
+    if any(all(bundle.get(key, 0) * UNIT >= units for key, units in request.items()) for bundle in bundles):
+        return
+    which = "no bundle of its placement group" if index < 0 else f"bundle {index} of its placement group"
+    raise ValueError(
+        f"Cannot schedule {name} with the placement group: {kind} {name} asks for {format_request(request)}, and {which} "
+        f"has that much, so it cannot fit into any bundles for the placement group, {bundles}; request less, or "
+        "create the group with a larger bundle"
+    )
+
+
+def _label_conditions(expressions: Any) -> tuple[Any, ...]:
+    words = {"In": "in", "NotIn": "not_in", "Exists": "exists", "DoesNotExist": "absent"}
+    found = []
+    for each in expressions or ():
+        found.append(
+            (each.key, words[type(each.operator).__name__], tuple(getattr(each.operator, "values", ())))
+        )
+    return tuple(found)
+
+
+def selector_conditions(selector: dict[str, str]) -> tuple[Any, ...]:
+    """A label selector as the node reads it: (key, operator, values), all of which must hold."""
+    found = []
+    for key, text in selector.items():
+        text = text.strip()
+        negative = text.startswith("!")
+        body = text.lstrip("!").strip()
+        if body.startswith("in(") and body.endswith(")"):
+            choices = tuple(part.strip() for part in body[3:-1].split(","))
+        else:
+            choices = (body,)
+        found.append((key, "not_in" if negative else "in", choices))
+    return tuple(found)
+
+
+def environment_of(process: Process, given: Any, where: str) -> tuple[str, str] | None:
+    """The runtime environment of a task: (its JSON, its key), the job's merged with its own; None for none."""
+    job = process.job_environment if process.context is None else process.context.environment()
+    if not given and not job:
+        return None
+    import json  # only programs with runtime environments pay for these
+
+    from skate.runtime_env import prepare
+    from skate.runtime_env.identity import env_key
+
+    own = prepare.validate(given, where=where) if given else {}
+    whole = prepare.merge(job or {}, own)
+    if not whole:
+        return None
+    return json.dumps(whole), env_key(whole)

@@ -1,0 +1,61 @@
+"""`remote`: the decorator that makes tasks of functions and actors of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from skate.client.actor.actor_class import ActorClass
+from skate.client.task import options
+from skate.client.task.remote_function import RemoteFunction
+
+_BUILTIN_KINDS = ("builtin_function_or_method", "method_descriptor")
+
+
+def remote(*args: Any, **kwargs: Any) -> Any:
+    """Make a function run as tasks, or a class as actors; bare, with options, or called on either with options.
+
+    Raises AssertionError for anything but a function or class, ValueError and TypeError for bad options.
+    """
+    if len(args) == 1 and not kwargs and _is_definition(args[0]):
+        return _make(args[0], {})
+    if len(args) == 1 and kwargs and _is_definition(args[0]):
+        return _make(args[0], kwargs)
+    if args or not kwargs:
+        shown = f"; it was given {args[0]!r:.60}" if args else ""
+        raise (TypeError if args and callable(args[0]) else AssertionError)(options.remote_usage() + shown)
+
+    def decorate(definition: Any) -> Any:
+        if not _is_definition(definition):
+            raise TypeError(f"{options.remote_usage()}, got {definition!r:.60}")
+        return _make(definition, kwargs)
+
+    _check_early(kwargs)
+    return decorate
+
+
+def _check_early(given: dict[str, Any]) -> None:
+    """Refuse what neither a task nor an actor takes, before the decorated thing is known."""
+    known = {**options.ACTOR_OPTIONS, **options.TASK_OPTIONS}
+    if any(name not in known for name in given):
+        options.task_options(
+            {name: value for name, value in given.items() if name not in options.ACTOR_OPTIONS},
+            decorator=True,
+        )
+
+
+def _is_definition(value: Any) -> bool:
+    if isinstance(value, (RemoteFunction, ActorClass)):
+        return False
+    if isinstance(value, type):
+        return True
+    return callable(value) and (
+        hasattr(value, "__code__") or hasattr(value, "__wrapped__") or type(value).__name__ in _BUILTIN_KINDS
+    )
+
+
+def _make(definition: Any, given: dict[str, Any]) -> Any:
+    if isinstance(definition, type):
+        return ActorClass(definition, given)
+    function: Callable[..., Any] = definition
+    return RemoteFunction(function, given)

@@ -1,0 +1,1 @@
+"""Tensors that travel beside the object store, and channels of compiled graphs."""

@@ -1,0 +1,1 @@
+"""Actors: names, states, calls in order, restarts."""

@@ -1,0 +1,1 @@
+"""Several nodes: peers, remote objects, forwarded tasks, the actor directory."""

@@ -1,0 +1,209 @@
+"""Placement groups of a cluster: the head plans them, the nodes set their bundles apart, all know where each is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from skate.core.placement import bundle_policy
+from skate.core.resource.capacity import Capacity, Lease
+from skate.protocol import messages as m
+from skate.protocol.fields import GroupFacts
+from skate.protocol.states import GroupState
+
+if TYPE_CHECKING:
+    from skate.core.cluster.peer_table import Peer
+    from skate.core.node import NodeCore
+    from skate.core.placement.placement_table import PlacementGroup, PlacementTable
+
+LIVING = frozenset(GroupState) - {GroupState.REMOVED}
+
+
+class BundleDirectory:
+    """Reserves bundles on other nodes for the head, and for the head on this one."""
+
+    def __init__(self, table: PlacementTable) -> None:
+        self.table = table
+        self.node: NodeCore = table.node
+        #: Set apart here for a group that is not placed yet.
+        self.reserved: dict[tuple[bytes, int], tuple[Capacity, Lease]] = {}
+        self.node_handlers: dict[int, Callable[[int, Any], None]] = {
+            m.RESERVE: self.reserve_here,
+            m.RESERVED: self.reserved_there,
+            m.UNRESERVE: self.unreserve_here,
+            m.GROUP: self.heard,
+        }
+
+    # -- on the head
+
+    def plan(self, group: PlacementGroup) -> dict[int, Any] | None:
+        """Plan a node for each bundle without one; None if there is no room now."""
+        peers = self.node.peers
+        missing = [index for index in range(len(group.bundles)) if index not in group.places]
+        wanted: list[bundle_policy.Bundle] = [
+            (index, group.bundles[index], group.selectors[index] if group.selectors else None)
+            for index in missing
+        ]
+        return bundle_policy.plan(
+            group.strategy, wanted, [peers.here, *peers.alive.values()], list(group.places.values())
+        )
+
+    def reserve(self, group: PlacementGroup) -> None:
+        """Ask the nodes of a plan; those that say no have less free than was known here."""
+        group.refused = set()
+        for index, place in group.planned.items():
+            if place is not self.node.peers.here:
+                group.asked.add(index)
+                place.take(group.bundles[index])
+                self.node.emit(place.cid, m.Reserve(m.RESERVE, group.group_id, index, group.bundles[index]))
+
+    def reserved_there(self, cid: int, message: m.Reserved) -> None:
+        """RESERVED: a node has set a bundle apart, or could not."""
+        _, group_id, index, done = message
+        group = self.table.groups.get(group_id)
+        if group is None or index not in group.asked or group.planned[index].cid != cid:
+            if done:
+                self.node.emit(cid, m.Unreserve(m.UNRESERVE, group_id, index))
+            return
+        self._answered(group, index, done)
+
+    def _answered(self, group: PlacementGroup, index: int, done: bool) -> None:
+        group.asked.discard(index)
+        if not done:
+            group.refused.add(index)
+        if group.asked:
+            return
+        if group.refused:
+            self._undo(group)
+            self.node.scheduler.place = self.table.retry
+            self.node.scheduler.dispatch_all()  # to which belongs what was set apart here
+        else:
+            self.table.placed(group)
+            if group.state != GroupState.CREATED:
+                self.table.retry()
+
+    def _undo(self, group: PlacementGroup) -> None:
+        """Give back what was set apart for a plan that came to nothing."""
+        here = self.node.peers.here
+        for index, place in group.planned.items():
+            if place is not here and place.alive and index not in group.refused:
+                self.node.emit(place.cid, m.Unreserve(m.UNRESERVE, group.group_id, index))
+        self.table.uncarve(group, [index for index, place in group.planned.items() if place is here])
+        group.planned = {}
+        group.asked.clear()
+
+    def removed(self, group: PlacementGroup) -> None:
+        """Release the bundles of a removed group on all nodes."""
+        self._undo(group)
+        group.places = {}
+        self.announce(group)
+
+    def announce(self, group: PlacementGroup) -> None:
+        """Send the state of a group to the other nodes."""
+        for peer in self.node.peers.alive.values():
+            self._tell(peer, group)
+
+    def _tell(self, peer: Peer, group: PlacementGroup) -> None:
+        fields: GroupFacts = {
+            "bundles": group.bundles,
+            "strategy": group.strategy,
+            "name": group.name,
+            "state": group.state.value,
+            "places": {index: place.node_id for index, place in group.places.items()},
+        }
+        self.node.emit(peer.cid, m.Group(m.GROUP, group.group_id, fields))
+
+    def ready_elsewhere(self, cid: int, group_id: bytes, oid: bytes) -> None:
+        """An object of another node gets a value when the group is placed."""
+        group = self.table.groups.get(group_id)
+        if group is None or group.state == GroupState.REMOVED:
+            text = f"the placement group {group_id.hex()} has been removed"
+            kind, payload = m.ERROR, ("TaskPlacementGroupRemoved", {"message": text})
+        elif group.state == GroupState.INFEASIBLE:
+            kind, payload = m.ERROR, ("TaskUnschedulableError", {"message": group.why})
+        elif group.state == GroupState.CREATED:
+            self.node.emit(cid, m.Publish(m.PUBLISH, oid, m.INLINE, group.value, (), False))
+            return
+        else:
+            group.ready_at.append((cid, oid))
+            return
+        self.node.emit(cid, m.Publish(m.PUBLISH, oid, kind, payload, (), False))
+
+    def node_joined(self, peer: Peer) -> None:
+        """A new node learns of the groups, and may have room for one."""
+        if self.node.peers.head is not None:
+            return
+        for group in self.table.groups.values():
+            if group.state in LIVING:
+                self._tell(peer, group)
+        self.table.retry()
+
+    def node_left(self, peer: Peer) -> None:
+        """Place bundles lost with a node on other nodes."""
+        if self.node.peers.head is not None:
+            return
+        for group in list(self.table.groups.values()):
+            there = [index for index, place in group.planned.items() if place is peer]
+            group.refused.update(there)  # also what it had set apart while others are still asked
+            for index in [index for index in there if index in group.asked]:
+                self._answered(group, index, False)
+            group.ready_at = [(cid, oid) for cid, oid in group.ready_at if cid != peer.cid]
+            lost = [index for index, place in group.places.items() if place is peer]
+            if lost:  # also of a group that has lost others before, and waits for those
+                for index in lost:
+                    del group.places[index]
+                if group.state == GroupState.CREATED:
+                    group.state = GroupState.RESCHEDULING
+                self.announce(group)
+        self.table.retry()
+
+    # -- on the other nodes
+
+    def await_head(self, cid: int, oid: bytes) -> None:
+        """An object here, held by the asker, will get its value from the head."""
+        objects = self.node.objects
+        self.table.awaiting.add(oid)
+        objects.grant(objects.ensure(oid), cid)
+
+    def reserve_here(self, cid: int, message: m.Reserve) -> None:
+        """RESERVE: set a bundle apart for a group that is being placed."""
+        _, group_id, index, request = message
+        self.node.peers.touched()
+        carved = self.node.capacity.carve(f"{group_id.hex()}:{index}", request)
+        if carved is not None:
+            self.reserved[(group_id, index)] = carved
+        self.node.emit(cid, m.Reserved(m.RESERVED, group_id, index, carved is not None))
+
+    def unreserve_here(self, cid: int, message: m.Unreserve) -> None:
+        """UNRESERVE: the group is not placed like that."""
+        self.node.peers.touched()
+        _, group_id, index = message
+        carved = self.reserved.pop((group_id, index), None)
+        if carved is not None:
+            self.node.capacity.release(carved[1])
+            self.node.scheduler.dispatch_all()
+
+    def heard(self, cid: int, message: m.Group) -> None:
+        """GROUP: how a group stands."""
+        _, group_id, fields = message
+        node = self.node
+        node.peers.touched()
+        group = self.table.mirror(group_id, fields)
+        group.places = {index: self._node(node_id) for index, node_id in fields["places"].items()}
+        node.scheduler.version += 1
+        for index, place in group.places.items():
+            carved = self.reserved.pop((group_id, index), None) if place is node.peers.here else None
+            if carved is not None:
+                group.leases[index] = carved
+        self.table.open(group)
+        if group.state == GroupState.REMOVED:
+            for key in [key for key in self.reserved if key[0] == group_id]:
+                node.capacity.release(self.reserved.pop(key)[1])
+            self.table.end(group)
+            self.table.drop_removed()
+        node.scheduler.dispatch_all()
+        node.peers.pump()
+
+    def _node(self, node_id: bytes) -> Any:
+        peers = self.node.peers
+        return peers.here if node_id == self.node.node_id else peers.by_tag.get(node_id[:8])

@@ -1,0 +1,314 @@
+"""Lineage: which task made a value, so that it can be made again when its node is lost.
+
+Only what made large results need run again: small ones are with their owner. A call of an actor is made again if it may be
+retried and the actor lives; a stream is run from its start, and gives what was lost of it. What such a task took is kept as
+a name, not as a value: if nobody else needs that value it is let go, and made again in its turn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skate.core.actor.actor_manager import retries_of
+from skate.core.object.object_table import ObjectRecord
+from skate.core.task.task import Task, return_ids
+from skate.protocol import messages as m
+from skate.protocol.fields import ErrorValue
+from skate.protocol.states import METHOD, WAITING
+
+if TYPE_CHECKING:
+    from skate.core.node import NodeCore
+
+
+KEPT_MAX = 10_000
+FAILED = "ObjectReconstructionFailedError"
+PUT = b"\xff" * 4  # how the ids of values begin that were put
+NOBODY = -3  # the client of a task that runs again: its results are only filled in
+EVERYTHING = 1 << 60  # has been read of a stream that runs again, so that it waits for no reader
+
+
+class Lineage:
+    """The tasks that could be needed again, and the objects that they would take."""
+
+    def __init__(self, node: NodeCore) -> None:
+        self.node = node
+        self.tasks: dict[bytes, Task] = {}
+        #: Objects of ours by how many of those tasks take them.
+        self.needs: dict[bytes, int] = {}
+        self._loose: list[bytes] = []
+        self._loosening = False
+
+    def keep(self, task: Task) -> None:
+        """A task has ended well; remember it if it made what could be lost."""
+        if task.origin is not None:
+            return
+        records = self.node.objects.records
+        if task.template.streaming:
+            self.unmade(task, not_made_again(task))
+        made = [records[oid] for oid in made_by(task) if oid in records]
+        lost = [record for record in made if is_lost(record)]  # and waited for the end of its task
+        for record in lost:
+            record.kind = m.REMOTE
+            record.payload = record.size
+        self._keep(task, [record for record in made if is_large(record)])
+        for record in lost:
+            self.node.remote_objects.want(record)
+
+    def _keep(self, task: Task, made: list[ObjectRecord]) -> None:
+        records = self.node.objects.records
+        if not made:
+            return
+        if (
+            task.kind == METHOD and not task.attempt
+        ):  # the actor's own was not known here when the call was made
+            task.retries = retries_of(task)
+        if task.retries == 0 or task.cancelled:
+            self._explain(made, *why_not_kept(task))
+            return
+        for record in made:
+            record.producer = task
+        task.heirs = len(made)
+        self.tasks[task.task_id] = task
+        for oid in self._taken(task):
+            if self._ours(oid):
+                self.needs[oid] = self.needs.get(oid, 0) + 1
+            else:
+                self.node.objects.pin(oid)
+        if len(self.tasks) > KEPT_MAX:
+            oldest = next(iter(self.tasks.values()))
+            last = [
+                records[oid] for oid in made_by(oldest) if oid in records and records[oid].producer is oldest
+            ]
+            text = f"only the last {KEPT_MAX} tasks with large results are remembered; keep such values in another way"
+            self._explain(last, "OBJECT_UNRECONSTRUCTABLE_LINEAGE_EVICTED", text)
+            self._forget(oldest)
+
+    @staticmethod
+    def _explain(made: list[ObjectRecord], reason: str, text: str) -> None:
+        """Note of values on other nodes why they could not be made again."""
+        for record in made:
+            if record.away is not None:
+                record.away.final = (reason, text)
+
+    @staticmethod
+    def _taken(task: Task) -> list[bytes]:
+        return [oid for oid in (*(oid for _, oid in task.deps), *task.held) if len(oid) == 28]
+
+    def _ours(self, oid: bytes) -> bool:
+        return oid[8:16] == self.node.tag
+
+    def pinned(self) -> list[bytes]:
+        """The objects of other nodes that are pinned for kept tasks."""
+        return [oid for task in self.tasks.values() for oid in self._taken(task) if not self._ours(oid)]
+
+    def retain(self, record: ObjectRecord) -> bool:
+        """Decide on an object without users: True if its record stays, without a large value, for a kept task."""
+        objects = self.node.objects
+        if record.oid not in self.needs or objects.get(record.oid) is not record:
+            return False
+        if record.kind == m.PENDING:  # it is kept for its name; unless nobody is about to make it
+            return record.oid[:24] in self.node.tasks
+        if record.kind not in (m.ARENA, m.REMOTE, m.SPILLED):
+            return True
+        if record.kind != m.REMOTE:
+            objects.forget_value(record)
+        if record.away is None:
+            record.away = self.node.remote_objects.away()
+        away = record.away
+        if away.place is not None and away.place.alive:
+            self.node.emit(away.place.cid, (m.FREE, record.oid, 1))
+        away.place = None
+        self.node.remote_objects.copies.release(away, record.oid)
+        record.kind = m.REMOTE
+        record.payload = record.size
+        held, record.held = record.held, ()
+        for other in held:
+            objects.unpin(other)
+        return True
+
+    def released(self, record: ObjectRecord) -> None:
+        """Handle the removal of a record: its task is dropped unless it has other results."""
+        task, record.producer = record.producer, None
+        if task.task_id in self.tasks:
+            task.heirs -= 1
+            if not task.heirs:
+                self._forget(task)
+
+    def _forget(self, task: Task) -> None:
+        if self.tasks.pop(task.task_id, None) is None:
+            return
+        for oid in self._taken(task):
+            if not self._ours(oid):
+                self.node.objects.unpin(oid)
+                continue
+            self.needs[oid] -= 1
+            if not self.needs[oid]:
+                del self.needs[oid]
+                self._loose.append(oid)
+        # One after the other rather than one inside the other: a line of descent may be long.
+        if self._loosening:
+            return
+        self._loosening = True
+        while self._loose:
+            record = self.node.objects.get(self._loose.pop())
+            if record is not None:
+                self.node.objects.drop_if_unused(record)
+        self._loosening = False
+
+    def rebuild(self, record: ObjectRecord, problem: str = "") -> None:
+        """A value is lost and needed: run its task again, or give it an error for its value that tells of the problem."""
+        node = self.node
+        task: Task | None = record.producer
+        runs = node.tasks.get(record.oid[:24])
+        if runs is not None and runs.client == NOBODY:  # for another of its values, lost a moment before
+            return
+        if task is None and runs is not None and runs.node is not None and not runs.template.streaming:
+            # The word that it has ended, or of the end of its node, is still to come.
+            self._note_lost(record, runs)
+            return
+        if task is None or task.task_id not in self.tasks or task.retries == 0:
+            self._fail(record, task, problem)
+            return
+        if task.task_id in node.tasks:
+            return
+        for oid in made_by(task):
+            other = node.objects.get(oid)
+            if other is not None and other.producer is task:
+                other.producer = None
+                if other.kind == m.REMOTE and other.away.place is None:
+                    other.kind = m.PENDING
+                    other.payload = None
+        task.retries -= task.retries > 0
+        task.attempt += 1
+        task.heirs = 0
+        task.given = None
+        task.missing = 0
+        task.state = WAITING
+        task.node = task.worker = None
+        task.client = NOBODY
+        task.consumed = EVERYTHING
+        node.tasks[task.task_id] = task
+        node.task_manager.take_arguments(task)
+        self._forget(task)
+        if task.kind == METHOD:
+            node.actor_manager.again(task)
+        elif not task.missing:
+            node.task_manager.arguments_there(task)
+
+    def unmade(self, task: Task, error: ErrorValue) -> None:
+        """A stream has ended: what was lost of it and was not made again gets an error for its value."""
+        objects = self.node.objects
+        for oid in made_by(task):
+            record = objects.get(oid)
+            if record is not None and record.kind == m.PENDING and record.writer is None:
+                objects.fill(record, m.ERROR, error, ())
+                objects.drop_if_unused(record)
+
+    def interrupted(self, record: ObjectRecord) -> None:
+        """A value is lost whose task has not ended, but is tried again: it will be made once more."""
+        task = self.node.tasks.get(record.oid[:24])
+        if task is None or task.origin is not None or record.kind != m.REMOTE:
+            return
+        if ended_but_for_the_word(task):
+            return
+        record.kind = m.PENDING
+        record.payload = None
+        self._note_lost(record, task)
+
+    @staticmethod
+    def _note_lost(record: ObjectRecord, task: Task) -> None:
+        """A result of a task that is not known to have ended has to be given once more, if it runs again."""
+        if task.given is not None and record.oid in task.given and not ended_but_for_the_word(task):
+            task.given.discard(record.oid)
+            task.told |= {record.oid}
+
+    def _fail(self, record: ObjectRecord, task: Task | None, problem: str) -> None:
+        """Fail a lost value permanently, with the lost node and the reason why it cannot be reconstructed."""
+        away = record.away
+        if record.oid[:4] == PUT:
+            reason, text = (
+                "OBJECT_UNRECONSTRUCTABLE_PUT",
+                "it came from put(), so there is no task to run again",
+            )
+        elif task is not None and task.retries == 0:
+            reason, text = why_not_kept(task)
+        elif away is not None and away.final is not None:
+            reason, text = away.final
+        else:
+            reason, text = "OBJECT_UNRECONSTRUCTABLE_REF_NOT_FOUND", "the task that made it is not remembered"
+        if away is not None and away.lost is not None:
+            text = f"it was on node {away.lost.node_id.hex()}, which {away.lost.reason}; {text}"
+        elif problem:
+            text = f"{problem}; {text}"
+        text = f"{text} (owner: node {self.node.node_id.hex()})"
+        fields = {"message": record.oid.hex(), "reason": reason, "reason_message": text}
+        self.node.objects.fail(record, FAILED, **fields)
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        counted: dict[bytes, int] = {}
+        heirs: dict[bytes, int] = {}
+        for record in self.node.objects.records.values():
+            if record.producer is not None:
+                heirs[record.producer.task_id] = heirs.get(record.producer.task_id, 0) + 1
+        for task in self.tasks.values():
+            assert task.heirs > 0, f"{task} is kept for nothing"
+            made = heirs.get(task.task_id, 0)
+            assert task.heirs == made, f"{task} is kept for {task.heirs} values, but {made} of it are there"
+            for oid in self._taken(task):
+                if self._ours(oid):
+                    counted[oid] = counted.get(oid, 0) + 1
+        assert counted == self.needs, (counted, self.needs)
+        for oid in self.needs:
+            assert oid in self.node.objects.records, f"{oid.hex()} is needed for a kept task, and forgotten"
+
+
+def is_large(record: ObjectRecord) -> bool:
+    """True if a value can be lost with a node; it may be on its way here."""
+    if record.kind == m.PENDING:
+        return record.away is not None and (record.away.place is not None or record.writer is not None)
+    return record.kind in (m.ARENA, m.REMOTE, m.SPILLED)
+
+
+def is_lost(record: ObjectRecord) -> bool:
+    """True if a value was created on another node, and is neither there any more nor on its way."""
+    away = record.away
+    return (
+        record.kind == m.PENDING
+        and record.writer is None
+        and away is not None
+        and away.owner is None
+        and away.place is None
+    )
+
+
+def ended_but_for_the_word(task: Task) -> bool:
+    """True if all results of a task that runs on another node have arrived."""
+    return task.given is not None and len(task.given) == task.template.returns
+
+
+def made_by(task: Task) -> list[bytes]:
+    """The ids of the values that a task has made, if all went well."""
+    return return_ids(task.task_id, task.items if task.template.streaming else task.template.returns)
+
+
+def not_made_again(task: Task) -> ErrorValue:
+    """The error of a value that a stream gave the first time only."""
+    name = task.template.name
+    text = f"{name} yielded fewer values when it ran again than the {task.items} before; make it yield the same ones each time"
+    fields = {"reason": "OBJECT_UNRECONSTRUCTABLE_REF_NOT_FOUND", "reason_message": text}
+    return (FAILED, {**fields, "message": task.task_id.hex()})
+
+
+def why_not_kept(task: Task) -> tuple[str, str]:
+    """Why the results of a task are not made again when they are lost: the reason as Ray names it, and what to do."""
+    if task.cancelled:
+        return ("OBJECT_UNRECONSTRUCTABLE_TASK_CANCELLED", f"its task {task.template.name} was cancelled")
+    name, limit, option = task.template.name, task.template.max_retries, "max_retries"
+    if task.kind == METHOD:
+        limit, option = retries_of(task), "max_task_retries"
+    if limit == 0:
+        text = f"its {'method' if task.kind == METHOD else 'task'} {name} has {option}=0; with retries it would have run again"
+        return ("OBJECT_UNRECONSTRUCTABLE_RETRIES_DISABLED", text)
+    text = f"its task {name} has run as often as {option}={limit} allows; raise it"
+    return ("OBJECT_UNRECONSTRUCTABLE_MAX_ATTEMPTS_EXCEEDED", text)

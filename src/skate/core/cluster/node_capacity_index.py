@@ -1,0 +1,113 @@
+"""Which of the nodes that could run a task has room, without asking every one of them.
+
+For each kind of request there is a heap of the nodes that may have room, the best first. A node that turns out to have none is
+taken out, and comes back when something there has come free. What a node has less of is noticed when it comes to the top. So a
+task costs about as much among ten thousand nodes as among ten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skate.core.cluster.peer_table import Peer
+
+#: Up to so many nodes, to look at each of them is as fast.
+LINEAR_MAX = 4
+LOG_MIN = 4096
+
+
+class Changes:
+    """The nodes on which something has come free, in the order it did; each `Ranking` reads on from where it was."""
+
+    __slots__ = ("log", "epoch", "_room")
+
+    def __init__(self) -> None:
+        self.log: list[Peer] = []
+        self.epoch = 0  # counts how often the log was cleared: who has not read it starts anew
+        self._room = LOG_MIN
+
+    def freed(self, peer: Peer) -> None:
+        """Something has come free on a node."""
+        self.log.append(peer)
+        if len(self.log) > self._room:
+            self.log = []
+            self.epoch += 1
+
+    def resize(self, nodes: int) -> None:
+        """There are so many nodes now."""
+        self._room = LOG_MIN + 4 * nodes
+
+
+class Ranking:
+    """Nodes by a rank, the lowest first; only those that may have room."""
+
+    __slots__ = ("_nodes", "_rank", "_changes", "_heap", "_ranks", "_cursor", "_epoch")
+
+    def __init__(self, nodes: list[Peer], rank: Callable[[Peer], float], changes: Changes) -> None:
+        self._nodes = {node.cid: node for node in nodes}
+        self._rank = rank
+        self._changes = changes
+        self._epoch = -1
+        self._cursor = 0
+        #: (rank, number of the node); of several entries of a node the one that `_ranks` agrees with counts.
+        self._heap: list[tuple[float, int]] = []
+        self._ranks: dict[int, float] = {}
+
+    def best(self, has_room: Callable[[Peer], bool]) -> Peer | None:
+        """The node of the lowest rank among those with room."""
+        self._catch_up()
+        heap, ranks = self._heap, self._ranks
+        while heap:
+            rank, cid = heap[0]
+            if ranks.get(cid) != rank:
+                heappop(heap)
+                continue
+            node = self._nodes[cid]
+            now = self._rank(node)
+            if now != rank:
+                ranks[cid] = now
+                heapreplace(heap, (now, cid))
+            elif has_room(node):
+                return node
+            else:
+                heappop(heap)
+                del ranks[cid]
+        return None
+
+    def _catch_up(self) -> None:
+        changes = self._changes
+        if self._epoch != changes.epoch:
+            self._epoch = changes.epoch
+            self._ranks = {cid: self._rank(node) for cid, node in self._nodes.items()}
+            self._heap = [(rank, cid) for cid, rank in self._ranks.items()]
+            heapify(self._heap)
+        else:
+            for node in changes.log[self._cursor :]:
+                if node.cid in self._nodes:
+                    self._push(node)
+        self._cursor = len(changes.log)
+
+    def _push(self, node: Peer) -> None:
+        rank = self._rank(node)
+        if self._ranks.get(node.cid) != rank:
+            self._ranks[node.cid] = rank
+            heappush(self._heap, (rank, node.cid))
+
+
+class Choices:
+    """The nodes that could run what a template asks for when they are idle."""
+
+    __slots__ = ("nodes", "others", "cids", "here", "many", "rankings", "turns")
+
+    def __init__(self, nodes: list[Peer], here: Peer, linear_max: int = LINEAR_MAX) -> None:
+        self.nodes = nodes
+        self.others = [node for node in nodes if node is not here]
+        self.cids = {node.cid for node in nodes}
+        self.here = here if here.cid in self.cids else None
+        self.many = len(nodes) > linear_max  # too many to look at each
+        #: By scheduling class, since room depends on what of it is under way.
+        self.rankings: dict[Any, Ranking] = {}
+        self.turns: dict[int, int] = {}  # when each node was chosen last to spread tasks

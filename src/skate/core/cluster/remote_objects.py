@@ -1,0 +1,371 @@
+"""Objects of which a part is on another node: the value, or the count of who holds them.
+
+An object is owned by the node in whose process its id was made; that node counts who holds it. Another node that uses it is
+one more holder there, by one grant, for as long as anything here holds or pins it. A value lies where it was made, and the
+owner has one grant for it there; whoever needs it has it sent, straight from where it is. Messages between two nodes
+keep their order, also by way of a third, so a grant is always counted before the one that it follows from is given back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skate.core.cluster.lineage import Lineage
+from skate.core.cluster.secondary_copies import SecondCopies
+from skate.core.memory.admission import PULLS, Request
+from skate.core.object.object_table import ObjectRecord
+from skate.core.task.task import Task
+from skate.protocol import messages as m
+from skate.protocol.effects import Pull
+from skate.protocol.fields import ErrorValue
+from skate.protocol.states import METHOD
+
+if TYPE_CHECKING:
+    from skate.core.cluster.peer_table import Peer
+    from skate.core.node import NodeCore
+
+PULLING = -2  # the writer of a value that is on its way here
+TRIES_MAX = 3
+
+
+class RemoteObject:
+    """The relations of an object's record to other nodes."""
+
+    __slots__ = ("owner", "grants", "wanted", "place", "source", "copies", "tries", "lost", "final")
+
+    def __init__(self, owner: Peer | None = None) -> None:
+        #: The node that counts its holders; None if that is this one.
+        self.owner = owner
+        self.grants = 0  # of ours, with the owner
+        self.wanted = False  # the owner has been asked for the value
+        #: Where the value of an object of ours is, by one grant.
+        self.place: Peer | None = None
+        self.source: Peer | None = None  # the node that was last asked for the value
+        #: Where it was read of an object of ours, by one grant each: what can take the place of the place.
+        self.copies: tuple[Peer, ...] = ()
+        self.tries = 0
+        self.lost: Peer | None = None  # the node that the value was lost with
+        #: Why it cannot be made again, once that is known: the reason as Ray names it, and a text.
+        self.final: tuple[str, str] | None = None
+
+
+class RemoteObjects:
+    """Borrows the objects of other nodes, fetches values from them, and rebuilds what was lost with one."""
+
+    def __init__(self, node: NodeCore) -> None:
+        self.node = node
+        self.lineage = Lineage(node)
+        self.copies = SecondCopies(node)
+        #: Values on their way here, by their offset: (object, size, ids in the value).
+        self.pulls: dict[int, tuple[bytes, int, tuple[bytes, ...]]] = {}
+        #: What the values contain for which there is no room yet.
+        self.waiting: list[tuple[bytes, ...]] = []
+
+    @staticmethod
+    def away() -> RemoteObject:
+        """The tie of an object of this node's."""
+        return RemoteObject()
+
+    # -- whose it is
+
+    def meet(self, record: ObjectRecord) -> None:
+        """A record is new: it may be of an object that another node owns."""
+        tag = record.oid[8:16]
+        if tag != self.node.tag:
+            record.away = RemoteObject(self.node.peers.by_tag.get(tag) or self.node.peers.stranger(tag))
+
+    def used(self, record: ObjectRecord) -> None:
+        """Something here holds or pins an object: its owner must know."""
+        away = record.away
+        owner = away.owner
+        if owner is not None and not away.grants and owner.alive:
+            away.grants = 1
+            self.node.emit(owner.cid, m.Hold(m.HOLD, record.oid))
+
+    def unused(self, record: ObjectRecord) -> None:
+        """Handle the release of an object: after the last one here, notify its owner."""
+        away = record.away
+        owner = away.owner
+        if owner is None or not away.grants:
+            return
+        if record.pins > 0 or record.writer is not None or record.waiters or record.fetchers:
+            return
+        if any(cid != owner.cid for cid in record.holders):
+            return
+        away.grants = 0
+        away.wanted = False
+        if owner.alive:
+            self.node.emit(owner.cid, (m.FREE, record.oid, 1))
+
+    def dropped(self, record: ObjectRecord) -> None:
+        """Handle the removal of a record: the copy elsewhere may be removed too."""
+        place = record.away.place
+        if place is not None and place.alive:
+            self.node.emit(place.cid, (m.FREE, record.oid, 1))
+        if record.away.copies:
+            self.copies.release(record.away, record.oid)
+        self.copies.forget(record)
+
+    # -- values that are elsewhere
+
+    def made_at(
+        self, task: Task, oid: bytes, peer: Peer, size: int, held: tuple[bytes, ...], index: int | None
+    ) -> None:
+        """A result of a task of ours is large and stays where it was made; the peer counts one grant for us."""
+        node = self.node
+        objects = node.objects
+        if task.given is not None and oid in task.given and oid not in objects.records:
+            node.emit(peer.cid, (m.FREE, oid, 1))  # given by an earlier attempt, and let go since
+            return
+        record = objects.ensure(oid)
+        if record.kind == m.REMOTE and record.away.place is None:  # made again, after it was lost
+            record.away.place = peer
+            return
+        if record.kind != m.PENDING or (record.away is not None and record.away.place is not None):
+            node.emit(peer.cid, (m.FREE, oid, 1))
+            return
+        if oid in task.told:
+            self.made_again(oid, peer, size, held)
+            return
+        if record.away is None:
+            record.away = RemoteObject()
+        record.away.place = peer
+        client = task.client
+        present = client in node.clients
+        if present:
+            objects.grant(record, client)
+        self._fill_remote(record, size, held)
+        if present and index is None:
+            node.emit(client, (m.RESULT, oid, m.REMOTE, size, held, 1))
+        elif present and index is not None:
+            node.emit(client, (m.STREAM, task.task_id, index, m.REMOTE, size, held, 1))
+        objects.drop_if_unused(record)
+
+    def made_again(self, oid: bytes, peer: Peer, size: int, held: tuple[bytes, ...]) -> None:
+        """A large value that was lost is there again, with a peer, which counts one grant for us."""
+        record = self.node.objects.records[oid]
+        if record.away is None:
+            record.away = RemoteObject()
+        record.away.place = peer
+        self._fill_remote(record, size, held)
+        self.node.objects.drop_if_unused(record)
+
+    def _fill_remote(self, record: ObjectRecord, size: int, held: tuple[bytes, ...]) -> None:
+        record.kind = m.REMOTE
+        record.payload = record.size = size
+        before, record.held = record.held, held
+        for other in held:
+            self.node.objects.pin(other)
+        for other in before:
+            self.node.objects.unpin(other)
+        waiters, record.waiters = record.waiters, []
+        fetchers, record.fetchers = record.fetchers, []
+        for cid in fetchers:
+            if record.kind == m.REMOTE and cid in self.node.peers.alive:
+                self.deliver(cid, record)
+            else:
+                record.fetchers.append(cid)
+        for waiter in waiters:
+            self.node.task_manager.argument_arrived(waiter)
+        if record.fetchers:
+            self.want(record)
+
+    def deliver(self, cid: int, record: ObjectRecord) -> None:
+        """Answer a peer's FETCH: with the value, or with where it is. What the peer holds keeps it there meanwhile."""
+        kind, payload = record.kind, record.payload
+        if kind == m.ARENA or kind == m.SPILLED:  # it will be read by its name
+            kind, payload = m.ARENA, record.size
+        elif record.kind == m.REMOTE:
+            place = record.away.place
+            if place is None:
+                record.fetchers.append(cid)
+                self.want(record)
+                return
+            payload = (place.node_id, record.size)
+        self.node.emit(cid, m.Value(m.VALUE, record.oid, kind, payload, record.held))
+
+    def want(self, record: ObjectRecord) -> None:
+        """The value is needed here: have it sent, or made again."""
+        away = record.away
+        if away is None:
+            return
+        if record.kind == m.REMOTE:
+            record.kind = m.PENDING
+            record.payload = None
+            if away.place is None:
+                self.lineage.rebuild(record)
+            else:
+                self._pull(record, away.place, record.size, ())
+        elif record.kind == m.PENDING and away.owner is not None and not away.wanted:
+            away.wanted = True
+            if away.owner.alive:
+                self.used(record)
+                self.node.emit(away.owner.cid, m.Fetch(m.FETCH, record.oid))
+            else:
+                self._owner_died(record, away.owner)
+
+    def _owner_died(self, record: ObjectRecord, owner: Peer) -> None:
+        detail = f"that was node {owner.node_id.hex()}, which {owner.reason}; make it in a task that the driver starts"
+        self.node.objects.fail(record, "OwnerDiedError", message=record.oid.hex(), detail=detail)
+
+    def bring(self, task: Task) -> bool:
+        """Have the arguments sent here that are elsewhere; True if the task waits for some."""
+        objects = self.node.objects
+        execution = self.node.task_manager
+        task.missing += 1  # until all have been asked for
+        asked = False
+        for _, oid in task.deps:
+            record = objects.records[oid]
+            if record.kind == m.ERROR:  # lost while the task was elsewhere
+                asked = True
+            elif record.kind == m.REMOTE or record.kind == m.PENDING:
+                asked = True
+                execution.await_argument(task, record)
+                self.want(record)
+            elif (
+                record.kind == m.SPILLED and task.kind == METHOD
+            ):  # for others it is done when there is a worker
+                asked = True
+                execution.await_argument(task, record)
+                self.node.spill_manager.want(record)
+        task.missing -= 1
+        if asked and not task.missing and task.kind != METHOD:  # one of them is an error by now
+            execution.arguments_there(task)
+            return True
+        return task.missing > 0
+
+    def value(self, cid: int, message: m.Value) -> None:
+        """VALUE from a peer: the answer to our FETCH."""
+        _, oid, kind, payload, held = message
+        node = self.node
+        record = node.objects.get(oid)
+        if record is None or record.kind != m.PENDING or record.away is None or record.writer is not None:
+            return
+        if kind in (m.INLINE, m.ERROR):
+            node.objects.fill(record, kind, payload, held)
+            node.objects.drop_if_unused(record)
+            return
+        source = node.peers.alive.get(cid)
+        size = payload
+        if kind == m.REMOTE:
+            place, size = payload
+            source = node.peers.by_tag.get(place[:8])
+        if source is None or not source.alive:
+            self._ask_again(record)
+        else:
+            self._pull(record, source, size, held)
+            node.objects.drop_if_unused(record)
+
+    def _pull(self, record: ObjectRecord, source: Peer, size: int, held: tuple[bytes, ...]) -> None:
+        record.writer = PULLING
+        record.away.source = source
+        for other in held:
+            self.node.objects.pin(other)
+        self.waiting.append(held)
+        self.node.admission.ask(Request(self, PULLS, record.oid, size, (source, held)))
+
+    def granted(self, request: Request) -> None:
+        """There is memory for a value of another node's."""
+        source, held = request.detail
+        self.waiting.remove(held)
+        self.pulls[request.offset] = (request.oid, request.size, held)
+        self.node.shell(Pull(source.cid, request.oid, request.offset, request.size))
+
+    def refused(self, request: Request, error: ErrorValue) -> None:
+        """Handle a refused pull: there is no memory for the value."""
+        objects = self.node.objects
+        _, held = request.detail
+        self.waiting.remove(held)
+        record = objects.get(request.oid)
+        if record is not None and record.writer == PULLING:
+            record.writer = None
+            objects.fill(record, m.ERROR, error, ())
+            objects.drop_if_unused(record)
+        for other in held:
+            objects.unpin(other)
+
+    def pulled(self, offset: int, there: bool) -> None:
+        """A value has arrived in our memory, or will not."""
+        node = self.node
+        objects = node.objects
+        oid, size, held = self.pulls.pop(offset)
+        record = objects.get(oid)
+        waited = record is not None and record.writer == PULLING
+        if record is not None and waited and there:
+            record.writer = None
+            objects.fill(record, m.ARENA, (offset, size), record.held or held)
+            if record.kind == m.ARENA:
+                self.copies.keep(record)
+        else:
+            node._release(offset)
+        if record is not None and waited and not there:
+            record.writer = None
+            self._ask_again(record)
+        for other in held:
+            objects.unpin(other)
+        if record is not None:
+            objects.drop_if_unused(record)
+
+    def _ask_again(self, record: ObjectRecord) -> None:
+        """Find another source after the node that was to send a value has ended, or no longer has it."""
+        away = record.away
+        away.tries += 1
+        if away.owner is None:
+            if away.place is away.source:
+                if away.place is not None and away.place.alive:
+                    self.node.emit(away.place.cid, (m.FREE, record.oid, 1))
+                away.place = self.copies.another(record)
+            if away.place is None:
+                self.lineage.rebuild(record)
+            else:
+                self._pull(record, away.place, record.size, ())
+        elif away.tries > TRIES_MAX:
+            lost = f"asked {TRIES_MAX} times, its owner, node {away.owner.node_id.hex()}, named only places that no longer exist"
+            self.node.objects.fail(record, "ObjectLostError", message=record.oid.hex(), detail=lost)
+        else:
+            away.wanted = False
+            self.want(record)
+
+    # -- the end of a node
+
+    def find_another(self, record: ObjectRecord) -> None:
+        """Replace the lost place of an owned value by a copy, or mark it as lost."""
+        record.away.place = self.copies.another(record)
+        if record.away.place is None:
+            self.lineage.interrupted(record)
+
+    def node_left(self, peer: Peer) -> None:
+        """Handle the loss of a peer: its copies are lost, and values it owned cannot be reconstructed."""
+        objects = self.node.objects
+        for record in list(objects.records.values()):
+            away = record.away
+            if away is None:
+                continue
+            if peer in away.copies:
+                away.copies = tuple(other for other in away.copies if other is not peer)
+            if away.place is peer:
+                away.lost = peer
+                self.find_another(record)
+            if away.owner is peer:
+                away.grants = 0
+                if record.kind == m.PENDING and record.writer is None:
+                    self._owner_died(record, peer)
+                objects.drop_if_unused(record)
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        for record in self.node.objects.records.values():
+            away = record.away
+            if away is None:
+                assert record.kind != m.REMOTE, f"{record} is nowhere"
+                continue
+            if away.grants:
+                others = (
+                    any(cid != away.owner.cid for cid in record.holders) if away.owner is not None else True
+                )
+                used = others or record.pins or record.waiters or record.fetchers or record.writer is not None
+                assert used, f"{record} is borrowed for nothing"
+        writing = sum(record.writer == PULLING for record in self.node.objects.records.values())
+        assert writing <= len(self.pulls) + len(self.waiting), "a value is awaited that nobody sends"
+        self.lineage.check()
+        self.copies.check()

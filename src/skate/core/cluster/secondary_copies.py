@@ -1,0 +1,115 @@
+"""Second copies: values that another node owns and a third one made, kept here after they were read.
+
+The owner counts one grant for such a copy, and lets it go with the object. If the node that made the value is lost, the owner
+takes a copy in its place. A copy that nobody here uses is the first to go when memory runs short; the owner is told then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skate.core.object.object_table import ObjectRecord
+from skate.protocol import messages as m
+from skate.protocol.states import CopyState
+
+if TYPE_CHECKING:
+    from skate.core.cluster.peer_table import Peer
+    from skate.core.cluster.remote_objects import RemoteObject
+    from skate.core.node import NodeCore
+
+
+class SecondCopies:
+    """The copies that are here for other owners, and those elsewhere of objects of this node."""
+
+    def __init__(self, node: NodeCore) -> None:
+        self.node = node
+        #: Copies here that may go, the oldest first.
+        self.here: dict[bytes, ObjectRecord] = {}
+
+    def keep(self, record: ObjectRecord) -> None:
+        """A value has come from the node that made it: keep it for its owner, too."""
+        away = record.away
+        owner = away.owner
+        if owner is None or not owner.alive or away.source is owner or record.oid in self.here:
+            return
+        if owner.cid in record.holders or record.payload[0] >= self.node.allocator.boundary:
+            return  # the owner has it here already, or it lies on disk
+        record.holders[owner.cid] = 1
+        self.here[record.oid] = record
+        self.node.emit(owner.cid, m.Copy(m.COPY, record.oid, CopyState.THERE))
+
+    def evict(self) -> bool:
+        """Free memory: drop the oldest copy that is not in use here; False if there is none."""
+        for oid, record in self.here.items():
+            if self._evictable(record):
+                owner = record.away.owner
+                del self.here[oid]
+                self.node.emit(owner.cid, m.Copy(m.COPY, oid, CopyState.GONE))
+                self.node.objects.free(owner.cid, oid, 1)
+                return True
+        return False
+
+    @staticmethod
+    def _evictable(record: ObjectRecord) -> bool:
+        used = record.pins > 0 or record.writer is not None or record.waiters or record.fetchers
+        return not used and record.kind == m.ARENA and list(record.holders) == [record.away.owner.cid]
+
+    def forget(self, record: ObjectRecord) -> None:
+        """Forget a removed record."""
+        self.here.pop(record.oid, None)
+
+    def told(self, cid: int, message: m.Copy) -> None:
+        """COPY from a peer: it has a copy, has it no longer, or needs the one that is here."""
+        _, oid, word = message
+        record = self.node.objects.get(oid)
+        peer = self.node.peers.alive[cid]
+        if word == CopyState.NEEDED:
+            if record is not None and record.away is not None and record.away.owner is peer:
+                self.here.pop(oid, None)
+        elif word == CopyState.THERE:
+            away = None if record is None else record.away
+            if away is None or away.place is None or away.place is peer or peer in away.copies:
+                self.node.emit(cid, (m.FREE, oid, 1))
+            else:
+                away.copies = (*away.copies, peer)
+        elif record is not None and record.away is not None:
+            self._gone(record, peer)
+
+    def _gone(self, record: ObjectRecord, peer: Peer) -> None:
+        away = record.away
+        away.copies = tuple(other for other in away.copies if other is not peer)
+        if away.owner is None and away.place is peer:  # it went before the peer heard that it was needed
+            away.place = None
+            self.node.remote_objects.find_another(record)
+
+    def another(self, record: ObjectRecord) -> Peer | None:
+        """The node that made a value has lost it: take a copy for the value, if there is one."""
+        away = record.away
+        while away.copies:
+            peer: Peer = away.copies[0]
+            away.copies = away.copies[1:]
+            if peer.alive:
+                self.node.emit(peer.cid, m.Copy(m.COPY, record.oid, CopyState.NEEDED))
+                return peer
+        return None
+
+    def release(self, away: RemoteObject, oid: bytes) -> None:
+        """An object of this node's goes: its copies go, too."""
+        copies, away.copies = away.copies, ()
+        for peer in copies:
+            if peer.alive:
+                self.node.emit(peer.cid, (m.FREE, oid, 1))
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        for oid, record in self.here.items():
+            assert self.node.objects.get(oid) is record, f"{record} is gone, and its copy is kept"
+            owner = record.away.owner
+            assert owner is not None and record.holders.get(owner.cid), f"{record} is kept for nobody"
+        for record in self.node.objects.records.values():
+            away = record.away
+            if away is not None and away.copies:
+                assert away.owner is None and away.place not in away.copies, (
+                    f"{record} has copies of a borrower"
+                )
+                assert all(peer.alive for peer in away.copies), f"{record} has a copy on a node that is gone"

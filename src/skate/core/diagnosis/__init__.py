@@ -1,0 +1,1 @@
+"""Explanations of waits, and the search for deadlocks."""

@@ -1,0 +1,414 @@
+"""Detection of deadlocks: which waits can still succeed, and which can never end.
+
+A thing is *live* if it may change by itself or by something else that is live: a task that runs, a driver that does not wait,
+an actor with a thread to spare, resources whose holder may end. Everything begins as not live; rules, one for each kind of
+thing, are applied until nothing more comes to life, which is the least fixed point. Whatever a rule cannot be sure of counts
+as live, so a wait that is left over cannot end by anything that this node knows of, short of a kill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from skate.core.actor.actor_table import Actor
+from skate.core.task.task import Task
+from skate.protocol.messages import PENDING
+from skate.protocol.states import ALIVE, DEAD, ENDED, METHOD, SENT, WAITING, GroupState
+from skate.protocol.strategies import BundleStrategy
+
+if TYPE_CHECKING:
+    from skate.core.diagnosis.wait_registry import Wait
+    from skate.core.node import NodeCore
+    from skate.core.resource.capacity import Capacity, Lease
+    from skate.core.schedule.worker_record import Worker
+
+#: The kind of a thing, and what tells it from others of its kind.
+Key = tuple[str, Any]
+
+
+class DeadlockSearch:
+    """One look at a node: which of the things that waits depend on are live."""
+
+    def __init__(self, node: NodeCore, asleep: frozenset[int] = frozenset()) -> None:
+        self.node = node
+        self.asleep = asleep
+        self.live: set[Key] = set()
+        self._seen: dict[Key, None] = {}
+        self._agenda: list[Key] = []
+        self._rules: dict[str, Callable[[Any], bool]] = {
+            "wait": self._wait,
+            "id": self._id,
+            "task": self._task,
+            "actor": self._takes_calls,
+            "class": self._class,
+            "group": self._group,
+            "lease": self._lease,
+            "end": self._end,
+            "value": self._value,
+            "bundle": self._bundle,
+            "process": self._process,
+        }
+        self._holders: dict[int, list[tuple[Key, Lease]]] = {}
+        self._pinners: dict[bytes, list[Key]] | None = None
+        self._before: dict[bytes, dict[bytes, Task]] = {}
+        self._ready: dict[bytes, bytes] = {
+            oid: group.group_id for group in node.placement.groups.values() for oid in group.ready
+        }
+
+    # -- the fixed point
+
+    @staticmethod
+    def key_of(wait: Wait) -> Key:
+        """The key of a wait."""
+        return ("wait", (wait.cid, wait.number))
+
+    def judge(self, waits: Iterable[Wait]) -> None:
+        """Find out which of these waits can end."""
+        for wait in waits:
+            self.is_live(self.key_of(wait))
+        while True:
+            before = len(self.live)
+            self._work_off()
+            # Causes were met after what they cause, so the other way round most things are settled at once.
+            for key in reversed(list(self._seen)):
+                self._apply(key)
+            if len(self.live) == before and not self._agenda:
+                return
+
+    def _work_off(self) -> None:
+        while self._agenda:
+            self._apply(self._agenda.pop())
+
+    def _apply(self, key: Key) -> None:
+        if key not in self.live and self._rules[key[0]](key[1]):
+            self.live.add(key)
+
+    def is_live(self, key: Key) -> bool:
+        """True if an entity is known to be live; schedules its examination if it was not examined yet."""
+        if key in self.live:
+            return True
+        if key not in self._seen:
+            self._seen[key] = None
+            self._agenda.append(key)
+        return False
+
+    @property
+    def processes(self) -> set[int]:
+        """The processes whose waits, or whose doing anything, have come into it."""
+        return {
+            key[1][0] if key[0] == "wait" else key[1] for key in self._seen if key[0] in ("wait", "process")
+        }
+
+    # -- waits, and what is waited for
+
+    def _wait(self, which: tuple[int, int]) -> bool:
+        wait = self.node.wait_registry.by_client.get(which[0], {}).get(which[1])
+        if wait is None or wait.told:
+            return True
+        there = 0
+        for oid in wait.ids:
+            if self.is_live(("id", oid)):
+                there += 1
+            elif wait.needed == len(wait.ids):
+                return False
+        return there >= wait.needed
+
+    def _id(self, oid: bytes) -> bool:
+        node = self.node
+        if len(oid) == 28:
+            record = node.objects.records.get(oid)
+            if record is not None and (
+                record.kind != PENDING or record.writer is not None or record.away is not None
+            ):
+                return True
+            group = self.group_of(oid)
+            if group is not None:
+                return self.is_live(("group", group))
+        # What no task makes is on its way from the process that has it.
+        task_id = oid[:24]
+        return task_id not in node.tasks or self.is_live(("task", task_id))
+
+    def group_of(self, oid: bytes) -> bytes | None:
+        """The placement group whose readiness an object represents, or None."""
+        return self._ready.get(oid)
+
+    # -- tasks
+
+    def _task(self, task_id: bytes) -> bool:
+        task = self.node.tasks.get(task_id)
+        if task is None or task.node is not None or task.state == ENDED or task_id in self.node.pausing:
+            return True
+        if task.state == SENT:
+            return self._sent(task)
+        if not all(self.is_live(("id", oid)) for _, oid in task.deps):
+            return False
+        if task.kind == METHOD:
+            before = self._in_lane_before(task)
+            return (before is None or self.is_live(("task", before.task_id))) and self.actor_of(task)
+        return task.state == WAITING or self._finds_room(task)
+
+    def actor_of(self, task: Task) -> bool:
+        """True if the actor of an unsent call may become able to run it."""
+        actor = task.actor
+        if actor is None or actor.node is not None or actor.leaving or actor.state == DEAD:
+            return True
+        return self.is_live(("actor", (actor.actor_id, task.template.fields.get("group") or "")))
+
+    def _in_lane_before(self, task: Task) -> Task | None:
+        actor = task.actor
+        if actor is None or not actor.in_order:
+            return None
+        known = self._before.get(actor.actor_id)
+        if known is None:
+            known = self._before[actor.actor_id] = {}
+            for lane in actor.lanes.values():
+                last = None
+                for each in lane:
+                    if last is not None:
+                        known[each.task_id] = last
+                    last = each
+        return known.get(task.task_id)
+
+    def _sent(self, task: Task) -> bool:
+        worker = task.worker
+        waits = self.node.wait_registry.by_client.get(worker.cid)
+        if held_back(task) and not worker.leaving and not task.cancelled:  # only its reader lets it go on
+            return self.is_live(("process", task.client))
+        ahead = self._held_back_ahead(worker)
+        if ahead is not None and ahead is not task and worker.actor is not None:
+            return self.is_live(("task", ahead.task_id))
+        if not waits or worker.leaving or self._has_free_threads(waits):
+            return True
+        actor = worker.actor
+        if actor is None:
+            if task.cancelled:  # which interrupts it
+                return True
+            if task is not next(iter(worker.outstanding.values())):
+                return worker.asked_back or self._finds_room(task)
+            return self._any_live(waits.values())
+        if not side_by_side(actor):
+            return self._any_live(waits.values())
+        own = [wait for wait in waits.values() if wait.task_id == task.task_id]
+        if own:
+            return self._any_live(own)
+        return self._thread_to_spare(actor, task.template.fields.get("group") or "")
+
+    @staticmethod
+    def _held_back_ahead(worker: Worker) -> Task | None:
+        """The generator that a worker is about, which runs one thing after the other, if it is held back."""
+        first = next(iter(worker.outstanding.values()), None)
+        one_by_one = worker.actor is None or (worker.actor.in_order and not worker.leaving)
+        return first if first is not None and one_by_one and held_back(first) else None
+
+    @staticmethod
+    def _has_free_threads(waits: dict[int, Wait]) -> bool:
+        return any(wait.threads_free for wait in waits.values())
+
+    def _any_live(self, waits: Iterable[Wait]) -> bool:
+        return any(self.is_live(self.key_of(wait)) for wait in waits)
+
+    def _thread_to_spare(self, actor: Actor, group: str) -> bool:
+        """True if an actor with threads has one that is not stuck, or will have."""
+        fields = actor.template.fields
+        limit = (fields.get("groups") or {}).get(group) if group else fields.get("max_concurrency")
+        if limit is None:
+            return True
+        waits = self.node.wait_registry.by_client.get(actor.worker.cid, {})
+        stuck = 0
+        for task in actor.worker.outstanding.values():
+            if (task.template.fields.get("group") or "") == group:
+                own = [wait for wait in waits.values() if wait.task_id == task.task_id]
+                stuck += bool(own) and not self._any_live(own)
+        return bool(stuck < limit)
+
+    def _takes_calls(self, which: tuple[bytes, str]) -> bool:
+        actor_id, group = which
+        actor = self.node.actors.actors[actor_id]
+        if actor.state != ALIVE:
+            return actor_id not in self.node.tasks or self.is_live(("task", actor_id))
+        if actor.worker is None:
+            return True
+        ahead = self._held_back_ahead(actor.worker)
+        if ahead is not None:
+            return self.is_live(("task", ahead.task_id))
+        waits = self.node.wait_registry.by_client.get(actor.worker.cid)
+        if not waits or self._has_free_threads(waits):
+            return True
+        if side_by_side(actor):
+            return self._thread_to_spare(actor, group)
+        return self._any_live(waits.values())
+
+    # -- resources
+
+    def _finds_room(self, task: Task) -> bool:
+        if self.node.peers.alive:  # another node may take it
+            return True
+        return self.is_live(("class", self.node.scheduler.class_of(task)))
+
+    def _class(self, group: Any) -> bool:
+        strategy = group.strategy
+        if not isinstance(strategy, BundleStrategy):
+            return self.room(self.node.capacity, group.request)
+        placed = self.node.placement.groups.get(strategy.group_id)
+        if placed is None or placed.state != GroupState.CREATED:
+            return placed is None or self.is_live(("group", strategy.group_id))
+        pools = [
+            pool for (owner, index), pool in self.node.scheduler.pools.items() if strategy.takes(owner, index)
+        ]
+        return not pools or any(self.room(pool, group.request) for pool in pools)
+
+    def room(self, pool: Capacity, request: dict[str, int]) -> bool:
+        """True if a request fits, or may fit once those that may end have ended."""
+        for name, units in request.items():
+            wanting = units - pool.available.get(name, 0)
+            if wanting > 0:
+                for key, lease in self.holders_of(pool):
+                    amount = held_units(lease, name)
+                    if amount and self.is_live(key):
+                        wanting -= amount
+                if wanting > 0:
+                    return False
+        return True
+
+    def holders_of(self, pool: Capacity) -> list[tuple[Key, Lease]]:
+        """The leases on resources of a pool, with their holders."""
+        found = self._holders.get(id(pool))
+        if found is None:
+            node = self.node
+            found = self._holders[id(pool)] = [
+                (("lease", worker.cid), worker.lease)
+                for worker in node.scheduler.workers.values()
+                if worker.lease is not None and worker.lease.capacity is pool
+            ]
+            found += [
+                (("bundle", group.group_id), lease)
+                for group in node.placement.groups.values()
+                for _, lease in group.leases.values()
+                if lease.capacity is pool
+            ]
+            found += [
+                (("bundle", group_id), lease)
+                for (group_id, _), (_, lease) in node.placement.bundles.reserved.items()
+                if lease.capacity is pool
+            ]
+        return found
+
+    def _group(self, group_id: bytes) -> bool:
+        group = self.node.placement.groups[group_id]
+        if (
+            group.state not in (GroupState.PENDING, GroupState.RESCHEDULING)
+            or group.asked
+            or self.node.peers.alive
+        ):
+            return True
+        whole: dict[str, int] = {}
+        for bundle in group.bundles:
+            for name, units in bundle.items():
+                whole[name] = whole.get(name, 0) + units
+        return self.room(self.node.capacity, whole)
+
+    def _lease(self, cid: int) -> bool:
+        """True if a worker may release its resources."""
+        worker = self.node.scheduler.workers.get(cid)
+        if worker is None or worker.leaving:
+            return True
+        actor = worker.actor
+        outstanding = list(worker.outstanding.values())
+        if actor is None:
+            return not outstanding or self.is_live(("task", outstanding[0].task_id))
+        return self.is_live(("end", actor.actor_id))
+
+    def _end(self, actor_id: bytes) -> bool:
+        """True if an actor may come to its end: by itself, or because its last handle is dropped."""
+        actor = self.node.actors.actors.get(actor_id)
+        if actor is None or actor.leaving or actor.state == DEAD or actor.worker is None:
+            return True
+        # A call at work may lead it to exit.
+        if any(self.is_live(("task", task_id)) for task_id in list(actor.worker.outstanding)):
+            return True
+        if actor.detached and any(self.is_live(("process", each)) for each in self._drivers()):
+            return True
+        return self._let_go(actor_id, actor.holders, actor.pins)
+
+    def _value(self, oid: bytes) -> bool:
+        """True if a value may be dropped, with its contents."""
+        record = self.node.objects.records.get(oid)
+        if record is None or record.writer is not None or record.away is not None:
+            return True
+        return self._let_go(oid, record.holders, record.pins)
+
+    def _let_go(self, any_id: bytes, holders: Iterable[int], pins: int) -> bool:
+        """True if any holder of an object or an actor may release it."""
+        if any(self.is_live(("process", each)) for each in holders):
+            return True
+        if not pins:
+            return False
+        pinners = self.pinners_of(any_id)
+        return pins > len(pinners) or any(self.is_live(each) for each in pinners)
+
+    def pinners_of(self, any_id: bytes) -> list[Key]:
+        """The tasks, values and actors that keep an object or an actor, as far as known here."""
+        if self._pinners is None:
+            self._pinners = {}
+            node = self.node
+            takers: list[tuple[Key, Task]] = [(("task", task.task_id), task) for task in node.tasks.values()]
+            takers += [
+                (("end", actor.actor_id), actor.creation)
+                for actor in node.actors.actors.values()
+                if actor.actor_id not in node.tasks and actor.state != DEAD
+            ]
+            for key, task in takers:
+                for each in (*(oid for _, oid in task.deps), *task.held):
+                    self._pinners.setdefault(each, []).append(key)
+            for record in node.objects.records.values():
+                for each in record.held:
+                    self._pinners.setdefault(each, []).append(("value", record.oid))
+        return self._pinners.get(any_id, [])
+
+    def _bundle(self, group_id: bytes) -> bool:
+        """True if a holder may remove a group: holders are not counted, so any process may have it."""
+        node = self.node
+        who = [*self._drivers(), *(w.cid for w in node.scheduler.workers.values() if w.outstanding)]
+        group = node.placement.groups.get(group_id)
+        return group is None or any(self.is_live(("process", cid)) for cid in who)
+
+    # -- processes
+
+    def _drivers(self) -> list[int]:
+        return [client.cid for client in self.node.clients.values() if client.is_driver]
+
+    def _process(self, cid: int) -> bool:
+        """True if a process may act: release its refs, call an actor, create a value."""
+        node = self.node
+        if cid not in node.clients or cid in node.peers.alive:
+            return True
+        worker = node.scheduler.workers.get(cid)
+        if worker is not None:
+            # One without work may have threads of its own, of which nothing is known.
+            tasks = worker.outstanding
+            if not tasks:
+                return cid not in self.asleep
+            return any(self.is_live(("task", task_id)) for task_id in list(tasks))
+        waits = node.wait_registry.by_client.get(cid)
+        if not waits:
+            return cid not in self.asleep
+        return self._has_free_threads(waits) or self._any_live(waits.values())
+
+
+def held_back(task: Task) -> bool:
+    """True for a generator that has made as many values more than were read as it may."""
+    limit: int = task.template.fields.get("backpressure", 0)
+    return limit > 0 and task.items - task.consumed >= limit
+
+
+def side_by_side(actor: Actor) -> bool:
+    """True for an actor whose calls run in threads of their own; an asyncio actor has one thread for all."""
+    return not actor.in_order and not actor.template.fields.get("is_async")
+
+
+def held_units(lease: Lease, name: str) -> int:
+    """How much of a resource is free once a lease ends, over what is free now."""
+    if name == "CPU" and lease.cpu_returned:
+        return 0
+    return lease.request.get(name, 0)

@@ -1,0 +1,321 @@
+"""Why something waits, in a few words, followed to its cause: tasks, objects, actors, placement groups.
+
+Reasons are made of facts that the core has anyway, and only when somebody asks. The shell looks first whether a signal has
+stopped a worker (`looked`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate.core.actor.actor_table import Actor
+from skate.core.diagnosis.deadlock import held_units
+from skate.core.object.lifetimes import owner_of
+from skate.core.resource.resources import human_amount
+from skate.core.task.task import Task
+from skate.protocol import messages as m
+from skate.protocol.effects import FindStopped
+from skate.protocol.states import ALIVE, CREATION, DEAD, METHOD, RESTARTING, SENT, WAITING, GroupState
+from skate.protocol.strategies import BundleStrategy
+
+if TYPE_CHECKING:
+    from skate.core.node import NodeCore
+    from skate.core.resource.capacity import Capacity
+    from skate.core.schedule.worker_record import Worker
+
+#: How far a chain of causes is followed.
+LINKS_MAX = 4
+HOLDERS_SHOWN = 4
+
+
+class WaitExplainer:
+    """Answers what things wait for."""
+
+    def __init__(self, node: NodeCore) -> None:
+        self.node = node
+        #: Pids of workers that are stopped by a signal, as the shell last saw it.
+        self.stopped: frozenset[int] = frozenset()
+
+    # -- asked by clients
+
+    def ask(self, cid: int, message: m.Request) -> None:
+        """REQUEST "why": the shell looks at the workers first, then the answer follows."""
+        _, number, _, (any_id,) = message
+        self.node.shell(FindStopped(cid, number, any_id))
+
+    def looked(self, cid: int, number: int, any_id: bytes, stopped: frozenset[int], now: float) -> None:
+        """The shell has looked which workers are stopped: answer why the thing of an id is not there."""
+        self.node.now = now
+        self.stopped = stopped
+        self.node.emit(cid, m.Reply(m.REPLY, number, True, self.of(any_id)))
+
+    def of(self, any_id: bytes) -> str:
+        """Why the thing of an id is not there yet: an object, a task or an actor; nothing if it is, or is not known."""
+        if len(any_id) == 28:
+            return self.of_object(any_id)
+        task = self.node.tasks.get(any_id)
+        if task is not None:
+            return self.of_task(task)
+        actor = self.node.actors.actors.get(any_id)
+        return "" if actor is None else self.of_actor(actor)
+
+    # -- objects
+
+    def of_object(self, oid: bytes, links: int = LINKS_MAX) -> str:
+        """The reason why a value is not ready."""
+        node = self.node
+        task = node.tasks.get(oid[:24])
+        record = node.objects.records.get(oid)
+        if record is not None and record.kind == m.SPILLED:
+            return "it is on disk, and comes back into memory"
+        if record is not None and record.kind not in (m.PENDING, m.REMOTE):
+            return ""
+        if task is not None:
+            return self.of_task(task, links)
+        if record is not None and record.writer is not None:
+            return "it is being written into shared memory" if record.writer >= 0 else "it is on its way here"
+        if record is not None and record.away is not None:
+            place = record.away.place or record.away.owner
+            return "" if place is None else f"it is on node {place.node_id.hex()[:8]}"
+        for group in node.placement.groups.values():
+            if oid in group.ready:
+                return (
+                    f"placement group {group.name or group.group_id.hex()[:8]} waits: {self.of_group(group)}"
+                )
+        if record is not None and owner_of(oid) in node.clients:
+            return f"process {owner_of(oid)} has not said its value yet"
+        return ""
+
+    def is_pending(self, oid: bytes) -> bool:
+        """True for what a task makes, or what waits for its value here."""
+        record = self.node.objects.records.get(oid)
+        return oid[:24] in self.node.tasks or (record is not None and record.kind == m.PENDING)
+
+    # -- tasks
+
+    def of_task(self, task: Task, links: int = LINKS_MAX) -> str:
+        """The reason why a task waits, or where it runs and for how long."""
+        if task.state == SENT:
+            return self._of_sent(task, links)
+        again_at = self.node.pausing.get(task.task_id)
+        if again_at is not None:
+            return self._of_pause(task, again_at - self.node.now)
+        coming = self.node.spill_manager.restoring
+        if coming and any(oid in coming for _, oid in task.deps):
+            return "an argument is on disk, and comes back into memory"
+        if task.missing:
+            return self._of_arguments(task, links)
+        if task.kind == METHOD:
+            return self._of_call(task, links)
+        if task.state == WAITING:
+            return "it is about to be placed"
+        return self._of_queued(task, links)
+
+    def _of_pause(self, task: Task, seconds: float) -> str:
+        """An attempt has crashed, and the next one is put off."""
+        if seconds > 0:
+            return f"attempt {task.attempt + 1} comes in {seconds:.1f} s, as those before it have crashed"
+        return f"attempt {task.attempt + 1} is held back until there is memory for it"
+
+    def _of_arguments(self, task: Task, links: int) -> str:
+        records = self.node.objects.records
+        missing = [oid for _, oid in task.deps if records[oid].kind in (m.PENDING, m.REMOTE)]
+        if not missing:
+            return f"{task.missing} of its arguments are still on their way"
+        maker = self.node.tasks.get(missing[0][:24])
+        text = "1 of its arguments is" if len(missing) == 1 else f"{len(missing)} of its arguments are"
+        text += " still computed"
+        if links <= 0:
+            return text
+        first = self.of_object(missing[0], links - 1)
+        name = maker.template.name if maker is not None else "a value"
+        which = name if len(missing) == 1 else f"the first: {name}"
+        return f"{text} ({which}{': ' + first if first else ''})"
+
+    def _of_call(self, task: Task, links: int) -> str:
+        actor: Actor | None = task.actor
+        if actor is None:
+            return "it is not known yet where its actor is"
+        if actor.state != ALIVE:
+            return self.of_actor(actor, links)
+        lane = actor.lanes.get(actor.lane_of(task))
+        if lane and lane[0] is not task and links > 0:
+            first = lane[0]
+            return f"an earlier call of {first.template.name} comes first: {self.of_task(first, links - 1)}"
+        return f"it is about to be sent to actor {actor.describe()}"
+
+    def _of_sent(self, task: Task, links: int) -> str:
+        worker = task.worker
+        if task.node is not None:
+            return f"on node {task.node.node_id.hex()[:8]}"
+        if worker is None:
+            return ""
+        if worker.pid in self.stopped:
+            return f"worker {worker.pid} is stopped (SIGSTOP), as if by a debugger or by Ctrl-Z; SIGCONT lets it go on"
+        if not worker.pid:
+            environment = task.template.environment
+            return (
+                "its worker is being started, with its runtime environment"
+                if environment
+                else "its worker is being started"
+            )
+        ahead = list(worker.outstanding.values())
+        place = ahead.index(task)
+        actor = worker.actor
+        if place and (actor is None or actor.in_order):
+            first = ahead[0]
+            if actor is None:
+                return f"it was sent behind {first.template.name}, which {self._runs(first, worker)}"
+            calls = "1 call" if place == 1 else f"{place} calls"
+            since = self._since(worker)
+            text = (
+                f"actor {actor.describe()} is busy with {first.template.name}{since}, {calls} before this one"
+            )
+            return text + self._what_it_waits_for(first, worker, links)
+        text = self._runs(task, worker)
+        if actor is not None and not actor.in_order and len(ahead) > 1:
+            text = f"it is with actor {actor.describe()}, which has {len(ahead)} calls (worker {worker.pid})"
+        return text + self._what_it_waits_for(task, worker, links)
+
+    def _runs(self, task: Task, worker: Worker) -> str:
+        verb = "starts" if task.kind == CREATION else "runs"
+        return f"{verb} on worker {worker.pid}{self._since(worker)}"
+
+    def _since(self, worker: Worker) -> str:
+        """For how long the first task of a worker has been running."""
+        seconds = self.node.now - worker.progress
+        return f" since {seconds:.0f} s" if worker.progress and seconds >= 1 else ""
+
+    def _what_it_waits_for(self, task: Task, worker: Worker, links: int) -> str:
+        """A running task may itself wait."""
+        waits = self.node.wait_registry.by_client.get(worker.cid, {})
+        for wait in waits.values():
+            if wait.task_id == task.task_id and wait.ids and links > 0:
+                oid = next((oid for oid in wait.ids if self.is_pending(oid)), wait.ids[0])
+                other = self.node.tasks.get(oid[:24])
+                name = "a value" if other is None else other.template.name
+                reason = self.of_object(oid, links - 2) if len(oid) == 28 else ""
+                return f", where it waits for {name}{': ' + reason if reason else ''}"
+        return ""
+
+    # -- resources
+
+    def _of_queued(self, task: Task, links: int) -> str:
+        node = self.node
+        if task.node is not None:
+            return f"on node {task.node.node_id.hex()[:8]}"
+        group = node.scheduler.class_of(task)
+        if group in node.peers.waiting:
+            return "no node has room for it now: " + self._shortage_of_all(task.template.placement)
+        strategy = group.strategy
+        if isinstance(strategy, BundleStrategy):
+            placed = node.placement.groups.get(strategy.group_id)
+            if placed is None:
+                return "its placement group is not known here"
+            name = f"placement group {placed.name or placed.group_id.hex()[:8]}"
+            if placed.state != GroupState.CREATED:
+                return f"in {name}, which waits: {self.of_group(placed)}"
+            pools = [
+                pool for (owner, index), pool in node.scheduler.pools.items() if strategy.takes(owner, index)
+            ]
+            return f"in {name}: {self._shortage(pools[0], group.request)}" if pools else f"in {name}"
+        return self._shortage(node.capacity, group.request)
+
+    def _shortage_of_all(self, request: dict[str, int]) -> str:
+        """The resources missing on the node that could run it if it were idle."""
+        able = [peer for peer in self.node.peers.alive.values() if covers(peer.total, request)]
+        if covers(self.node.capacity.total, request) or not able:
+            return self._shortage(self.node.capacity, request)
+        first = able[0]
+        short = [name for name, units in request.items() if first.available.get(name, 0) < units]
+        if not short:
+            return f"it is about to be sent to node {first.node_id.hex()[:8]}"
+        name = short[0]
+        amounts = [
+            human_amount(max(0, units.get(name, 0))) for units in (request, first.available, first.total)
+        ]
+        others = f" and {len(able) - 1} more" if len(able) > 1 else ""
+        return "no {}: {} asked for, {} of {} free on node {}{}".format(
+            name, *amounts, first.node_id.hex()[:8], others
+        )
+
+    def _shortage(self, pool: Capacity, request: dict[str, int]) -> str:
+        for name, units in request.items():
+            free = pool.available.get(name, 0)
+            if free < units:
+                total = human_amount(pool.total.get(name, 0))
+                text = f"no {name}: {human_amount(units)} asked for, {human_amount(max(free, 0))} of {total} free"
+                holders = self._holders(pool, name)
+                return f"{text} (held by {holders})" if holders else text
+        if self.node.scheduler.held is not None:
+            return f"held back: memory is short ({self.node.memory_pressure.gauge.share:.0%} in use)"
+        return "no worker is free yet"
+
+    def _holders(self, pool: Capacity, name: str) -> str:
+        """Who has a resource now: names, with how many there are of each."""
+        counted: dict[str, int] = {}
+        for worker in self.node.scheduler.workers.values():
+            lease = worker.lease
+            if lease is None or lease.capacity is not pool or not held_units(lease, name):
+                continue
+            if worker.actor is not None:
+                who = f"actor {worker.actor.describe()}"
+            else:
+                who = next((task.template.name for task in worker.outstanding.values()), "a worker")
+            counted[who] = counted.get(who, 0) + 1
+        for group in self.node.placement.groups.values():
+            for _, lease in group.leases.values():
+                if lease.capacity is pool and lease.request.get(name):
+                    who = f"placement group {group.name or group.group_id.hex()[:8]}"
+                    counted[who] = counted.get(who, 0) + 1
+        shown = [f"{who} x{count}" if count > 1 else who for who, count in counted.items()]
+        more = len(shown) - HOLDERS_SHOWN
+        return ", ".join(shown[:HOLDERS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+    # -- actors and groups
+
+    def of_actor(self, actor: Actor, links: int = LINKS_MAX) -> str:
+        """Why an actor is not up, or what it does."""
+        if actor.state == DEAD:
+            return f"actor {actor.describe()} is dead"
+        if actor.state == ALIVE:
+            worker = actor.worker
+            first = next(iter(worker.outstanding.values()), None) if worker is not None else None
+            if first is None:
+                return f"actor {actor.describe()} has nothing to do"
+            return f"actor {actor.describe()}: {first.template.name} {self.of_task(first, links - 1)}"
+        creation = actor.creation
+        reason = ""
+        if creation.task_id in self.node.tasks and links > 0:
+            reason = self.of_task(creation, links - 1)
+        if actor.state == RESTARTING:
+            text = f"actor {actor.describe()} is restarting (for the {ordinal(actor.restarts)} time)"
+        else:
+            text = f"actor {actor.describe()} is not up yet"
+        return f"{text}: {reason}" if reason else text
+
+    def of_group(self, group: Any) -> str:
+        """Why a placement group is not placed; nothing if it is."""
+        if group.state not in (GroupState.PENDING, GroupState.RESCHEDULING):
+            return str(group.why)
+        if group.asked:
+            return "its nodes are asked to set the bundles apart"
+        for bundle in group.bundles:
+            if not self.node.capacity.fits(bundle):
+                return self._shortage(self.node.capacity, bundle)
+        whole: dict[str, int] = {}
+        for bundle in group.bundles:
+            for name, units in bundle.items():
+                whole[name] = whole.get(name, 0) + units
+        return self._shortage(self.node.capacity, whole)
+
+
+def covers(total: dict[str, int], request: dict[str, int]) -> bool:
+    """True if a request fits into the total resources."""
+    return all(total.get(name, 0) >= units for name, units in request.items())
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th and so on."""
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

@@ -1,0 +1,166 @@
+"""The waits of a node's processes that have lasted for a while, and the search for those that can never end.
+
+A process says WAITS of a `get` or `wait` without a timeout that has lasted half a second, and WAIT_OVER when it goes on; what is
+over sooner is never heard of. While any of them is old enough, the node looks from time to time whether it can still end
+(`deadlock`). Before it says that one cannot, it asks the processes concerned once more: their answers come behind all
+that they had said before, handles that only the garbage collector could let go included.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skate.core.diagnosis.deadlock import DeadlockSearch
+from skate.core.diagnosis.wait_graph import WaitGraph
+from skate.protocol import messages as m
+from skate.protocol.fields import WaitFacts
+
+if TYPE_CHECKING:
+    from skate.core.node import NodeCore
+
+OLD_SECONDS = 1.0
+LOOK_SECONDS_MAX = 30.0
+
+
+class Wait:
+    """One thread that waits: for `needed` of `ids`, in a task or in a driver's own code."""
+
+    __slots__ = ("cid", "number", "ids", "needed", "task_id", "facts", "since", "told")
+
+    def __init__(self, cid: int, number: int, since: float) -> None:
+        self.cid = cid
+        self.number = number
+        self.since = since
+        self.told = False  # it was told that it never ends, and is about to
+        self.ids: tuple[bytes, ...] = ()
+        self.needed = 0
+        self.task_id = b""
+        self.facts: WaitFacts = {}
+
+    @property
+    def threads_free(self) -> int:
+        """How many other threads of the user's the process has, that might do anything."""
+        return self.facts.get("free") or 0
+
+    def __repr__(self) -> str:
+        return f"<Wait {self.number} of {self.cid} for {self.needed} of {len(self.ids)}>"
+
+
+class WaitRegistry:
+    """The waits of each process, and their examinations, less and less frequent while nothing changes."""
+
+    def __init__(self, node: NodeCore) -> None:
+        self.node = node
+        self.by_client: dict[int, dict[int, Wait]] = {}
+        self.look_at = 0.0
+        self._pause = OLD_SECONDS
+        self._round = 0
+        #: Who has not answered the question of this round, which is about deadlocks if there are any.
+        self._asked: set[int] = set()
+
+    def waits(self, cid: int, message: m.Waits) -> None:
+        """WAITS: a wait has lasted, or is told again."""
+        _, number, ids, needed, task_id, facts = message
+        mine = self.by_client.setdefault(cid, {})
+        wait = mine.get(number)
+        if wait is None:
+            wait = mine[number] = Wait(cid, number, self.node.now)
+            self._soon()
+        wait.ids, wait.needed, wait.task_id, wait.facts = tuple(ids), needed, task_id, facts
+
+    def over(self, cid: int, message: m.WaitOver) -> None:
+        """WAIT_OVER: it goes on."""
+        _, number = message
+        mine = self.by_client.get(cid)
+        if mine is not None:
+            mine.pop(number, None)
+            if not mine:
+                del self.by_client[cid]
+        self._soon()
+
+    def _soon(self) -> None:
+        self._pause = OLD_SECONDS
+        self.look_at = self.node.now + OLD_SECONDS
+
+    def forget_client(self, cid: int) -> None:
+        """Forget a process that has ended."""
+        self.by_client.pop(cid, None)
+        if cid in self._asked:
+            self._asked.clear()
+            self._soon()
+
+    # -- looking
+
+    def tick(self, now: float) -> float | None:
+        """Check the waits, if it is time; returns seconds until the next check, or None without waits."""
+        if not self.by_client:
+            return None
+        if now < self.look_at:
+            return self.look_at - now
+        self._pause = min(2 * self._pause, LOOK_SECONDS_MAX)
+        self.look_at = now + self._pause
+        stuck, judgement = self.stuck()
+        if stuck:
+            self._ask(judgement.processes & self.by_client.keys())  # whose words could change the verdict
+        else:
+            self._asked = set()
+            self._refresh()
+        return self._pause
+
+    def old(self) -> list[Wait]:
+        """The waits that have lasted long enough to be looked at, the oldest first."""
+        limit = self.node.now - OLD_SECONDS
+        found = [
+            w for mine in self.by_client.values() for w in mine.values() if w.since <= limit and not w.told
+        ]
+        return sorted(found, key=lambda wait: (wait.since, wait.cid, wait.number))
+
+    def stuck(self, asleep: frozenset[int] = frozenset()) -> tuple[list[Wait], DeadlockSearch]:
+        """The waits that can never end; drivers in `asleep` are taken to do nothing any more."""
+        judgement = DeadlockSearch(self.node, asleep)
+        old = self.old()
+        judgement.judge(old)
+        return [wait for wait in old if not judgement.is_live(judgement.key_of(wait))], judgement
+
+    def _ask(self, cids: set[int]) -> None:
+        self._round += 1
+        self._asked = set(cids)
+        for cid in sorted(cids):
+            self.node.emit(cid, m.Confirm(m.CONFIRM, self._round))
+
+    def _refresh(self) -> None:
+        """Query the waiting processes whose reported waits are out of date."""
+        for cid, mine in self.by_client.items():
+            stale = any(
+                wait.threads_free or not any(map(self.node.wait_explainer.is_pending, wait.ids))
+                for wait in mine.values()
+            )
+            if stale:
+                self.node.emit(cid, m.Confirm(m.CONFIRM, 0))
+
+    def still(self, cid: int, message: m.Still) -> None:
+        """STILL: a process has said its waits again; after the last one the verdict is given."""
+        _, asked_in = message
+        if asked_in != self._round or cid not in self._asked:
+            return
+        self._asked.discard(cid)
+        if self._asked:
+            return
+        stuck, judgement = self.stuck()
+        while stuck:
+            graph = WaitGraph(self.node, judgement)
+            victim = graph.victim(stuck[0])
+            self.node.emit(victim.cid, m.Deadlock(m.DEADLOCK, victim.number, graph.text(victim)))
+            victim.told = True  # which counts as going on: what is still stuck then is another circle
+            self._soon()
+            stuck, judgement = self.stuck()
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        for cid, mine in self.by_client.items():
+            assert mine and cid in self.node.clients, f"{cid} is gone, but waits"
+            for number, wait in mine.items():
+                assert (wait.cid, wait.number) == (cid, number), wait
+
+    def __repr__(self) -> str:
+        return f"<Waits {sum(map(len, self.by_client.values()))} of {len(self.by_client)} processes>"

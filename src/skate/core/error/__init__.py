@@ -1,0 +1,1 @@
+"""Exceptions of remote code, and how their state is stored."""

@@ -1,0 +1,1 @@
+"""Jobs: the programs that one node serves."""

@@ -1,0 +1,159 @@
+"""The programs that one node serves: what belongs to each, and what of it ends with its driver.
+
+A node hosted in its driver has one program and needs none of this. On a node that stays, every template names its job, so that
+workers belong to one job each. When a driver goes, its tasks, actors and groups end; detached actors stay, and with them
+all that they started themselves, and the job's functions for as long as any of it lives.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skate.core.actor.actor_table import Actor
+from skate.protocol import messages as m
+from skate.protocol.effects import ForgetJob, KillWorker
+from skate.protocol.states import CREATION, DEAD, ENDED, PLAIN
+
+if TYPE_CHECKING:
+    from skate.core.node import NodeCore
+
+#: Bytes at the end of a placement group's id that say its job.
+JOB_BYTES = 4
+
+
+class Job:
+    """One program."""
+
+    __slots__ = ("job", "namespace", "driver")
+
+    def __init__(self, job: str, namespace: str, driver: int) -> None:
+        self.job = job
+        self.namespace = namespace
+        self.driver: int | None = driver  # None once it is gone
+
+    def __repr__(self) -> str:
+        return f"<Job {self.job} driver={self.driver}>"
+
+
+class JobTable:
+    """The jobs of a node, by id in hexadecimal."""
+
+    def __init__(self, node: NodeCore) -> None:
+        self.node = node
+        self.jobs: dict[str, Job] = {}
+        #: Those without a driver, of which something still lives.
+        self.ended: set[str] = set()
+
+    def begin(self, cid: int, job: str, namespace: str) -> None:
+        """Add the job of a new driver."""
+        self.jobs[job] = Job(job, namespace, cid)
+        self.node.connect(cid, job, namespace, True)
+
+    def named_in(self, env_key: str) -> tuple[str, str]:
+        """Job and namespace of a worker that is started for an environment; empty while its node has one program only."""
+        found = self.jobs.get(env_key.partition("/")[0])
+        return ("", "") if found is None else (found.job, found.namespace)
+
+    def end(self, cid: int, now: float, reason: str) -> None:
+        """End everything that belongs to a driver that has ended."""
+        node = self.node
+        job = next(each for each in self.jobs.values() if each.driver == cid)
+        job.driver = None
+        self.ended.add(job.job)
+        node.now = node.scheduler.now = now
+        staying = self._staying(job.job)
+        self._end_tasks(job.job, cid, staying)
+        for actor in list(node.actors.actors.values()):
+            if actor.template.job == job.job and actor.state != DEAD and not self._stays(actor, staying):
+                self._end_actor(actor, reason)
+        for group in list(node.placement.groups.values()):
+            of_job = group.group_id[-JOB_BYTES:].hex() == job.job
+            if of_job and not group.detached and group.owner not in staying:
+                node.placement.remove(group.group_id)
+        self._end_workers(job.job, staying)
+        node.disconnect(cid, now)
+
+    @staticmethod
+    def _stays(actor: Actor, staying: set[int]) -> bool:
+        return actor.detached or actor.owner in staying
+
+    def _staying(self, job: str) -> set[int]:
+        """The workers of a job that outlive its driver: of detached actors, and of what those have started."""
+        node = self.node
+        actors = [a for a in node.actors.actors.values() if a.template.job == job and a.state != DEAD]
+        staying: set[int] = set()
+        known = -1
+        while len(staying) != known:
+            known = len(staying)
+            for actor in actors:
+                if actor.worker is not None and self._stays(actor, staying):
+                    staying.add(actor.worker.cid)
+            for task in node.tasks.values():
+                if task.kind == PLAIN and task.worker is not None and task.client in staying:
+                    staying.add(task.worker.cid)
+        return staying
+
+    def _end_tasks(self, job: str, driver: int, staying: set[int]) -> None:
+        # The last ones first: they may be all that the results of earlier ones are for.
+        for task in reversed(list(self.node.tasks.values())):
+            mine = task.client == driver or (task.template.job == job and task.client not in staying)
+            if mine and task.kind != CREATION and task.state != ENDED:
+                task.retries = 0
+                self.node.task_manager.cancel(
+                    driver, m.Cancel(m.CANCEL, task.task_id, task.kind == PLAIN, True)
+                )
+
+    def _end_actor(self, actor: Actor, reason: str) -> None:
+        node = self.node
+        if actor.worker is not None:
+            node.shell(KillWorker(actor.worker.cid))
+        else:
+            node.scheduler.dequeue(actor.creation)
+            node.tasks.pop(actor.actor_id, None)
+        node.actor_manager.die(actor, ("ActorDiedError", {"message": reason, "reason": "OWNER_DIED"}))
+
+    def _end_workers(self, job: str, staying: set[int]) -> None:
+        scheduler = self.node.scheduler
+        for worker in list(scheduler.workers.values()):
+            if worker.env_key.partition("/")[0] != job or worker.cid in staying:
+                continue
+            idle = scheduler.idle.get(worker.env_key)
+            if idle and worker in idle:
+                idle.remove(worker)
+            worker.leaving = True
+            self.node.shell(KillWorker(worker.cid))
+
+    def doomed(self, job: str) -> set[int]:
+        """The workers of a job that were told to end and are still alive."""
+        return {
+            w.cid
+            for w in self.node.scheduler.workers.values()
+            if w.leaving and w.env_key.partition("/")[0] == job
+        }
+
+    def sweep(self) -> None:
+        """Forget the jobs of which nothing is left."""
+        node = self.node
+        living = {worker.env_key.partition("/")[0] for worker in node.scheduler.workers.values()}
+        living.update(task.template.job for task in node.tasks.values())
+        living.update(a.template.job for a in node.actors.actors.values() if a.state != DEAD)
+        for job in sorted(self.ended - living):
+            self.ended.discard(job)
+            del self.jobs[job]
+            self._forget(job)
+            node.shell(ForgetJob(job))
+
+    def _forget(self, job: str) -> None:
+        idle = self.node.scheduler.idle
+        for env_key in [key for key in idle if key.partition("/")[0] == job]:
+            del idle[env_key]
+        placement = self.node.placement
+        for group in list(placement.groups.values()):
+            # What a detached actor has made outlived the driver.
+            if group.group_id[-JOB_BYTES:].hex() == job and not group.detached:
+                placement.remove(group.group_id)
+        # Nobody is left who could name the functions of this job.
+        self.node.function_table.sweep()
+
+    def __repr__(self) -> str:
+        return f"<Jobs {list(self.jobs.values())}>"

@@ -1,0 +1,1 @@
+"""Shared memory: the arena allocator, admission of new values, spilling, memory pressure."""

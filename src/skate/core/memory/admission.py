@@ -1,0 +1,205 @@
+"""Who gets memory next: requests that do not fit at once wait in fair queues while room is being made.
+
+Each process has a queue of its own and is served in turn; the request whose turn it is is not overtaken, so that large ones
+come to theirs. A request waits only while something under way frees memory: values that are being moved to disk, or that others
+are still writing, for a bounded time. After that it gets a place in the overflow file, and if there is none, an error.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol
+
+from skate.protocol.effects import Reserve
+from skate.protocol.fields import ErrorValue
+
+if TYPE_CHECKING:
+    from skate.core.node import NodeCore
+
+
+# Queues that are no process's.
+PULLS = -5
+RESTORES = -6
+#: How long a request waits for values that others are writing, which could be moved to disk then.
+WRITERS_SECONDS = 1.0
+#: How often the clock is looked at while something waits.
+LOOK_SECONDS = 0.1
+
+
+class Taker(Protocol):
+    """A requester of memory, for a process or for the core itself."""
+
+    def granted(self, request: Request) -> None:
+        """There is memory, at `request.offset`."""
+
+    def refused(self, request: Request, error: ErrorValue) -> None:
+        """Handle a refused request: there is no memory."""
+
+
+class Request:
+    """A pending allocation request."""
+
+    __slots__ = ("taker", "lane", "oid", "size", "detail", "offset", "withdrawn")
+
+    def __init__(self, taker: Taker, lane: int, oid: bytes, size: int, detail: Any = None) -> None:
+        self.taker = taker
+        self.lane = lane  # the process that waits, or PULLS or RESTORES
+        self.oid = oid
+        self.size = size
+        self.detail = detail
+        self.offset = -1
+        self.withdrawn = False
+
+    def __repr__(self) -> str:
+        return f"<Request of {self.lane}: {self.size} bytes for {self.oid.hex()[:16]}>"
+
+
+class Admission:
+    """Hands out memory: at once where there is room, else in turn."""
+
+    def __init__(self, node: NodeCore) -> None:
+        self.node = node
+        #: Who waits, by process, in the order of their turns.
+        self.lanes: dict[int, deque[Request]] = {}
+        #: Memory of the arena that is being written, by whom.
+        self.writing: dict[int, int] = {}
+        #: Requests for which blocks of the disk are being set apart.
+        self.reserving: dict[int, Request] = {}
+        self._number = 0
+        self._turn: Request | None = None
+        self._turn_since = 0.0
+        self._pumping = False
+
+    def ask(self, request: Request) -> None:
+        """Grant the request at once if that is fair and there is room; else it waits for `pump`."""
+        if not self.lanes:
+            offset = self.node.allocator.arena.allocate(request.size)
+            if offset is not None:
+                self._grant(request, offset)
+                return
+        self.lanes.setdefault(request.lane, deque()).append(request)
+
+    def pump(self) -> None:
+        """Answer whose turn it is, as far as there is room or none is coming."""
+        if self._pumping:
+            return
+        self._pumping = True
+        while self.lanes:
+            lane, queue = next(iter(self.lanes.items()))
+            request = queue[0]
+            if request is not self._turn:
+                self._turn = request
+                self._turn_since = self.node.now
+            offset = self.node.allocator.arena.allocate(request.size)
+            while offset is None and self.node.remote_objects.copies.evict():
+                offset = self.node.allocator.arena.allocate(request.size)
+            if offset is None and self._room_is_coming(request):
+                break
+            queue.popleft()
+            del self.lanes[lane]
+            if queue:
+                self.lanes[lane] = queue
+            if offset is not None:
+                self._grant(request, offset)
+            else:
+                self._go_to_disk(request)
+        self._pumping = False
+
+    def _room_is_coming(self, request: Request) -> bool:
+        node = self.node
+        if request.size > node.allocator.arena.capacity:
+            return False
+        if node.spill_manager.make_room(request.size):
+            return True
+        if not node.spill_manager.able or node.now - self._turn_since >= WRITERS_SECONDS:
+            return False
+        # What a process has written that waits for more itself may become whole only then.
+        return any(lane < 0 or lane not in self.lanes for lane in self.writing.values())
+
+    def _grant(self, request: Request, offset: int) -> None:
+        request.offset = offset
+        if offset < self.node.allocator.boundary:
+            self.writing[offset] = request.lane
+        request.taker.granted(request)
+
+    def _go_to_disk(self, request: Request) -> None:
+        node = self.node
+        if request.lane == RESTORES and node.spill_manager.read_in_place(request.oid):
+            return
+        place = node.allocator.allocate_on_disk(request.size)
+        if place is None:
+            request.taker.refused(request, ("ObjectStoreFullError", {"message": self._no_room(request)}))
+            return
+        request.offset = place
+        self._number += 1
+        self.reserving[self._number] = request
+        node.shell(Reserve(self._number, place - node.allocator.boundary, request.size))
+
+    def reserved(self, number: int, problem: str) -> None:
+        """Blocks of the disk were set apart, or there is a problem."""
+        request = self.reserving.pop(number)
+        if request.withdrawn or problem:
+            self.node._release(request.offset)
+        if request.withdrawn:
+            return
+        if not problem:
+            self._grant(request, request.offset)
+            return
+        self.node.spill_manager.disk_full(self.node.allocator.disk_of(request.offset))
+        text = self._no_room(request, problem)
+        request.taker.refused(request, ("OutOfDiskError", {"message": text}))
+
+    def _no_room(self, request: Request, problem: str = "") -> str:
+        """Format the error: the requested size, the available memory, and what to do."""
+        allocator = self.node.allocator
+        arena = allocator.arena
+        on_disk = allocator.used - arena.used
+        if not problem:
+            problem = (
+                f"the {on_disk} bytes on disk are the limit"
+                if allocator.disks
+                else "there is no disk to spill to"
+            )
+        return (
+            f"a value of {request.size} bytes cannot be stored: {arena.used} of {arena.capacity} bytes of "
+            "memory are in use, and "
+            f"{problem}; drop refs that are no longer needed, start with "
+            f"init(object_store_memory={max(2 * arena.capacity, allocator.used + 2 * request.size)}), or have values spilled "
+            "elsewhere with init(object_spilling_directory=...)"
+        )
+
+    def withdraw(self, lane: int, oid: bytes) -> None:
+        """Withdraw the allocation request of a process."""
+        for request in self.reserving.values():
+            if request.lane == lane and request.oid == oid:
+                request.withdrawn = True
+        queue = self.lanes.get(lane)
+        if queue is None:
+            return
+        left = deque(request for request in queue if request.oid != oid)
+        if left:
+            self.lanes[lane] = left
+        else:
+            del self.lanes[lane]
+
+    def forget_client(self, cid: int) -> None:
+        """Withdraw the requests of a process that has ended."""
+        self.lanes.pop(cid, None)
+        for request in self.reserving.values():
+            if request.lane == cid:
+                request.withdrawn = True
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        for lane, queue in self.lanes.items():
+            assert queue, f"{lane} waits for nothing"
+            assert all(request.lane == lane for request in queue)
+            assert lane < 0 or lane in self.node.clients, f"{lane} is gone and still waits for memory"
+        if self.lanes:
+            spilling = self.node.spill_manager
+            assert spilling.moves or spilling.able, f"{self.lanes} wait, and nothing makes room"
+        for offset in self.writing:
+            assert self.node.allocator.taken(offset), f"memory at {offset} is being written and is free"
+
+    def __repr__(self) -> str:
+        return f"<Admission {sum(map(len, self.lanes.values()))} requests wait>"

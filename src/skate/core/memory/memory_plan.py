@@ -1,0 +1,81 @@
+"""Where large values go: the arena first, and what does not fit there files on disk, behind it in one row of offsets.
+
+The first of those files is mapped by every process, so a value can lie there for good and be read in place; the others only take
+copies of values that leave memory. Each begins `DISK_STRIDE` behind the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from skate.core.memory.arena import PAGE, Allocator
+
+DISK_STRIDE = 1 << 44
+
+
+class MemoryPlan:
+    """Hands out offsets; those from `boundary` on are on disk."""
+
+    def __init__(self, arena_bytes: int, disk_bytes: Sequence[int]) -> None:
+        self.arena = Allocator(arena_bytes)
+        self.boundary = arena_bytes
+        self.disks = [Allocator(size) for size in disk_bytes if size >= PAGE]
+        self._turn = 0
+
+    def allocate(self, size: int) -> int | None:
+        """Return an offset for `size` bytes in memory, or else on disk, or None if both are full."""
+        offset = self.arena.allocate(size)
+        return self.allocate_on_disk(size) if offset is None else offset
+
+    def allocate_on_disk(self, size: int) -> int | None:
+        """Return an offset on disk that can be read in place, or None if the disks are full."""
+        offset = self.disks[0].allocate(size) if self.disks else None
+        return None if offset is None else offset + self.boundary
+
+    def allocate_copy(self, size: int, without: Collection[int] = ()) -> int | None:
+        """Return an offset on one of the disks, except those in `without`; None if they are full."""
+        for _ in self.disks:
+            number = self._turn = (self._turn + 1) % len(self.disks)
+            offset = None if number in without else self.disks[number].allocate(size)
+            if offset is not None:
+                return self.boundary + number * DISK_STRIDE + offset
+        return None
+
+    def disk_of(self, offset: int) -> int:
+        """The number of the disk on which an offset is; -1 in the arena."""
+        return -1 if offset < self.boundary else (offset - self.boundary) // DISK_STRIDE
+
+    def taken(self, offset: int) -> bool:
+        """True if an allocated range begins there."""
+        if offset < self.boundary:
+            return self.arena.taken(offset)
+        number, place = divmod(offset - self.boundary, DISK_STRIDE)
+        return number < len(self.disks) and self.disks[number].taken(place)
+
+    def free(self, offset: int) -> tuple[int, int] | None:
+        """Give memory back; for the disks the (offset behind the boundary, size) that should be given back to them."""
+        if offset < self.boundary:
+            self.arena.free(offset)
+            return None
+        offset -= self.boundary
+        number, place = divmod(offset, DISK_STRIDE)
+        return offset, self.disks[number].free(place)
+
+    @property
+    def capacity(self) -> int:
+        """The total capacity in bytes."""
+        return self.arena.capacity + sum(disk.capacity for disk in self.disks)
+
+    @property
+    def used(self) -> int:
+        """The bytes in use."""
+        return self.arena.used + sum(disk.used for disk in self.disks)
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        self.arena.check()
+        for disk in self.disks:
+            disk.check()
+
+    def __repr__(self) -> str:
+        return f"<MemoryPlan {self.used} of {self.capacity} bytes used>"

@@ -1,0 +1,242 @@
+"""Memory pressure: what a node does when the memory that it may use runs short.
+
+The shell looks how much is in use and how much of it each worker holds, and says so; what follows is decided here. Above a first
+threshold nothing new is begun beside what runs, as long as something runs whose end would give memory back: two tasks that
+do not fit together so run one after the other. Above a second one a worker is ended, one at a time, before the kernel
+ends whatever it likes best. The newest goes first, as it has the least to lose, and those before all others
+that are tried again. A worker that holds too little to make a difference is passed over, however new.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from skate.core.resource.resources import human_bytes
+from skate.protocol import messages as m
+from skate.protocol.effects import KillWorker
+from skate.protocol.fields import Death
+from skate.protocol.states import CREATION, METHOD, PLAIN
+
+if TYPE_CHECKING:
+    from skate.core.node import NodeCore
+    from skate.core.schedule.worker_record import Worker
+
+#: Share of the limit above which a worker is ended; the same as Ray's.
+KILL_SHARE = 0.95
+#: How much below that nothing is begun any more beside what runs.
+ADMIT_MARGIN = 0.10
+#: Who holds less than this share of the limit, or of what the largest holds, makes no difference.
+HELPFUL_SHARE = 0.01
+#: If all workers together hold less than this share of the limit, others have filled the memory, and to wait would be in vain.
+OURS_SHARE = 0.05
+HELPFUL_OF_LARGEST = 0.1
+#: How long nothing need have ended before one more is begun all the same, in seconds: what runs may never end.
+PATIENCE_SECONDS = 30.0
+TOP = 5
+
+# who goes first
+RETRIABLE = 0
+RESTARTABLE = 1  # an actor
+LOST = 2  # what is not tried again
+LOST_ACTOR = 3
+
+
+class Gauge(NamedTuple):
+    """Memory in use and its limit, in bytes, and what sets that limit."""
+
+    use: int
+    limit: int
+    source: str
+
+    @property
+    def share(self) -> float:
+        """The use as a fraction of the limit."""
+        return self.use / self.limit if self.limit else 0.0
+
+
+class Candidate(NamedTuple):
+    """A worker that could be ended."""
+
+    cid: int
+    rank: int
+    since: float
+    resident: int
+
+
+def helpful(limit: int, largest: int) -> int:
+    """Bytes that a worker must hold at least for its end to make a difference."""
+    return int(max(limit * HELPFUL_SHARE, largest * HELPFUL_OF_LARGEST))
+
+
+def choose(candidates: list[Candidate], limit: int) -> int | None:
+    """The worker to be ended: of those whose end would help, the best rank, then the newest; None if none would."""
+    largest = max((each.resident for each in candidates), default=0)
+    least = helpful(limit, largest)
+    able = [each for each in candidates if each.resident >= least]
+    if not able:
+        return None
+    return min(able, key=lambda each: (each.rank, -each.since, -each.cid)).cid
+
+
+class MemoryPressure:
+    """A node's knowledge of its memory, and its reactions to pressure."""
+
+    def __init__(self, node: NodeCore) -> None:
+        self.node = node
+        self.kill_share = KILL_SHARE
+        self.gauge = Gauge(0, 0, "")
+        self.pressed = False
+        #: Bytes that each worker held at the last look.
+        self.resident: dict[int, int] = {}
+        #: The worker that is being ended; until it is gone nobody else is.
+        self.victim: int | None = None
+        self._quiet_since = 0.0
+        self._at_work: frozenset[bytes] = frozenset()
+
+    @property
+    def admit_share(self) -> float:
+        """Share of the limit above which nothing more is begun beside what runs."""
+        return max(0.0, self.kill_share - ADMIT_MARGIN)
+
+    def busy(self) -> bool:
+        """True if any worker has work."""
+        return any(worker.outstanding for worker in self.node.scheduler.workers.values())
+
+    def look(self, gauge: Gauge, resident: dict[int, int], others: list[tuple[str, int]], now: float) -> None:
+        """Record the current memory use of each worker, and of `others` (name, bytes) for messages."""
+        node = self.node
+        node.now = node.scheduler.now = now
+        self.gauge = gauge
+        self.resident = resident
+        ours = sum(resident.values()) >= gauge.limit * OURS_SHARE
+        was, self.pressed = self.pressed, ours and gauge.share >= self.admit_share
+        if not self.pressed:
+            node.scheduler.held = None
+            if was:
+                node.scheduler.dispatch_all()
+            return
+        at_work = frozenset(i for worker in node.scheduler.workers.values() for i in worker.outstanding)
+        if not was or self._at_work - at_work:
+            self._quiet_since = now
+        self._at_work = at_work
+        node.scheduler.held = self.holds_back
+        self._let_idle_go()
+        if gauge.share >= self.kill_share and self.victim not in node.scheduler.workers:
+            self._end_one(others)
+        node.scheduler.dispatch_all()
+
+    def relax(self) -> None:
+        """Nothing runs any more, so nothing need be held back."""
+        self.pressed = False
+        if self.node.scheduler.held is not None:
+            self.node.scheduler.held = None
+            self.node.scheduler.dispatch_all()
+
+    # -- admission
+
+    def holds_back(self) -> bool:
+        """True if a ready task must wait, because the end of a running one would free memory."""
+        runs = [worker for worker in self.node.scheduler.workers.values() if self._could_give(worker)]
+        if not runs:
+            return False
+        since = max(self._quiet_since, max(worker.leased_at for worker in runs))
+        return self.node.now - since < PATIENCE_SECONDS
+
+    def _could_give(self, worker: Worker) -> bool:
+        if worker.actor is not None or worker.blocked or not worker.outstanding:
+            return False
+        held = self.resident.get(worker.cid)
+        return held is None or held >= helpful(self.gauge.limit, 0) or worker.leased_at >= self.node.now - 1.0
+
+    def has_room(self, needed: int) -> bool:
+        """True if so many more bytes stay below the first threshold, or no running worker could free memory."""
+        if self.gauge.use + needed <= self.gauge.limit * self.admit_share:
+            return True
+        return not any(self._could_give(worker) for worker in self.node.scheduler.workers.values())
+
+    def _let_idle_go(self) -> None:
+        """Idle workers that still hold much have no right to it now."""
+        least = helpful(self.gauge.limit, 0)
+        for idle in self.node.scheduler.idle.values():
+            for worker in [w for w in idle if self.resident.get(w.cid, 0) >= least]:
+                idle.remove(worker)
+                worker.leaving = True
+                self.node.emit(worker.cid, m.Exit(m.EXIT, "memory is short"))
+
+    # -- the last resort
+
+    def _end_one(self, others: list[tuple[str, int]]) -> None:
+        node = self.node
+        candidates = [
+            Candidate(worker.cid, self._rank(worker), worker.leased_at, self.resident.get(worker.cid, 0))
+            for worker in node.scheduler.workers.values()
+            if not worker.leaving and (worker.actor is not None or worker.outstanding)
+        ]
+        cid = choose(candidates, self.gauge.limit)
+        if cid is None:
+            return
+        worker = node.scheduler.workers[cid]
+        held = self.resident.get(cid, 0)
+        alone = sum(self.resident.values()) - held < held * HELPFUL_OF_LARGEST
+        text = (
+            f"{self.who(worker)} was ended for lack of memory: {human_bytes(self.gauge.use)} of "
+            f"{human_bytes(self.gauge.limit)} were in use ({self.gauge.source}), and above {self.kill_share:.0%} the newest "
+            "worker that can be tried again is ended before the kernel ends something"
+        )
+        self.victim = cid
+        worker.kill_reason = self.out_of_memory(worker, text, others, alone)
+        worker.leaving = True
+        node.shell(KillWorker(cid))
+
+    def out_of_memory(self, worker: Worker, text: str, others: list[tuple[str, int]], alone: bool) -> Death:
+        """The error of what a worker did that was ended for lack of memory."""
+        workers = self.node.scheduler.workers
+        top = [(self._named(workers[cid]), size) for cid, size in self.resident.items() if cid in workers]
+        top = sorted((each for each in (*top, *others) if each[1]), key=lambda each: -each[1])[:TOP]
+        held = self.resident.get(worker.cid, 0)
+        lines = "".join(f"\n    {human_bytes(size):>10}  {name}" for name, size in top)
+        fields = {
+            "message": (
+                f"{text}\n  largest at the last look:{lines}\n  run fewer at once (num_cpus=, or memory= with "
+                "the bytes that one needs), or process less at a time"
+            ),
+            "task": self._name(worker),
+            "pid": worker.pid,
+            "resident": held,
+            "used": self.gauge.use,
+            "limit": self.gauge.limit,
+            "top": tuple(top),
+            "alone": alone,
+        }
+        return Death("OutOfMemoryError", fields)
+
+    def _name(self, worker: Worker) -> str:
+        if worker.actor is not None:
+            name: str = worker.actor.describe()
+            return name
+        first = next(iter(worker.outstanding.values()), None)
+        return first.template.name if first is not None else "an idle worker"
+
+    def _named(self, worker: Worker) -> str:
+        return f"{'actor ' if worker.actor is not None else ''}{self._name(worker)} (pid {worker.pid})"
+
+    def who(self, worker: Worker) -> str:
+        """A worker by what it does and what it holds, for messages."""
+        held = self.resident.get(worker.cid)
+        return f"{self._named(worker)[:-1]}, which held {human_bytes(held)})" if held else self._named(worker)
+
+    @staticmethod
+    def _rank(worker: Worker) -> int:
+        actor = worker.actor
+        if actor is not None:
+            again = actor.restarts_max < 0 or actor.restarts < actor.restarts_max
+            return RESTARTABLE if again else LOST_ACTOR
+        first = next(iter(worker.outstanding.values()))
+        if first.kind == CREATION:
+            first = first.actor
+            return RESTARTABLE if first.restarts_max < 0 or first.restarts < first.restarts_max else LOST
+        assert first.kind in (PLAIN, METHOD)
+        return RETRIABLE if first.retries else LOST
+
+    def __repr__(self) -> str:
+        return f"<Pressure {human_bytes(self.gauge.use)} of {human_bytes(self.gauge.limit)} pressed={self.pressed}>"

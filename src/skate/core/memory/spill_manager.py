@@ -1,0 +1,459 @@
+"""Values that leave memory for the disk while others need the room, and come back when they are wanted.
+
+Whoever was told where a value lies may look at it there at any moment. So before a value moves, every process that holds it is
+asked (RECALL) to forget where it is; one that looks at it just now refuses. Whoever is told the place after the question was
+asked ends the move: when all answers are in and it goes on, nobody knows the place. What goes first is what was not used for the
+longest time; arguments of tasks that run, or are about to, stay.
+
+A copy on disk stays there until the value's last ref is gone, so that a value that came back can leave again for free.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skate.core.memory.admission import RESTORES, Request
+from skate.core.object.object_table import ObjectRecord
+from skate.core.task.task import Task
+from skate.protocol import messages as m
+from skate.protocol.effects import DropCopy, Restore, Spill
+from skate.protocol.fields import ErrorValue
+from skate.protocol.states import METHOD, QUEUED
+
+if TYPE_CHECKING:
+    from skate.core.node import NodeCore
+
+#: As much is moved at once, where the arena is large enough for that, as makes one write worth it.
+BATCH_BYTES = 64 << 20
+#: A process that has not answered by then (it is stopped, or a long call of C code has it) counts as one that refuses.
+RECALL_SECONDS = 0.5
+#: A value that a process looks at is not asked for again for so long.
+REFUSED_SECONDS = 0.2
+#: After a disk was full, room is not looked for there for so long, unless some was given back.
+FULL_SECONDS = 1.0
+OUTSIDE = -1  # stands for a storage outside, among the numbers of disks
+
+
+class Move:
+    """One value on its way out."""
+
+    __slots__ = ("record", "number", "asked", "since")
+
+    def __init__(self, record: ObjectRecord, number: int, asked: set[int], since: float) -> None:
+        self.record = record
+        self.number = number
+        self.asked = asked  # who has yet to give it up; nobody once it is being written
+        self.since = since
+
+    def __repr__(self) -> str:
+        return f"<Move {self.number} of {self.record} asked={self.asked}>"
+
+
+class SpillManager:
+    """Decides what goes to disk and what comes back."""
+
+    def __init__(self, node: NodeCore, external: bool) -> None:
+        self.node = node
+        #: Copies go to a storage outside, where they are known by the number of their move; else to the overflow file.
+        self.external = external
+        #: Values in the arena, those used last at the end.
+        self.warm: dict[bytes, ObjectRecord] = {}
+        #: Values that are on disk only.
+        self.spilled: dict[bytes, ObjectRecord] = {}
+        #: Where copies on disk are, also of values that are in the arena again.
+        self.copies: dict[bytes, int] = {}
+        self.moves: dict[bytes, Move] = {}
+        #: Copies being written, by the number of their move: (object, place).
+        self.writes: dict[int, tuple[bytes, int]] = {}
+        #: Values that are to come back: by the number of the read, or 0 while there is no room.
+        self.restoring: dict[bytes, int] = {}
+        #: Reads under way: (object, where to).
+        self.reads: dict[int, tuple[bytes, int]] = {}
+        #: Values that were looked at when they were asked for, and when that was.
+        self.refused_at: dict[bytes, float] = {}
+        #: Processes that have not answered in time: what they hold is left alone until they do.
+        self.silent: set[int] = set()
+        self.used_once = False  # something was spilled
+        self._coming = 0  # bytes of the values in `moves`
+        self._fresh = True  # something has changed since victims were last looked for
+        self._full: dict[
+            int, float
+        ] = {}  # disks that were full a moment ago, and until when that is believed
+        self._number = 0
+
+    @property
+    def able(self) -> bool:
+        """False while there is no disk, or every disk is full."""
+        if not self._full:
+            return self.external or bool(self.node.allocator.disks)
+        self._full = {disk: until for disk, until in self._full.items() if until > self.node.now}
+        if self.external:
+            return OUTSIDE not in self._full
+        return any(disk not in self._full for disk in range(len(self.node.allocator.disks)))
+
+    # -- what happens to values
+
+    def arrived(self, record: ObjectRecord) -> None:
+        """Record that a value has been written."""
+        offset = record.payload[0]
+        node = self.node
+        node.admission.writing.pop(offset, None)
+        if offset < node.allocator.boundary:
+            self.warm[record.oid] = record
+            self._fresh = True
+
+    def told(self, record: ObjectRecord) -> None:
+        """Record that a process is being sent the place of a value: it stays there."""
+        oid = record.oid
+        warm = self.warm
+        if oid in warm:
+            del warm[oid]
+            warm[oid] = record
+            if self.moves:
+                move = self.moves.get(oid)
+                if move is not None:
+                    self._cancel(move)
+
+    def reading(self, oid: bytes) -> None:
+        """Another node reads a value, piece by piece: it stays until that has not happened for a while."""
+        if oid in self.warm:
+            self.refused_at[oid] = self.node.now
+            move = self.moves.get(oid)
+            if move is not None:
+                self._cancel(move)
+
+    def forget(self, record: ObjectRecord) -> None:
+        """Forget a freed value, in memory and on disk."""
+        oid = record.oid
+        self.warm.pop(oid, None)
+        self.refused_at.pop(oid, None)
+        self.spilled.pop(oid, None)
+        self.restoring.pop(oid, None)
+        move = self.moves.get(oid)
+        if move is not None:
+            self._cancel(move)
+        place = self.copies.pop(oid, None)
+        if place is not None:
+            self._give_back(place)
+
+    def _give_back(self, place: int) -> None:
+        if self.external:
+            self.node.shell(DropCopy(place))
+        else:
+            self.node._release(place)
+
+    def disk_freed(self, disk: int) -> None:
+        """There is room on a disk that was not there before."""
+        self._full.pop(disk, None)
+
+    def disk_full(self, disk: int) -> None:
+        """There was no room on a disk just now."""
+        self._full[disk] = self.node.now + FULL_SECONDS
+
+    # -- out
+
+    def make_room(self, size: int) -> bool:
+        """Have values moved out until `size` bytes are coming free; False if nothing is."""
+        now = self.node.now
+        late = [move for move in self.moves.values() if move.asked and now - move.since >= RECALL_SECONDS]
+        for move in late:
+            self.silent |= move.asked
+        for move in [move for move in self.moves.values() if late and not self.silent.isdisjoint(move.asked)]:
+            self._refused(move)
+        arena = self.node.allocator.arena
+        missing = size - (arena.capacity - arena.used)
+        if self._fresh and self.able and (not self.moves or self._coming < missing):
+            self._fresh = False
+            # There may be as much free as is needed, but in pieces.
+            goal = missing if missing > 0 else size
+            self._choose(max(goal, min(BATCH_BYTES, arena.capacity // 8)))
+        return bool(self.moves)
+
+    def _choose(self, goal: int) -> None:
+        busy = self._busy()
+        late = self.node.now - REFUSED_SECONDS
+        refused = self.refused_at = {oid: at for oid, at in self.refused_at.items() if at > late}
+        coming = self._coming
+        victims = []
+        for oid, record in self.warm.items():
+            if coming >= goal:
+                break
+            if oid in busy or oid in self.moves or oid in refused:
+                continue
+            if not self.silent or self.silent.isdisjoint(record.holders):
+                victims.append(record)
+                coming += record.size
+        for record in victims:
+            self._recall(record)
+
+    def _busy(self) -> set[bytes]:
+        """Arguments of tasks that were sent, or are sent as soon as all of theirs are there."""
+        scheduler = self.node.scheduler
+        tasks = [task for worker in scheduler.workers.values() for task in worker.outstanding.values()]
+        tasks += [group.queue[0] for group in scheduler.waiting.values() if group.queue]
+        tasks += [task for oid in self.restoring for task in self.spilled[oid].waiters]
+        return {oid for task in tasks for _, oid in task.deps}
+
+    def _recall(self, record: ObjectRecord) -> None:
+        node = self.node
+        peers = node.peers.alive
+        self._number = number = self._number + 1
+        asked = {cid for cid in record.holders if cid not in peers}
+        self.moves[record.oid] = move = Move(record, number, asked, node.now)
+        self._coming += record.size
+        for cid in asked:
+            node.emit(cid, m.Recall(m.RECALL, number, record.oid))
+        if not asked:
+            self._write(move)
+
+    def recalled(self, cid: int, message: m.Recalled) -> None:
+        """RECALLED: a process has forgotten where a value is, or looks at it."""
+        _, number, oid, grants = message
+        self.silent.discard(cid)
+        move = self.moves.get(oid)
+        if move is None or move.number != number or cid not in move.asked:
+            return
+        # If it counts fewer grants than this node, it has not yet looked at all that it was sent.
+        if grants == move.record.holders.get(cid, 0):
+            self._without(move, cid)
+        else:
+            self._refused(move)
+
+    def forget_client(self, cid: int) -> None:
+        """Forget a process that has ended: it views nothing any more."""
+        self._fresh = True
+        self.silent.discard(cid)
+        for move in [move for move in self.moves.values() if cid in move.asked]:
+            self._without(move, cid)
+
+    def _without(self, move: Move, cid: int) -> None:
+        move.asked.discard(cid)
+        if not move.asked:
+            self._write(move)
+
+    def _refused(self, move: Move) -> None:
+        """A process looks at the value, which therefore counts as just used."""
+        self._cancel(move)
+        oid = move.record.oid
+        self.warm[oid] = self.warm.pop(oid)
+        self.refused_at[oid] = self.node.now
+
+    def _cancel(self, move: Move) -> None:
+        del self.moves[move.record.oid]
+        self._coming -= move.record.size
+        self._fresh = True
+
+    def _write(self, move: Move) -> None:
+        """Copy a value to disk whose place no process knows, if it has no copy there."""
+        record = move.record
+        if record.oid in self.copies:
+            self._moved(move)
+            return
+        place: int | None = move.number
+        if not self.external:
+            place = self.node.allocator.allocate_copy(record.size, self._full)
+        if place is None:
+            self._cancel(move)
+            for disk in range(len(self.node.allocator.disks)):
+                self.disk_full(disk)
+            return
+        self.writes[move.number] = (record.oid, place)
+        on_disk = -1 if self.external else place - self.node.allocator.boundary
+        offset, size = record.payload
+        self.node.shell(Spill(move.number, record.oid, offset, size, on_disk))
+
+    def spilled_to(self, number: int, there: bool) -> None:
+        """A copy is on disk, or there was no room for it."""
+        oid, place = self.writes.pop(number)
+        move = self.moves.get(oid)
+        goes_on = move is not None and move.number == number  # else it was used meanwhile, or is gone
+        if move is not None and goes_on and there:
+            self.copies[oid] = place
+            self._moved(move)
+            return
+        if there or not self.external:
+            self._give_back(place)
+        if move is not None and goes_on:
+            self._cancel(move)
+        if not there:
+            self.disk_full(OUTSIDE if self.external else self.node.allocator.disk_of(place))
+
+    def _moved(self, move: Move) -> None:
+        """The value is on disk, and its memory is free."""
+        record = move.record
+        self._cancel(move)
+        del self.warm[record.oid]
+        offset, _ = record.payload
+        record.kind = m.SPILLED
+        record.payload = None
+        self.spilled[record.oid] = record
+        self.used_once = True
+        self.node._release(offset)
+
+    # -- back
+
+    def lacks(self, task: Task) -> bool:
+        """True if arguments of a task are on disk; their restoration is started then."""
+        lacking = False
+        for _, oid in task.deps:
+            record = self.spilled.get(oid)
+            if record is not None:
+                lacking = True
+                self.want(record)
+        return lacking
+
+    def want(self, record: ObjectRecord) -> None:
+        """Bring a value back; who waits for it is among its waiters and fetchers, or looks again when tasks are sent."""
+        if record.oid not in self.restoring:
+            self.restoring[record.oid] = 0
+            self.node.admission.ask(Request(self, RESTORES, record.oid, record.size))
+
+    def granted(self, request: Request) -> None:
+        """There is room for a value that is to come back."""
+        oid = request.oid
+        if self.restoring.get(oid) != 0:  # nobody has it any more
+            self.node._release(request.offset)
+            return
+        self._number = number = self._number + 1
+        self.restoring[oid] = number
+        self.reads[number] = (oid, request.offset)
+        place = self.copies[oid]
+        if not self.external:
+            place -= self.node.allocator.boundary
+        self.node.shell(Restore(number, place, request.offset, request.size))
+
+    def refused(self, request: Request, error: ErrorValue) -> None:
+        """Handle a refused restoration: waiters get the error, and the value stays where it is."""
+        record = self.spilled.get(request.oid)
+        if record is None or self.restoring.get(request.oid) != 0:
+            return
+        fetchers, record.fetchers = record.fetchers, []
+        for cid in fetchers:
+            if cid == m.SHELL:
+                self.node.lifetimes.deliver(cid, record)
+            else:
+                self.node.emit(cid, m.Value(m.VALUE, record.oid, m.ERROR, error, ()))
+        while tasks := {task.task_id: task for task in (*record.waiters, *self._queued(record.oid))}:
+            record.waiters = []
+            for task in tasks.values():  # after which other calls of theirs may wait for it
+                self._end(task, error)
+        self.restoring.pop(request.oid, None)
+        self.node.scheduler.dispatch_all()
+        self.node.objects.drop_if_unused(record)
+
+    def _end(self, task: Task, error: ErrorValue) -> None:
+        node = self.node
+        if task.task_id not in node.tasks:
+            return
+        node.scheduler.dequeue(task)
+        if task.kind == METHOD:
+            node.actor_manager.dequeue(task)
+            node.task_manager.fail(task, error)
+            node.actor_manager.end_if_unwanted(task.actor)
+        elif task.actor is not None:
+            node.actor_manager.arguments_failed(task, error)
+        else:
+            node.task_manager.fail(task, error)
+
+    def _queued(self, oid: bytes) -> list[Task]:
+        """Tasks in the queues of workers that take a value."""
+        tasks = self.node.tasks.values()
+        return [
+            t
+            for t in tasks
+            if t.state == QUEUED and t.kind != METHOD and any(oid == dep for _, dep in t.deps)
+        ]
+
+    def read_in_place(self, oid: bytes) -> bool:
+        """Serve a value from disk, if it is on this machine, because there is no room to bring it back."""
+        record = self.spilled.get(oid)
+        if record is None or self.restoring.get(oid) != 0:  # nobody has it any more
+            return True
+        if self.external or self.node.allocator.disk_of(
+            self.copies[oid]
+        ):  # not on the disk that others can read
+            return False
+        del self.restoring[oid]
+        self._there(record, self.copies.pop(oid))
+        return True
+
+    def restored(self, number: int, problem: str) -> None:
+        """A value is in memory again, or there is a problem."""
+        oid, offset = self.reads.pop(number)
+        if self.restoring.get(oid) != number:
+            self.node._release(offset)
+            return
+        del self.restoring[oid]
+        record = self.spilled[oid]
+        if not problem:
+            self._there(record, offset)
+        else:
+            self.node._release(offset)
+            self._lost(record, problem)
+
+    def _there(self, record: ObjectRecord, offset: int) -> None:
+        del self.spilled[record.oid]
+        record.kind = m.ARENA
+        record.payload = (offset, record.size)
+        self.arrived(record)
+        if offset >= self.node.allocator.boundary and record.oid in self.copies:
+            self._give_back(self.copies.pop(record.oid))  # it has a place on disk for good
+        objects = self.node.objects
+        fetchers, record.fetchers = record.fetchers, []
+        waiters, record.waiters = record.waiters, []
+        for cid in fetchers:
+            self.node.lifetimes.deliver(cid, record)
+        for task in waiters:
+            self.node.task_manager.argument_arrived(task)
+        self.node.scheduler.dispatch_all()
+        objects.drop_if_unused(record)
+
+    def _lost(self, record: ObjectRecord, problem: str) -> None:
+        """Handle an unreadable copy: the value is reconstructed, if possible."""
+        node = self.node
+        self.forget(record)
+        for task in self._queued(record.oid):
+            node.scheduler.take_out(task)
+            node.peers.unwait(task)
+            for _ in [1 for _, oid in task.deps if oid == record.oid]:
+                node.task_manager.await_argument(task, record)
+        record.kind = m.PENDING
+        held, record.held = record.held, ()
+        node.remote_objects.lineage.rebuild(record, problem)
+        node.scheduler.dispatch_all()
+        for other in held:
+            node.objects.unpin(other)
+        node.objects.drop_if_unused(record)
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        boundary = self.node.allocator.boundary
+        records = self.node.objects.records
+        for record in records.values():
+            if record.kind == m.ARENA:
+                assert (record.oid in self.warm) == (record.payload[0] < boundary), f"{record} was overlooked"
+            elif record.kind == m.SPILLED:
+                assert self.spilled.get(record.oid) is record and record.payload is None, record
+                assert record.oid in self.copies, f"{record} is nowhere"
+                assert record.oid in self.restoring or not (record.waiters or record.fetchers), (
+                    f"{record} is waited for and does not come"
+                )
+        for table in (self.warm, self.spilled):
+            for oid, record in table.items():
+                assert records.get(oid) is record, f"{record} is gone"
+                assert record.kind == (m.ARENA if table is self.warm else m.SPILLED), record
+        assert set(self.copies) <= {*self.warm, *self.spilled}, "a copy of a value that is gone"
+        assert set(self.restoring) <= set(self.spilled), "what comes back is not on disk"
+        assert self._coming == sum(move.record.size for move in self.moves.values())
+        for oid, move in self.moves.items():
+            assert self.warm.get(oid) is move.record, f"{move} of a value that is not in memory"
+            assert move.asked or move.number in self.writes, f"{move} waits for nobody"
+            assert all(cid in self.node.clients for cid in move.asked), f"{move} waits for who is gone"
+        for task in self.node.tasks.values():
+            if task.worker is not None and task.node is None:
+                for _, oid in task.deps:
+                    assert oid not in self.spilled, f"{task} was sent, but its argument is on disk"
+                    assert oid not in self.moves, f"{task} was sent, but its argument is leaving"
+
+    def __repr__(self) -> str:
+        return f"<Spilling {len(self.spilled)} on disk, {len(self.moves)} leaving, {len(self.restoring)} coming back>"

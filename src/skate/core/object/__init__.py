@@ -1,0 +1,1 @@
+"""The objects that a node owns: values, holders and reference counts."""

@@ -1,0 +1,262 @@
+"""The objects that a node owns: their values, who holds them, what waits for them.
+
+A ref that never leaves its process is not here. It enters when it *escapes* (is passed on inside a value or as an
+argument), when its value is large, or when a client asks for it. An object is freed when no process holds it and nothing pins
+it; a process holds by *grants*, counted on both sides, so that giving back and being granted again may cross on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from skate.core.task.task import Task
+from skate.protocol.messages import ARENA, ERROR, PENDING, SPILLED
+
+if TYPE_CHECKING:
+    from skate.core.cluster.remote_objects import RemoteObjects
+    from skate.core.memory.spill_manager import SpillManager
+
+Value = tuple[int, Any, tuple[bytes, ...]]
+
+
+class ObjectRecord:
+    """One object: its value (kind, payload), the ids its value contains, and who keeps it alive."""
+
+    __slots__ = (
+        "oid",
+        "kind",
+        "payload",
+        "held",
+        "holders",
+        "pins",
+        "waiters",
+        "fetchers",
+        "writer",
+        "producer",
+        "size",
+        "away",
+    )
+
+    def __init__(self, oid: bytes) -> None:
+        self.oid = oid
+        self.kind = PENDING
+        self.payload: Any = None
+        self.held: tuple[bytes, ...] = ()
+        self.holders: dict[int, int] = {}
+        self.pins = 0
+        self.waiters: list[Task] = []  # whose argument it is; once for each time
+        self.fetchers: list[int] = []
+        self.writer: int | None = None  # who is writing the value into the arena just now
+        self.producer: Any = None  # the task that can make the value again
+        self.size = 0
+        self.away: Any = None  # what ties it to other nodes
+
+    def __repr__(self) -> str:
+        kind = ("pending", "inline", "arena", "error", "unknown", "remote", "spilled")[self.kind]
+        return f"<Object {self.oid.hex()[:16]} {kind} holders={self.holders} pins={self.pins}>"
+
+
+class ObjectTable:
+    """All objects of a node, by id."""
+
+    def __init__(
+        self,
+        release: Callable[[int], None],
+        pin_other: Callable[[bytes, int], None],
+        deliver: Callable[[int, ObjectRecord], None],
+        arrived: Callable[[Task], None],
+    ) -> None:
+        self.records: dict[bytes, ObjectRecord] = {}
+        self._release = release
+        self._pin_other = pin_other
+        self._deliver = deliver
+        #: What is shared with other nodes; None while there are none.
+        self.remote_objects: RemoteObjects | None = None
+        #: Who is told, by `freed`, that an object is freed.
+        self.watched: dict[bytes, int] = {}
+        self.freed: Callable[[int, bytes], None]
+        self._arrived = arrived
+        #: What goes to disk when memory is short.
+        self.spill_manager: SpillManager
+
+    def get(self, oid: bytes) -> ObjectRecord | None:
+        """The record of an object, or None if it is not (or no longer) known here."""
+        return self.records.get(oid)
+
+    def ensure(self, oid: bytes) -> ObjectRecord:
+        """Return the record of an object; create one without a value if there is none."""
+        record = self.records.get(oid)
+        if record is None:
+            record = self.records[oid] = ObjectRecord(oid)
+            if self.remote_objects is not None:
+                self.remote_objects.meet(record)
+        return record
+
+    def fill(self, record: ObjectRecord, kind: int, payload: Any, held: tuple[bytes, ...]) -> None:
+        """Give an object its value, once; wake what waits for it."""
+        if record.kind != PENDING:
+            return
+        place = record.payload
+        if place is not None and (
+            kind != ARENA or payload[0] != place[0]
+        ):  # an attempt that failed had begun to write it
+            self._release(place[0])
+        before = record.held  # of a value that was lost and is made again
+        record.kind = kind
+        record.payload = payload
+        record.held = held
+        record.writer = None
+        if kind == ARENA:
+            record.size = payload[1]
+            self.spill_manager.arrived(record)
+        for other in held:
+            self.pin(other)
+        for other in before:
+            self.unpin(other)
+        waiters, record.waiters = record.waiters, []
+        fetchers, record.fetchers = record.fetchers, []
+        for cid in fetchers:
+            self._deliver(cid, record)
+        for waiter in waiters:
+            self._arrived(waiter)
+
+    def fail(self, record: ObjectRecord, name: str, **fields: Any) -> None:
+        """Give an object an error for its value."""
+        self.fill(record, ERROR, (name, fields), ())
+
+    def grant(self, record: ObjectRecord, cid: int) -> None:
+        """Count one more grant to a process."""
+        record.holders[cid] = record.holders.get(cid, 0) + 1
+        if record.away is not None and self.remote_objects is not None:
+            owner = record.away.owner
+            if owner is not None and owner.cid != cid:
+                self.remote_objects.used(record)
+
+    def free(self, cid: int, oid: bytes, grants: int) -> None:
+        """A process gives grants back; none of them means that it will not write what it asked memory for."""
+        record = self.records.get(oid)
+        if record is None:
+            return
+        if not grants and record.writer == cid:
+            self._abandon(record)
+        left = record.holders.get(cid, 0) - grants
+        if left > 0:
+            record.holders[cid] = left
+            return
+        record.holders.pop(cid, None)
+        if cid in record.fetchers:  # a peer that asked for the value and does without it by now
+            record.fetchers = [other for other in record.fetchers if other != cid]
+        self.drop_if_unused(record)
+
+    def wanted(self, oid: bytes) -> bool:
+        """True if an object without a value is awaited, held or pinned: it was lost and is being reconstructed."""
+        record = self.records.get(oid)
+        return (
+            record is not None
+            and record.kind == PENDING
+            and bool(record.holders or record.pins > 0 or record.waiters or record.fetchers)
+        )
+
+    def pin(self, oid: bytes) -> None:
+        """Keep an object (or, by a shorter id, an actor) for a task or for a value that contains it."""
+        if len(oid) != 28:
+            self._pin_other(oid, 1)
+            return
+        record = self.ensure(oid)
+        record.pins += 1
+        if record.away is not None and self.remote_objects is not None:
+            self.remote_objects.used(record)
+
+    def unpin(self, oid: bytes) -> None:
+        """Undo one `pin`."""
+        if len(oid) != 28:
+            self._pin_other(oid, -1)
+            return
+        record = self.records.get(oid)
+        if record is not None:
+            record.pins -= 1
+            self.drop_if_unused(record)
+
+    def drop_if_unused(self, record: ObjectRecord) -> None:
+        """Free an object that is neither held, pinned, written nor awaited."""
+        abroad = self.remote_objects
+        if record.away is not None and abroad is not None:
+            abroad.unused(record)
+        if (
+            record.holders
+            or record.pins > 0
+            or record.writer is not None
+            or record.waiters
+            or record.fetchers
+        ):
+            return
+        if abroad is not None and abroad.lineage.retain(record):
+            return
+        if self.records.pop(record.oid, None) is None:
+            return
+        if record.kind in (ARENA, SPILLED):
+            self.forget_value(record)
+        elif record.kind == PENDING and record.payload is not None:
+            self._release(record.payload[0])
+        if self.watched and record.oid in self.watched:
+            self.freed(self.watched.pop(record.oid), record.oid)
+        held, record.held = record.held, ()
+        for other in held:
+            self.unpin(other)
+        if abroad is not None:
+            if record.away is not None:
+                abroad.dropped(record)
+            if record.producer is not None:
+                abroad.lineage.released(record)
+
+    def forget_value(self, record: ObjectRecord) -> None:
+        """Give back what a large value takes, in memory and on disk."""
+        self.spill_manager.forget(record)
+        if record.kind == ARENA:
+            self._release(record.payload[0])
+
+    def _abandon(self, record: ObjectRecord) -> None:
+        """The writer of a value gives up: its memory is free again."""
+        record.writer = None
+        if record.kind == PENDING and record.payload is not None:
+            self._release(record.payload[0])
+            record.payload = None
+
+    def forget_client(self, cid: int) -> None:
+        """Handle the end of a process: objects that only it held are freed, those it was writing fail."""
+        for oid in [oid for oid, watcher in self.watched.items() if watcher == cid]:
+            del self.watched[oid]
+        for record in list(self.records.values()):
+            if record.writer == cid:
+                self._abandon(record)
+            if cid in record.fetchers:
+                record.fetchers = [other for other in record.fetchers if other != cid]
+            if record.holders.pop(cid, None) is not None or not record.holders:
+                self.drop_if_unused(record)
+
+    def check(self, pins: dict[bytes, int]) -> None:
+        """Raise AssertionError if an invariant is broken; `pins` are those that tasks, actors and values account for."""
+        for oid, record in self.records.items():
+            assert record.oid == oid
+            assert all(grants > 0 for grants in record.holders.values()), record
+            assert record.kind in (PENDING, SPILLED) or not record.waiters, record
+            assert record.kind in (PENDING, SPILLED) or not record.fetchers, record
+            assert record.pins == pins.get(oid, 0), f"{record}, but {pins.get(oid, 0)} pins are accounted for"
+            kept = (
+                record.holders
+                or record.pins
+                or record.writer is not None
+                or record.waiters
+                or record.fetchers
+            )
+            kept = kept or (self.remote_objects is not None and oid in self.remote_objects.lineage.needs)
+            assert kept, f"{record} is kept by nobody"
+
+    def __repr__(self) -> str:
+        return f"<ObjectTable {len(self.records)} objects>"
+
+
+def total_size(records: Iterable[ObjectRecord]) -> int:
+    """Bytes that objects take in the arena."""
+    return sum(record.size for record in records)

@@ -1,0 +1,120 @@
+"""On which nodes the bundles of a placement group go: a function of what they ask for and of what is free."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.core.schedule.feasibility import matches
+
+Bundle = tuple[int, dict[str, int], Any]  # index, resources, conditions on labels
+
+
+def plan(strategy: str, bundles: list[Bundle], nodes: list[Any], used: list[Any]) -> dict[int, Any] | None:
+    """Plan a node for each bundle by its index, or None if there is no room now.
+
+    `nodes` have `available` and `labels`; `used` are those that other bundles of the group are on, once for each.
+    """
+    free = {node: dict(node.available) for node in nodes}
+    order = sorted(
+        bundles, key=lambda b: (sum(_fits(b, node, free[node]) for node in nodes), -sum(b[1].values()))
+    )
+    if strategy == "STRICT_SPREAD":
+        return _distinct(order, [node for node in nodes if node not in used], free)
+    if strategy == "STRICT_PACK":
+        return _on_one(order, used[:1] or nodes, free)
+    if strategy == "PACK":
+        return _on_one(order, nodes, free) or _packed(order, nodes, free)
+    return _spread(order, nodes, free, used)
+
+
+def _fits(bundle: Bundle, node: Any, free: dict[str, int]) -> bool:
+    _, request, selector = bundle
+    if selector and not matches(node.labels, selector):
+        return False
+    return all(free.get(name, 0) >= units for name, units in request.items())
+
+
+def _take(bundle: Bundle, free: dict[str, int]) -> None:
+    for name, units in bundle[1].items():
+        free[name] -= units
+
+
+def _on_one(
+    bundles: list[Bundle], nodes: list[Any], free: dict[Any, dict[str, int]]
+) -> dict[int, Any] | None:
+    for node in nodes:
+        left = dict(free[node])
+        for bundle in bundles:
+            if not _fits(bundle, node, left):
+                break
+            _take(bundle, left)
+        else:
+            return {bundle[0]: node for bundle in bundles}
+    return None
+
+
+def _packed(
+    bundles: list[Bundle], nodes: list[Any], free: dict[Any, dict[str, int]]
+) -> dict[int, Any] | None:
+    """As many as go onto one node, then on the next."""
+    found: dict[int, Any] = {}
+    rest = bundles
+    while rest:
+        best: tuple[Any, list[Bundle]] | None = None
+        for node in nodes:
+            left = dict(free[node])
+            placed = []
+            for bundle in rest:
+                if _fits(bundle, node, left):
+                    _take(bundle, left)
+                    placed.append(bundle)
+            if placed and (best is None or len(placed) > len(best[1])):
+                best = (node, placed)
+        if best is None:
+            return None
+        node, placed = best
+        for bundle in placed:
+            _take(bundle, free[node])
+            found[bundle[0]] = node
+        rest = [bundle for bundle in rest if bundle[0] not in found]
+    return found
+
+
+def _spread(
+    bundles: list[Bundle], nodes: list[Any], free: dict[Any, dict[str, int]], used: list[Any]
+) -> dict[int, Any] | None:
+    """Each on the node that has the fewest so far."""
+    found: dict[int, Any] = {}
+    counts = {node: used.count(node) for node in nodes}
+    for bundle in bundles:
+        fitting = [node for node in nodes if _fits(bundle, node, free[node])]
+        if not fitting:
+            return None
+        node = min(
+            fitting, key=lambda each: (counts[each], -sum(free[each].get(name, 0) for name in bundle[1]))
+        )
+        counts[node] += 1
+        _take(bundle, free[node])
+        found[bundle[0]] = node
+    return found
+
+
+def _distinct(
+    bundles: list[Bundle], nodes: list[Any], free: dict[Any, dict[str, int]]
+) -> dict[int, Any] | None:
+    """Each on a node of its own: a matching, found by paths that move earlier bundles aside."""
+    taken: dict[Any, Bundle] = {}
+
+    def seat(bundle: Bundle, tried: set[Any]) -> bool:
+        for node in nodes:
+            if node in tried or not _fits(bundle, node, free[node]):
+                continue
+            tried.add(node)
+            if node not in taken or seat(taken[node], tried):
+                taken[node] = bundle
+                return True
+        return False
+
+    if not all(seat(bundle, set()) for bundle in bundles):
+        return None
+    return {bundle[0]: node for node, bundle in taken.items()}

@@ -1,0 +1,368 @@
+"""Placement groups: bundles of resources set apart together, by a strategy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate.core.cluster.bundle_directory import BundleDirectory
+from skate.core.resource.capacity import Capacity, Lease
+from skate.core.schedule.feasibility import matches
+from skate.core.schedule.infeasible_request import infeasible_message
+from skate.core.task.task import Task
+from skate.protocol import messages as m
+from skate.protocol.effects import KillWorker
+from skate.protocol.fields import ErrorValue, GroupFacts
+from skate.protocol.states import DEAD, ENDED, PLAIN, GroupState
+from skate.protocol.strategies import BundleStrategy
+
+if TYPE_CHECKING:
+    from skate.core.cluster.peer_table import Peer
+    from skate.core.node import NodeCore
+
+
+# So many removed groups are remembered, for lists of them.
+REMOVED_MAX = 100
+#: With more nodes than that, groups that wait are not tried at every chance: to plan one means to look at all nodes.
+PLAIN_NODES_MAX = 32
+PAUSE_SECONDS_PER_NODE = 1e-4
+
+
+class PlacementGroup:
+    """One group: what its bundles ask for and where they are."""
+
+    __slots__ = (
+        "group_id", "bundles", "strategy", "name", "namespace", "owner", "detached", "state", "leases", "ready", "why",
+        "value", "selectors", "places", "planned", "asked", "refused", "ready_at",
+    )  # fmt: skip
+
+    def __init__(
+        self, group_id: bytes, bundles: tuple[dict[str, int], ...], fields: dict[str, Any], owner: int
+    ) -> None:
+        self.group_id = group_id
+        self.bundles = bundles
+        self.strategy: str = fields.get("strategy") or "PACK"
+        self.name: str = fields.get("name") or ""
+        self.namespace: str = fields.get("namespace") or ""
+        self.detached: bool = bool(fields.get("detached"))
+        self.owner = owner
+        self.state: GroupState = GroupState.PENDING
+        #: The bundles that are here, by index.
+        self.leases: dict[int, tuple[Capacity, Lease]] = {}
+        #: Where each bundle is; where it is to be, until all nodes concerned have agreed; who has not answered or refused.
+        self.places: dict[int, Any] = {}
+        self.planned: dict[int, Any] = {}
+        self.asked: set[int] = set()
+        self.refused: set[int] = set()
+        #: Objects that become ready with the group.
+        self.ready: list[bytes] = []
+        self.ready_at: list[tuple[int, bytes]] = []  # those of other nodes
+        self.why = ""
+        #: The handle to the group, packed: the value of what becomes ready with it.
+        self.value: bytes = fields.get("value") or group_id
+        #: For each bundle the conditions on its node's labels.
+        self.selectors: tuple[Any, ...] = tuple(fields.get("selectors") or ())
+
+    def __repr__(self) -> str:
+        return f"<PlacementGroup {self.group_id.hex()[:8]} {self.strategy} {self.state.name} bundles={len(self.bundles)}>"
+
+
+class PlacementTable:
+    """All groups of a node; waiting ones are tried again whenever resources come free."""
+
+    def __init__(self, node: NodeCore) -> None:
+        self.node = node
+        self.groups: dict[bytes, PlacementGroup] = {}
+        #: Objects here that follow a group's readiness, which the head will tell.
+        self.awaiting: set[bytes] = set()
+        self.bundles = BundleDirectory(self)
+        self._not_before = 0.0
+        self._will_retry = False
+
+    def create(
+        self, cid: int, group_id: bytes, bundles: tuple[dict[str, int], ...], fields: dict[str, Any]
+    ) -> None:
+        """Enter a group; it is placed now or when there is room."""
+        group = PlacementGroup(group_id, bundles, fields, cid)
+        self.groups[group_id] = group
+        self.bundles.announce(group)
+        self.retry()
+
+    def retry(self) -> None:
+        """Place the groups that wait, in the order they came."""
+        scheduler = self.node.scheduler
+        scheduler.place = None  # placing one lets tasks go, which must not lead back here
+        for group in list(self.groups.values()):
+            if group.state in (GroupState.PENDING, GroupState.INFEASIBLE, GroupState.RESCHEDULING):
+                self._try(group)
+        if any(
+            group.state in (GroupState.PENDING, GroupState.RESCHEDULING) for group in self.groups.values()
+        ):
+            scheduler.place = self.freed_here
+            nodes = len(self.node.peers.alive)
+            self._not_before = self.node.now + (
+                PAUSE_SECONDS_PER_NODE * nodes if nodes > PLAIN_NODES_MAX else 0
+            )
+
+    def freed_here(self) -> None:
+        """Something has come free on this node."""
+        self.freed(self.node.peers.here)
+
+    def freed(self, place: Any) -> None:
+        """Something has come free on a node: the groups that wait are tried if one of them could use it."""
+        if not any(self._could_use(group, place) for group in self.groups.values()):
+            return
+        pause = self._not_before - self.node.now
+        if pause <= 0:
+            self.retry()
+        elif not self._will_retry:
+            self._will_retry = True
+            self.node.later(pause, self._retry_now)
+
+    def _retry_now(self) -> None:
+        self._will_retry = False
+        if self.node.scheduler.place is not None:
+            self.retry()
+
+    def _could_use(self, group: PlacementGroup, place: Any) -> bool:
+        """True if a bundle without a place would fit there; all of them, for STRICT_PACK."""
+        if group.state not in (GroupState.PENDING, GroupState.RESCHEDULING) or group.asked:
+            return False
+        missing = [bundle for index, bundle in enumerate(group.bundles) if index not in group.places]
+        if group.strategy != "STRICT_PACK":
+            return any(place.fits(bundle) for bundle in missing)
+        whole: dict[str, int] = {}
+        for bundle in missing:
+            for name, units in bundle.items():
+                whole[name] = whole.get(name, 0) + units
+        return bool(place.fits(whole))
+
+    def _try(self, group: PlacementGroup) -> None:
+        group.why = self._shortage(group)
+        if group.why:
+            group.state = GroupState.INFEASIBLE
+            self._settle(group, m.ERROR, ("TaskUnschedulableError", {"message": group.why}))
+            return
+        if group.state == GroupState.INFEASIBLE:
+            group.state = GroupState.PENDING
+        if group.asked:
+            return
+        planned = self.bundles.plan(group)
+        if planned is None:
+            return
+        for index, place in planned.items():
+            if place is self.node.peers.here and not self.carve(group, index):
+                self.uncarve(group, planned)
+                return
+        group.planned = planned
+        self.bundles.reserve(group)
+        if not group.asked:
+            self.placed(group)
+
+    def carve(self, group: PlacementGroup, index: int) -> bool:
+        """Set a bundle apart on this node."""
+        carved = self.node.capacity.carve(f"{group.group_id.hex()}:{index}", group.bundles[index])
+        if carved is not None:
+            group.leases[index] = carved
+        return carved is not None
+
+    def uncarve(self, group: PlacementGroup, indexes: Any) -> None:
+        """Give bundles on this node back."""
+        for index in indexes:
+            self.node.scheduler.pools.pop((group.group_id, index), None)
+            carved = group.leases.pop(index, None)
+            if carved is not None:
+                self.node.capacity.release(carved[1])
+
+    def placed(self, group: PlacementGroup) -> None:
+        """Commit the planned places of a group; it is complete unless a node was lost meanwhile."""
+        scheduler = self.node.scheduler
+        group.places.update(group.planned)
+        group.planned = {}
+        whole = len(group.places) == len(group.bundles)
+        group.state = GroupState.CREATED if whole else GroupState.RESCHEDULING
+        self.open(group)
+        self.bundles.announce(group)
+        if whole:
+            self._settle(group, m.INLINE, group.value)
+        scheduler.dispatch_all()
+        if self.node.peers.active:
+            self.node.peers.pump()
+
+    def open(self, group: PlacementGroup) -> None:
+        """Let tasks into the bundles that are here."""
+        for index, (pool, _) in group.leases.items():
+            self.node.scheduler.pools[(group.group_id, index)] = pool
+
+    def _settle(self, group: PlacementGroup, kind: int, payload: Any) -> None:
+        """Resolve the waits for the group; drop it if it has no holder."""
+        waiting, group.ready = group.ready, []
+        elsewhere, group.ready_at = group.ready_at, []
+        for cid, oid in elsewhere:
+            self.node.emit(cid, m.Publish(m.PUBLISH, oid, kind, payload, (), False))
+        for oid in waiting:
+            record = self.node.objects.get(oid)
+            if record is not None:
+                self.node.objects.fill(record, kind, payload, ())
+
+    def _shortage(self, group: PlacementGroup) -> str:
+        """Why the group can never be placed, or nothing."""
+        totals = self.node.node_totals()
+        who = f"placement group {group.name or group.group_id.hex()[:8]}"
+        for index, selector in enumerate(group.selectors):
+            if not any(matches(labels, selector) for labels in self.node.node_labels()):
+                return f"bundle {index} of {who} asks for labels {selector}, but the nodes have {self.node.node_labels()}"
+        for bundle in group.bundles:
+            if not any(
+                all(total.get(name, 0) >= units for name, units in bundle.items()) for total in totals
+            ):
+                return infeasible_message(bundle, totals, who)
+        if group.strategy == "STRICT_SPREAD" and len(group.bundles) > len(totals):
+            return (
+                f"No available node types can fulfill resource request of {who}: STRICT_SPREAD places each of its "
+                f"{len(group.bundles)} bundles on a separate node, but this cluster has {len(totals)}; add "
+                "nodes or use SPREAD"
+            )
+        whole: dict[str, int] = {}
+        for bundle in group.bundles:
+            for name, units in bundle.items():
+                whole[name] = whole.get(name, 0) + units
+        room = totals
+        if group.strategy != "STRICT_PACK":
+            room = [{n: sum(total.get(n, 0) for total in totals) for n in whole}]
+        if not any(all(total.get(name, 0) >= units for name, units in whole.items()) for total in room):
+            return infeasible_message(whole, room, who)
+        return ""
+
+    def ready(self, cid: int, group_id: bytes, oid: bytes) -> None:
+        """The object `oid`, held by the asker, gets a value when the group is placed."""
+        if cid in self.node.peers.alive:
+            self.bundles.ready_elsewhere(cid, group_id, oid)
+            return
+        objects = self.node.objects
+        record = objects.ensure(oid)
+        objects.grant(record, cid)
+        group = self.groups.get(group_id)
+        if group is None or group.state == GroupState.REMOVED:
+            objects.fail(record, "TaskPlacementGroupRemoved", message=removed_text(group_id))
+        elif group.state == GroupState.CREATED:
+            objects.fill(record, m.INLINE, group.value, ())
+        elif group.state == GroupState.INFEASIBLE:
+            objects.fail(record, "TaskUnschedulableError", message=group.why)
+        else:
+            group.ready.append(oid)
+
+    def remove(self, group_id: bytes) -> None:
+        """Give a group's resources back; what runs in it is ended, what waits for it fails."""
+        group = self.groups.get(group_id)
+        if group is None or group.state == GroupState.REMOVED:
+            return
+        node = self.node
+        group.state = GroupState.REMOVED
+        text = removed_text(group_id)
+        self._settle(group, m.ERROR, ("TaskPlacementGroupRemoved", {"message": text}))
+        node.scheduler.version += 1
+        self.end(group)
+        self.bundles.removed(group)
+        self.retry()
+        node.scheduler.dispatch_all()
+        self.drop_removed()
+
+    def drop_removed(self) -> None:
+        """Forget the groups that were removed longest ago: requests for an unknown group report that it was removed."""
+        removed = [group_id for group_id, group in self.groups.items() if group.state == GroupState.REMOVED]
+        for group_id in removed[:-REMOVED_MAX]:
+            del self.groups[group_id]
+
+    def end(self, group: PlacementGroup) -> None:
+        """End what runs in a removed group here, and give its resources back."""
+        for index in range(len(group.bundles)):  # closed first, so that the end of one lets no other in
+            self.node.scheduler.pools.pop((group.group_id, index), None)
+        self._end_users(group, removed_text(group.group_id))
+        self.uncarve(group, list(group.leases))
+
+    def mirror(self, group_id: bytes, fields: GroupFacts) -> PlacementGroup:
+        """A group that the head has told of."""
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = PlacementGroup(
+                group_id, fields["bundles"], {"strategy": fields["strategy"], "name": fields["name"]}, -1
+            )
+        group.state = GroupState(fields["state"])
+        return group
+
+    def node_joined(self, peer: Peer) -> None:
+        """Add a new node."""
+        self.bundles.node_joined(peer)
+
+    def node_left(self, peer: Peer) -> None:
+        """Remove a lost node."""
+        self.bundles.node_left(peer)
+
+    def _end_users(self, group: PlacementGroup, text: str) -> None:
+        node = self.node
+        for task in list(node.tasks.values()):
+            strategy = task.template.strategy
+            if not isinstance(strategy, BundleStrategy) or strategy.group_id != group.group_id:
+                continue
+            if task.node is not None and task.node.alive:  # the node that it was forwarded to ends it
+                continue
+            if (
+                task.kind == PLAIN and task.state != ENDED
+            ):  # not ended with another one, whose result it was to take
+                self._end_task(task, text)
+        for actor in list(node.actors.actors.values()):
+            strategy = actor.template.strategy
+            if not isinstance(strategy, BundleStrategy) or strategy.group_id != group.group_id:
+                continue
+            if actor.state != DEAD:
+                if actor.worker is not None:
+                    node.shell(KillWorker(actor.worker.cid))
+                else:
+                    node.scheduler.dequeue(actor.creation)
+                node.actor_manager.die(actor, ("ActorDiedError", {"message": f"{actor.describe()}: {text}"}))
+
+    def _end_task(self, task: Task, text: str) -> None:
+        node = self.node
+        worker = task.worker
+        if worker is None:
+            node.scheduler.dequeue(task)
+        else:
+            node.shell(KillWorker(worker.cid))
+            worker.leaving = True
+            worker.outstanding.pop(task.task_id, None)
+            if not worker.outstanding:
+                node.scheduler.end_lease(worker)
+        node.task_manager.fail(task, ("TaskPlacementGroupRemoved", {"message": text}))
+
+    def refusal(self, task: Task, group_id: bytes, index: int) -> ErrorValue | None:
+        """Why a task can never run in a bundle, or None."""
+        group = self.groups.get(group_id)
+        what = "Task" if task.kind == PLAIN else "Actor"
+        if group is None or group.state == GroupState.REMOVED:
+            return (f"{what}PlacementGroupRemoved", {"message": removed_text(group_id)})
+        if group.state == GroupState.INFEASIBLE:
+            text = f"{task.template.name} must run in a placement group that cannot be placed: {group.why}"
+            return (f"{what}UnschedulableError", {"message": text})
+        request = {**task.template.request, **task.template.placement}
+        bundles = group.bundles if index < 0 else group.bundles[index : index + 1]
+        if any(all(bundle.get(name, 0) >= units for name, units in request.items()) for bundle in bundles):
+            return None
+        return (
+            f"{what}UnschedulableError",
+            {"message": infeasible_message(request, bundles, task.template.name)},
+        )
+
+    def will_settle(self, oid: bytes) -> bool:
+        """True if an object waits for a group."""
+        return oid in self.awaiting or any(oid in group.ready for group in self.groups.values())
+
+    def forget_owner(self, cid: int) -> None:
+        """Remove the groups of an owner that has ended, except detached ones."""
+        for group in list(self.groups.values()):
+            if group.owner == cid and not group.detached:
+                self.remove(group.group_id)
+
+
+def removed_text(group_id: bytes) -> str:
+    """The message of everything that wanted a removed group."""
+    return f"the placement group {group_id.hex()} has been removed"

@@ -1,0 +1,1 @@
+"""Amounts of CPU, GPU, memory and custom resources."""

@@ -1,0 +1,1 @@
+"""Scheduling: which task runs on which node and worker, and when."""

@@ -1,0 +1,77 @@
+"""Feasibility of requests: a function of the request and of the cluster's resources, evaluated at submission."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate.core.schedule.infeasible_request import infeasible_message
+from skate.core.task.task import Task
+from skate.protocol.fields import ErrorValue
+from skate.protocol.states import PLAIN
+from skate.protocol.strategies import BundleStrategy, LabelStrategy, NodeStrategy
+
+if TYPE_CHECKING:
+    from skate.core.node import NodeCore
+
+
+def refusal(node: NodeCore, task: Task) -> ErrorValue | None:
+    """The reason why a task can never run on the present cluster, or None; cached until the cluster changes."""
+    template = task.template
+    if template.feasible_version != node.scheduler.version:
+        template.feasible_version = node.scheduler.version
+        template.refusal = _judge(node, task)
+    return template.refusal
+
+
+def _judge(node: NodeCore, task: Task) -> ErrorValue | None:
+    template = task.template
+    strategy = template.strategy
+    what = "Task" if task.kind == PLAIN else "Actor"
+    totals = node.node_totals()
+    if isinstance(strategy, BundleStrategy):
+        return node.placement.refusal(task, strategy.group_id, strategy.bundle)
+    if isinstance(strategy, NodeStrategy):
+        _, wanted, soft = strategy
+        if not soft and wanted not in node.node_ids():
+            known = ", ".join(each.hex() for each in node.node_ids())
+            text = (
+                f"{template.name} must run on node {wanted.hex()}, but no such node is alive; alive: {known}; "
+                "choose one of them or pass soft=True"
+            )
+            return (f"{what}UnschedulableError", {"message": text})
+        if not soft:
+            totals = [total for each, total in zip(node.node_ids(), totals, strict=True) if each == wanted]
+    if isinstance(strategy, LabelStrategy):
+        hard = strategy.hard
+        if not any(matches(labels, hard) for labels in node.node_labels()):
+            text = (
+                f"{template.name} asks for a node with labels {hard}, but the nodes have {node.node_labels()}"
+            )
+            return (f"{what}UnschedulableError", {"message": text})
+        totals = [
+            total for labels, total in zip(node.node_labels(), totals, strict=True) if matches(labels, hard)
+        ]
+    request = {**template.request, **template.placement}
+    if any(all(total.get(name, 0) >= units for name, units in request.items()) for total in totals):
+        return None
+    message = infeasible_message(request, totals, template.name)
+    return (f"{what}UnschedulableError", {"message": message})
+
+
+def matches(labels: dict[str, str], wanted: Any) -> bool:
+    """True if a node's labels meet conditions: (key, operator, values) with in, not_in, exists, absent, any."""
+    for key, operator, values in wanted:
+        if operator == "any":  # of several sets of conditions
+            if not any(matches(labels, each) for each in values):
+                return False
+            continue
+        value = labels.get(key)
+        if operator == "in" and value not in values:
+            return False
+        if operator == "not_in" and value in values:
+            return False
+        if operator == "exists" and value is None:
+            return False
+        if operator == "absent" and value is not None:
+            return False
+    return True

@@ -1,0 +1,247 @@
+"""On which node a task runs: a function of what it asks for and of what the nodes have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate.core.cluster.node_capacity_index import LINEAR_MAX, Changes, Choices, Ranking
+from skate.core.schedule.feasibility import matches
+from skate.core.task.task import Task, Template
+from skate.protocol.states import PLAIN
+from skate.protocol.strategies import ANY_BUNDLE, BundleStrategy, LabelStrategy, NodeStrategy, SpreadStrategy
+
+if TYPE_CHECKING:
+    from skate.core.cluster.peer_table import Peer, PeerTable
+
+
+class NodeSelector:
+    """Chooses nodes."""
+
+    def __init__(self, peers: PeerTable) -> None:
+        self._peers = peers
+        self._turn = 0
+        self.changes = Changes()
+        #: By template; those that ask for the same share theirs.
+        self._choices: dict[bytes, Choices] = {}
+        self._shared: dict[Any, Choices] = {}
+        self.linear_max = LINEAR_MAX
+
+    def members_changed(self) -> None:
+        """Recompute after a node has joined or left."""
+        self._choices.clear()
+        self._shared.clear()
+        self.changes.resize(len(self._peers.alive))
+
+    def choose(self, task: Task) -> Peer | None:
+        """The node for a task, this one included; None if it has to wait for one."""
+        here = self._peers.here
+        template = task.template
+        strategy = template.strategy
+        if isinstance(strategy, BundleStrategy):
+            return self._bundle(task, strategy)
+        choices = self._choices.get(template.key) or self.choices(template)
+        nodes = choices.nodes
+        if not nodes:
+            return None
+        if len(nodes) == 1 and (isinstance(strategy, NodeStrategy) or nodes[0] is here):
+            return nodes[0]
+        need = self._need(template)
+        if isinstance(strategy, SpreadStrategy):
+            return self._spread(task, choices, need)
+        near = self._near(task, choices, need)
+        if near is not None:
+            return near
+        if choices.here is not None and self._free_here(task, need):
+            return here
+        other = self._roomiest(task, choices, need)
+        return choices.here if other is None else other
+
+    def somewhere(self, task: Task) -> bool:
+        """True if some node would take a task now; leaves the rotation unchanged."""
+        turns = self.choices(task.template).turns
+        before = self._turn, dict(turns)
+        found = self.choose(task) is not None
+        self._turn = before[0]
+        turns.clear()
+        turns.update(before[1])
+        return found
+
+    def elsewhere(self, task: Task) -> Peer | None:
+        """A peer that has room for a task that is queued here, or None."""
+        template = task.template
+        if isinstance(template.strategy, BundleStrategy | NodeStrategy):
+            return None
+        return self._roomiest(task, self.choices(template), self._need(template))
+
+    def choices(self, template: Template) -> Choices:
+        """The nodes that could run it when they are idle, remembered until a node joins or leaves."""
+        found = self._choices.get(template.key)
+        if found is None:
+            asked = [tuple(sorted(each.items())) for each in (template.request, template.placement)]
+            shape = (*asked, template.strategy)
+            found = self._shared.get(shape)
+            if found is None:
+                nodes = self._candidates(template)
+                found = self._shared[shape] = Choices(nodes, self._peers.here, self.linear_max)
+            self._choices[template.key] = found
+        return found
+
+    def _candidates(self, template: Template) -> list[Peer]:
+        """The nodes that could run it when they are idle, those that it would rather have if there are such."""
+        peers = self._peers
+        strategy = template.strategy
+        request, placement = template.request, template.placement
+        if isinstance(strategy, NodeStrategy):
+            _, wanted, soft = strategy
+            place = peers.here if wanted == peers.here.node_id else peers.by_tag.get(wanted[:8])
+            if (
+                place is not None
+                and place.alive
+                and _has(place.total, request)
+                and _has(place.total, placement)
+            ):
+                return [place]
+            if not soft:
+                return []
+        nodes = [peers.here, *peers.alive.values()]
+        nodes = [n for n in nodes if _has(n.total, request) and _has(n.total, placement)]
+        if isinstance(strategy, LabelStrategy):
+            _, hard, preferred = strategy
+            nodes = [n for n in nodes if matches(n.labels, hard)]
+            return [n for n in nodes if matches(n.labels, preferred)] or nodes
+        return nodes
+
+    @staticmethod
+    def _need(template: Template) -> dict[str, int]:
+        return template.placement if template.placement else template.request
+
+    def _free_here(self, task: Task, need: dict[str, int]) -> bool:
+        scheduler = self._peers.node.scheduler
+        return self._peers.here.fits(need) and scheduler.class_of(task) not in scheduler.waiting
+
+    def _room(self, task: Task, peer: Peer, need: dict[str, int]) -> bool:
+        """True if a peer can take one more: it has free resources, or its short tasks will end soon."""
+        if peer.fits(need):
+            return True
+        if task.kind != PLAIN:
+            return False
+        scheduler = self._peers.node.scheduler
+        depth = scheduler.depth(task)
+        under_way = peer.classes.get(scheduler.class_of(task), 0)
+        if depth <= 1 or not under_way:
+            return False
+        slots = min((peer.total[name] // units for name, units in need.items() if units), default=1)
+        return under_way < depth * slots
+
+    def _roomiest(self, task: Task, choices: Choices, need: dict[str, int]) -> Peer | None:
+        """The peer of which the largest part is free, of those with room."""
+        if choices.many:
+            group = self._peers.node.scheduler.class_of(task)
+            ranking = choices.rankings.get(group)
+            if ranking is None:
+                ranking = Ranking(choices.others, lambda node: -_free_part(node, need), self.changes)
+                choices.rankings[group] = ranking
+            return ranking.best(lambda node: self._room(task, node, need))
+        best: Peer | None = None
+        most = 0.0
+        for node in choices.others:
+            if self._room(task, node, need):
+                free = _free_part(node, need)
+                if best is None or free > most:
+                    best, most = node, free
+        return best
+
+    def _near(self, task: Task, choices: Choices, need: dict[str, int]) -> Peer | None:
+        """The node where the largest argument is, if it has room."""
+        if not task.deps:
+            return None
+        objects = self._peers.node.objects
+        best: Any = None
+        most = 0
+        for _, oid in task.deps:
+            record = objects.get(oid)
+            if record is not None and record.size > most:
+                most = record.size
+                best = (
+                    self._peers.here
+                    if record.away is None or record.away.place is None
+                    else record.away.place
+                )
+        if best is None or best.cid not in choices.cids:
+            return None
+        if best is self._peers.here:
+            return best if self._free_here(task, need) else None
+        return best if self._room(task, best, need) else None
+
+    def _spread(self, task: Task, choices: Choices, need: dict[str, int]) -> Peer | None:
+        """In turn among those that have room."""
+        here, nodes = self._peers.here, choices.nodes
+        if choices.many:
+            return self._spread_widely(task, choices, need)
+        count = len(nodes)
+        for step in range(count):
+            node = nodes[(self._turn + step) % count]
+            if self._free_here(task, need) if node is here else node.fits(need):
+                self._turn += step + 1
+                return node
+        return choices.here
+
+    def _spread_widely(self, task: Task, choices: Choices, need: dict[str, int]) -> Peer | None:
+        """The one of many with room whose last turn is longest ago."""
+        turns = choices.turns
+        ranking = choices.rankings.get("spread")
+        if ranking is None:
+            ranking = Ranking(choices.others, lambda node: turns.get(node.cid, 0), self.changes)
+            choices.rankings["spread"] = ranking
+        best = ranking.best(lambda node: node.fits(need))
+        here = choices.here
+        if here is not None and (best is None or turns.get(here.cid, 0) < turns.get(best.cid, 0)):
+            if best is None or self._free_here(task, need):
+                best = here
+        if best is not None:
+            self._turn += 1
+            turns[best.cid] = self._turn
+        return best
+
+    def _bundle(self, task: Task, strategy: BundleStrategy) -> Peer | None:
+        """Where its bundle is; of several that would do, the one with the fewest tasks to a bundle."""
+        peers = self._peers
+        _, group_id, index, _ = strategy
+        group = peers.node.placement.groups.get(group_id)
+        if group is None:  # it was removed, which the task is told in a while
+            return None
+        if index != ANY_BUNDLE:
+            return group.places.get(index)
+        scheduler = peers.node.scheduler
+        sched_class = scheduler.class_of(task)
+        request = task.template.request
+        slots: dict[Peer, int] = {}
+        for i, place in group.places.items():
+            slots[place] = slots.get(place, 0) + _slots(group.bundles[i], request)
+        best: Peer | None = None
+        least = 0.0
+        for node, count in slots.items():
+            if not count:
+                continue
+            if node is peers.here:
+                load = (len(sched_class.queue) + len(sched_class.workers)) / count
+            else:
+                load = node.classes.get(sched_class, 0) / count
+            if best is None or load < least:
+                best, least = node, load
+        return best
+
+
+def _has(total: dict[str, int], request: dict[str, int]) -> bool:
+    return all(total.get(name, 0) >= units for name, units in request.items())
+
+
+def _slots(bundle: dict[str, int], request: dict[str, int]) -> int:
+    """How often a request fits into a bundle."""
+    return min((bundle.get(name, 0) // units for name, units in request.items() if units), default=1)
+
+
+def _free_part(node: Peer, need: dict[str, int]) -> float:
+    """How much of a node is free, of that of which the least is."""
+    available, total = node.available, node.total
+    return min((available.get(n, 0) / total[n] for n in need if total.get(n)), default=1.0)

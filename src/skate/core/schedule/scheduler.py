@@ -1,0 +1,464 @@
+"""Which task runs where on this node, and when.
+
+Ready tasks queue by *scheduling class*: those that ask for the same resources, environment and place. A worker is leased to a
+class, with its resources, for as long as it has tasks of it. While resources are free, a queued task gets a worker of its
+own; beyond that, tasks are sent ahead to leased workers, as many as make a few milliseconds of work by the class's measured run
+times. Nothing is sent behind a task that runs long or waits, and what was already sent behind it is asked back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from skate.core.resource.capacity import Capacity
+from skate.core.schedule.worker_record import Worker
+from skate.core.schedule.zero_cpu_admission import ZeroCpuAdmission
+from skate.core.task.task import Task
+from skate.protocol import messages as m
+from skate.protocol.states import CREATION, QUEUED, SENT
+from skate.protocol.strategies import ANY_BUNDLE, BundleStrategy, Strategy
+
+AHEAD_SECONDS = 0.004
+AHEAD_MAX = 100
+STALL_SECONDS = 0.008
+IDLE_SECONDS_MAX = 2.0
+LEASE_SECONDS_MAX = 0.25
+
+Emit = Callable[[int, m.OfNode], None]
+
+
+class SchedClass:
+    """Tasks that the scheduler need not tell apart."""
+
+    __slots__ = (
+        "key",
+        "request",
+        "env_key",
+        "environment",
+        "queue",
+        "workers",
+        "pools",
+        "strategy",
+        "blocked_since",
+    )
+
+    def __init__(
+        self,
+        key: Any,
+        request: dict[str, int],
+        env_key: str,
+        environment: str | None,
+        strategy: Strategy | None,
+    ) -> None:
+        self.key = key
+        self.request = request
+        self.env_key = env_key
+        self.environment = environment
+        self.strategy = strategy
+        self.queue: deque[Task] = deque()
+        self.workers: dict[int, Worker] = {}
+
+    def __repr__(self) -> str:
+        return f"<SchedClass {self.key} queued={len(self.queue)} workers={list(self.workers)}>"
+
+
+class Scheduler:
+    """Queues, leases and idle workers of one node."""
+
+    def __init__(self, capacity: Capacity, emit: Emit, start: Callable[[Task], None]) -> None:
+        self.capacity = capacity
+        self.emit = emit
+        self._start = start  # put the task's message on the wire
+        self.crowd = ZeroCpuAdmission(capacity)
+        self.pools: dict[tuple[bytes, int], Capacity] = {}
+        self.classes: dict[Any, SchedClass] = {}
+        self.workers: dict[int, Worker] = {}
+        self.idle: dict[str, list[Worker]] = {}
+        self.waiting: dict[
+            SchedClass, SchedClass
+        ] = {}  # classes with a queue, in the order they began to wait
+        self.now = 0.0
+        self.spawn: Callable[[str, str | None], Worker]
+        self.lend: Callable[[Worker, Task], None]
+        #: Values that are on disk only, and what looks whether a task takes one of them and has it brought back.
+        self.spilled: dict[bytes, Any] = {}
+        self.lacks: Callable[[Task], bool]
+        self.watchful = False  # something may have to be done after some time
+        self.version = 0  # counts changes of what the node has
+        #: Set while placement groups wait for resources: tries to place them.
+        self.place: Callable[[], None] | None = None
+        #: Set while memory is short: says whether what could run has to wait.
+        self.held: Callable[[], bool] | None = None
+
+    def class_of(self, task: Task) -> SchedClass:
+        """The scheduling class of a task."""
+        template = task.template
+        found: SchedClass | None = template.sched_class
+        if found is None:
+            # A function whose workers are worn out by calls has them for itself, one task at a time.
+            worn = template.function if template.max_calls else b""
+            request = tuple(sorted(template.request.items()))
+            key = (request, template.env_key, template.strategy, task.kind == CREATION, worn)
+            found = self.classes.get(key)
+            if found is None:
+                found = self.classes[key] = SchedClass(
+                    key, template.request, template.env_key, template.environment, template.strategy
+                )
+            template.sched_class = found
+        return found
+
+    def forget_classes(self, used: set[int]) -> None:
+        """Drop the classes that no template uses, by their identities in `used`, and that have no tasks."""
+        for key, group in list(self.classes.items()):
+            if id(group) not in used and not group.queue and not group.workers:
+                del self.classes[key]
+
+    # -- queueing
+
+    def enqueue(self, task: Task, front: bool = False) -> None:
+        """A task whose arguments are there waits for a worker; it may get one at once."""
+        group = task.template.sched_class or self.class_of(task)
+        if group not in self.waiting and not (self.spilled and task.deps and self.lacks(task)):
+            lease = self._acquire(group, task)
+            if lease is not None:
+                self._launch(group, task, lease)
+                return
+        task.state = QUEUED
+        if front:
+            group.queue.appendleft(task)
+        else:
+            group.queue.append(task)
+        if group not in self.waiting:
+            self.waiting[group] = group
+            self.dispatch(group)
+        elif len(group.queue) == 1 or group.workers:
+            self.dispatch(group)
+
+    def dequeue(self, task: Task) -> bool:
+        """Take a queued task out; False if it is not in a queue."""
+        taken = self.take_out(task)
+        if taken and self.spilled:  # others may have waited only for a value of this one to come back
+            self.dispatch(self.class_of(task))
+        return taken
+
+    def take_out(self, task: Task) -> bool:
+        """As `dequeue`, and let nothing go in its place yet."""
+        group = self.class_of(task)
+        queue = group.queue
+        # Where many go, it is from one end: all that a process had asked for, the last first, or what is cancelled in turn.
+        if queue and queue[-1] is task:
+            queue.pop()
+        elif queue and queue[0] is task:
+            queue.popleft()
+        else:
+            try:
+                queue.remove(task)
+            except ValueError:
+                return False
+        if not queue:
+            self.waiting.pop(group, None)
+        return True
+
+    def dispatch_all(self) -> None:
+        """Resources or workers came free: let every class look again, the longest waiting first, after the groups."""
+        if self.place is not None:
+            self.place()
+        for group in list(self.waiting.values()):
+            self.dispatch(group)
+
+    def dispatch(self, group: SchedClass) -> None:
+        """Send what can be sent of one class."""
+        queue = group.queue
+        while queue:
+            if self.spilled and queue[0].deps and self.lacks(queue[0]):
+                break
+            lease = self._acquire(group, queue[0])
+            if lease is None:
+                break
+            self._launch(group, queue.popleft(), lease)
+        if queue and group.workers and queue[0].kind != CREATION:
+            self._send_ahead(group)
+        if not queue:
+            self.waiting.pop(group, None)
+        elif not group.request:  # they wait for each other, perhaps in vain
+            self.watchful = True
+
+    def _launch(self, group: SchedClass, task: Task, lease: Any) -> None:
+        """Give a task a worker of its own, with the resources taken for it."""
+        idle = self.idle.get(group.env_key)
+        worker = idle.pop() if idle else self.spawn(group.env_key, group.environment)
+        worker.lease = lease
+        worker.sched_class = group
+        worker.stalled = worker.asked_back = False
+        worker.leased_at = self.now
+        group.workers[worker.cid] = worker
+        if not group.request and task.kind != CREATION:
+            self.crowd.members[worker.cid] = worker
+        self.lend(worker, task)
+        self._send(worker, task)
+
+    def _send_ahead(self, group: SchedClass) -> None:
+        queue = group.queue
+        depth = self.depth(queue[0])
+        if depth <= 1 or self.held is not None:
+            return
+        # Evenly, so that the last tasks of a batch do not all wait behind one worker.
+        room = [
+            w for w in group.workers.values() if not (w.stalled or w.leaving) and len(w.outstanding) < depth
+        ]
+        while queue and room:
+            still = []
+            for worker in room:
+                if not queue:
+                    break
+                if self.spilled and queue[0].deps and self.lacks(queue[0]):
+                    return
+                self._send(worker, queue.popleft())
+                if len(worker.outstanding) < depth:
+                    still.append(worker)
+            room = still
+
+    def depth(self, task: Task) -> int:
+        """How many tasks a worker may hold, by how short they are."""
+        seconds = task.template.seconds
+        if seconds < 0 or task.template.max_calls:
+            return 1
+        return min(AHEAD_MAX, max(1, int(AHEAD_SECONDS / (seconds + 1e-5))))
+
+    def _acquire(self, group: SchedClass, task: Task) -> Any:
+        if self.held is not None and self.held():
+            return None
+        if not group.request and task.kind != CREATION and self.crowd.full:
+            return None
+        strategy = group.strategy
+        if strategy is None or not isinstance(strategy, BundleStrategy):
+            return self.capacity.acquire(group.request)
+        if strategy.bundle != ANY_BUNDLE:
+            pool = self.pools.get((strategy.group_id, strategy.bundle))
+            return None if pool is None else pool.acquire(group.request)
+        for (owner, _), pool in self.pools.items():
+            if owner == strategy.group_id:
+                lease = pool.acquire(group.request)
+                if lease is not None:
+                    return lease
+        return None
+
+    def has_room(self, group: SchedClass) -> bool:
+        """True if the first task of a class could get resources now; changes nothing."""
+        lease = self._acquire(group, group.queue[0])
+        if lease is not None:
+            lease.capacity.release(lease)
+        return lease is not None
+
+    def _send(self, worker: Worker, task: Task) -> None:
+        task.state = SENT
+        task.worker = worker
+        worker.sent += 1
+        task.sequence = worker.sent
+        if worker.outstanding:
+            self.watchful = True
+        else:
+            worker.progress = self.now
+        worker.outstanding[task.task_id] = task
+        self._start(task)
+
+    # -- progress
+
+    def finished(self, worker: Worker, task: Task) -> None:
+        """A worker answered for a task: give it the next ones, or let it go."""
+        worker.progress = self.now
+        worker.asked_back = False
+        if worker.blocked:
+            self.unblocked(worker, task.task_id)
+        group = worker.sched_class
+        if group is None:
+            return
+        queue = group.queue
+        # A class that has a worker for long lets the others have a turn.
+        over = len(self.waiting) > 1 and self.now - worker.leased_at > LEASE_SECONDS_MAX
+        worker.stalled = over or bool(worker.blocked)
+        if over and group in self.waiting:
+            self.waiting[group] = self.waiting.pop(group)
+        elif queue and not worker.leaving and not worker.blocked and self.held is None:
+            depth = self.depth(queue[0]) if worker.outstanding else 1
+            while queue and len(worker.outstanding) < depth:
+                if self.spilled and queue[0].deps and self.lacks(queue[0]):
+                    break
+                self._send(worker, queue.popleft())
+            if not queue:
+                self.waiting.pop(group, None)
+        if not worker.outstanding:
+            self.let_go(worker)
+
+    def let_go(self, worker: Worker) -> None:
+        """End a worker's lease; it is idle, or leaves."""
+        self.end_lease(worker)
+        if not worker.leaving:
+            worker.idle_since = self.now
+            idle = self.idle.setdefault(worker.env_key, [])
+            idle.append(worker)
+            if len(idle) > 1 or worker.env_key:
+                self.watchful = True
+        if self.waiting or self.place is not None:
+            self.dispatch_all()
+
+    def end_lease(self, worker: Worker) -> None:
+        """Give back the resources that a worker holds."""
+        group = worker.sched_class
+        if group is not None:
+            group.workers.pop(worker.cid, None)
+            worker.sched_class = None
+        lease, worker.lease = worker.lease, None
+        if lease is not None:
+            lease.capacity.release(lease)
+            if not lease.request:
+                self.crowd.members.pop(worker.cid, None)
+        worker.blocked.clear()
+
+    def returned(self, worker: Worker, tasks: list[Task]) -> None:
+        """A worker gave tasks back that it had not begun."""
+        worker.asked_back = False
+        for task in reversed(tasks):
+            if worker.outstanding.pop(task.task_id, None) is None:
+                continue
+            task.worker = None
+            self.requeue(task)
+        if not worker.outstanding and worker.sched_class is not None:
+            self.let_go(worker)
+        self.dispatch_all()
+
+    def requeue(self, task: Task) -> None:
+        """Put a task back at the front of its queue, without sending it yet."""
+        task.state = QUEUED
+        group = self.class_of(task)
+        group.queue.appendleft(task)
+        self.waiting.setdefault(group, group)
+
+    def blocked(self, worker: Worker, task_id: bytes) -> None:
+        """A worker's task waits in `get`: others may have its CPUs."""
+        worker.blocked.add(task_id)
+        worker.stalled = True
+        lease = worker.lease
+        if lease is not None:
+            lease.capacity.return_cpu(lease)
+            if not lease.request:
+                self.crowd.members.pop(worker.cid, None)
+            self.dispatch_all()
+
+    def unblocked(self, worker: Worker, task_id: bytes) -> None:
+        """Resume the task at once."""
+        worker.blocked.discard(task_id)
+        if not worker.blocked and worker.lease is not None:
+            worker.lease.capacity.retake_cpu(worker.lease)
+            if not worker.lease.request and worker.actor is None:
+                self.crowd.members[worker.cid] = worker
+
+    def remove(self, worker: Worker) -> None:
+        """Remove a worker process that has ended."""
+        self.workers.pop(worker.cid, None)
+        idle = self.idle.get(worker.env_key)
+        if idle and worker in idle:
+            idle.remove(worker)
+        self.end_lease(worker)
+
+    # -- time
+
+    def tick(self, now: float) -> float | None:
+        """Ask back what waits behind long tasks, retire idle workers; returns seconds until this is wanted again."""
+        if not self.watchful:
+            return None
+        again = None
+        for group in self.classes.values():
+            for worker in group.workers.values():
+                if len(worker.outstanding) < 2 or worker.asked_back or worker.actor is not None:
+                    continue
+                if now - worker.progress >= STALL_SECONDS:
+                    worker.stalled = True
+                    if self._could_use(group):
+                        worker.asked_back = True
+                        self.emit(worker.cid, m.TakeBack(m.TAKE_BACK))
+                        continue
+                again = STALL_SECONDS
+        for more in (self._retire(now), self._let_one_in(now)):
+            if more is not None and (again is None or more < again):
+                again = more
+        self.watchful = again is not None
+        return again
+
+    def _let_one_in(self, now: float) -> float | None:
+        """When the crowd of tasks that ask for nothing does not get on, let in one more."""
+        crowded = [group for group in self.waiting if not group.request and group.queue[0].kind != CREATION]
+        if not crowded or not self.crowd.full:
+            return None
+        left = self.crowd.patience(now)
+        if left is None:
+            self.dispatch(crowded[0])
+            left = self.crowd.patience(now)
+        return left
+
+    def _could_use(self, group: SchedClass) -> bool:
+        strategy = group.strategy
+        if isinstance(strategy, BundleStrategy):
+            return any(
+                pool.fits(group.request)
+                for (owner, _), pool in self.pools.items()
+                if owner == strategy.group_id
+            )
+        return self.capacity.fits(group.request)
+
+    def _retire(self, now: float) -> float | None:
+        keep = max(1, self.capacity.total.get("CPU", 0) // 10_000)
+        surplus = sum(map(len, self.idle.values())) - keep
+        if surplus <= 0:
+            return None
+        resting = sorted(
+            (w for idle in self.idle.values() for w in idle), key=lambda w: (w.idle_since, w.cid)
+        )
+        for worker in resting[:surplus]:
+            if now - worker.idle_since < IDLE_SECONDS_MAX:
+                return IDLE_SECONDS_MAX - (now - worker.idle_since)
+            self.idle[worker.env_key].remove(worker)
+            worker.leaving = True
+            self.emit(worker.cid, EXIT_MESSAGE)
+        return None
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        self.capacity.check()
+        for pool in self.pools.values():
+            pool.check()
+        crowd = {
+            worker.cid
+            for worker in self.workers.values()
+            if worker.lease is not None and not worker.lease.request and not worker.blocked
+            if not worker.sched_class.key[3]
+        }
+        assert set(self.crowd.members) == crowd, f"{self.crowd} should be {crowd}"
+        for group in self.classes.values():
+            assert bool(group.queue) == (group in self.waiting), group
+            for task in group.queue:
+                assert task.state == QUEUED, task
+                assert task.worker is None, task
+            for worker in group.workers.values():
+                assert worker.sched_class is group and worker.lease is not None, worker
+                assert worker.outstanding or worker.actor is not None, f"{worker} holds resources for nothing"
+                waits = bool(worker.blocked)
+                assert waits == worker.lease.cpu_returned, (
+                    f"{worker} waits in get, or not, with the wrong CPUs"
+                )
+        for worker in self.workers.values():
+            assert worker.lease is not None or not worker.outstanding, f"{worker} works without resources"
+            for task_id, task in worker.outstanding.items():
+                assert task.task_id == task_id and task.state == SENT and task.worker is worker, (
+                    worker,
+                    task,
+                )
+        for idle in self.idle.values():
+            for worker in idle:
+                assert not worker.outstanding and worker.lease is None and worker.cid in self.workers, worker
+                assert not worker.leaving and worker.actor is None, worker
+
+
+EXIT_MESSAGE = m.Exit(m.EXIT, "retired")

@@ -1,0 +1,55 @@
+"""The worker processes of a node, as the core sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.core.task.task import Task
+from skate.protocol.fields import Death
+
+#: Reasons of a lost worker after which another one would be lost as well.
+START_FAILED = ("RuntimeEnvSetupError", "RaySystemError")
+
+
+class Worker:
+    """One worker process: what it was sent and has not answered, what it runs with."""
+
+    __slots__ = (
+        "cid", "env_key", "pid", "sched_class", "lease", "outstanding", "sent", "known", "actor", "blocked", "stalled",
+        "progress", "lent", "asked_back", "calls", "idle_since", "leaving", "kill_reason", "leased_at",
+        "beyond", "details", "owed",
+    )  # fmt: skip
+
+    def __init__(self, cid: int, env_key: str) -> None:
+        self.cid = cid
+        self.env_key = env_key
+        self.pid = 0
+        self.sched_class: Any = None
+        self.lease: Any = None
+        #: Tasks sent and not answered, in the order they were sent.
+        self.outstanding: dict[bytes, Task] = {}
+        self.sent = 0  # how many tasks were ever sent: each knows its number
+        self.known: set[bytes] = set()  # functions and templates it has
+        self.actor: Any = None
+        self.blocked: set[bytes] = set()
+        self.stalled = False  # its task runs long: put nothing behind it
+        self.progress = 0.0
+        self.lent: Any = None  # what it was last told it runs with
+        self.asked_back = False
+        self.calls: dict[bytes, int] = {}
+        self.idle_since = 0.0
+        self.leased_at = 0.0
+        self.leaving = False
+        self.kill_reason: Death | None = None
+        #: What is known once its process is gone: tasks begun out of turn, its last lines in words, calls it did not answer.
+        self.beyond: frozenset[int] = frozenset()
+        self.details = ""
+        self.owed = 0
+
+    def had_begun(self, sequence: int, begun: int) -> bool:
+        """True if it had started one of the tasks sent to it: one of the first `begun`, or one taken out of order."""
+        return sequence <= begun or sequence in self.beyond
+
+    def __repr__(self) -> str:
+        what = f"actor {self.actor.name}" if self.actor is not None else "tasks"
+        return f"<Worker {self.cid} {what} outstanding={len(self.outstanding)}>"

@@ -1,0 +1,1 @@
+"""Rows for the state API, and questions that clients ask."""

@@ -1,0 +1,399 @@
+"""Rows for the state API: tasks, actors, objects with their holders, workers, groups.
+
+A node knows the objects that have escaped; refs that never left a process are known to that process alone. So a *survey* asks
+each local process and each other node, and answers when all have, or with what there is when the asker will not wait longer.
+Rows are dicts of what msgpack carries; names and numbers are turned into the words of the public API by whoever asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skate.core.task.task import Task
+from skate.protocol import messages as m
+from skate.protocol.states import DEAD, METHOD, PENDING, PLAIN, SENT, WAITING
+from skate.protocol.strategies import BundleStrategy
+
+if TYPE_CHECKING:
+    from skate.core.actor.actor_table import Actor
+    from skate.core.node import NodeCore
+    from skate.core.object.object_table import ObjectRecord
+    from skate.core.schedule.worker_record import Worker
+
+Row = dict[str, Any]
+
+FAILURES_MAX = 2_000
+ENDED_MAX = 1_000
+MESSAGE_MAX = 2_000
+#: Parts of a survey that only the processes themselves can tell.
+OF_PROCESSES = frozenset({"objects", "jobs", "workers"})
+
+
+class Survey:
+    """One question under way: who asked, who has not answered, what has come."""
+
+    __slots__ = ("cid", "number", "waiting", "parts")
+
+    def __init__(self, cid: int, number: int | None) -> None:
+        self.cid = cid
+        #: The request to reply to when all have answered; None if what comes is passed on to another node.
+        self.number = number
+        self.waiting: set[tuple[bytes, int]] = set()
+        self.parts: list[Row] = []
+
+
+class Inventory:
+    """Answers surveys, and keeps the little that is worth knowing of what has ended."""
+
+    def __init__(self, node: NodeCore) -> None:
+        self.node = node
+        #: Under way, by node and process of who asked, and the number that they gave.
+        self.surveys: dict[bytes, Survey] = {}
+        self.failures: list[tuple[Any, ...]] = []
+        self.ended: list[Row] = []
+        self._views = {
+            "tasks": self.tasks,
+            "actors": self.actors,
+            "objects": self.objects,
+            "workers": self.workers,
+            "environments": self.environments,
+        }
+        node.handlers[m.SURVEY] = self.asked
+        node.handlers[m.SURVEYED] = self.surveyed
+        node.handlers[m.SURVEY_END] = self.survey_ended
+
+    # -- what has ended
+
+    def failed(self, task: Task, error: tuple[str, dict[str, Any]]) -> None:
+        """A task has ended with an error, whether or not it ever ran."""
+        name, fields = error
+        if fields.get("cancelled"):
+            name = "TaskCancelledError"
+        text = fields.get("traceback") or fields.get("message") or ""
+        self.failures.append(
+            (task.task_id, task.attempt, task.kind, task.template, _actor_of(task), task.parent, self.node.now, name,
+             text[-MESSAGE_MAX:])
+        )  # fmt: skip
+        if len(self.failures) > 2 * FAILURES_MAX:
+            del self.failures[:FAILURES_MAX]
+
+    def worker_ended(self, worker: Worker, reason: str) -> None:
+        """Record the end of a worker process."""
+        row = self._worker(worker)
+        row.update(alive=False, reason=reason, at=self.node.now, intended=worker.leaving)
+        self.ended.append(row)
+        if len(self.ended) > 2 * ENDED_MAX:
+            del self.ended[:ENDED_MAX]
+
+    # -- surveys
+
+    def begin(self, cid: int, number: int, token: int, kinds: tuple[str, ...]) -> None:
+        """A client asks; the reply comes when all have answered."""
+        key = self._key(cid, token)
+        survey = self.surveys[key] = Survey(cid, number)
+        self._start(survey, key, kinds)
+        for peer in self.node.peers.alive.values():
+            survey.waiting.add((peer.node_id, peer.cid))
+            self.node.emit(peer.cid, m.Survey(m.SURVEY, key, kinds))
+        self._end_if_complete(key)
+
+    def give_up(self, cid: int, token: int) -> tuple[list[Row], list[Row]]:
+        """The asker waits no longer: what has come, and who is missing."""
+        survey = self.surveys.pop(self._key(cid, token), None)
+        if survey is None:
+            return [], []
+        return survey.parts, [self._silent(*who) for who in sorted(survey.waiting)]
+
+    def _key(self, cid: int, token: int) -> bytes:
+        return self.node.tag + cid.to_bytes(4, "little") + token.to_bytes(8, "little")
+
+    def _start(self, survey: Survey, key: bytes, kinds: tuple[str, ...]) -> None:
+        """Tell what this node knows, and ask its processes."""
+        node = self.node
+        self._take(survey, key, self.view(kinds))
+        if OF_PROCESSES.isdisjoint(kinds):
+            return
+        for cid in list(node.clients):
+            worker = node.scheduler.workers.get(cid)
+            if cid not in node.peers.alive and (worker is None or worker.pid):
+                survey.waiting.add((node.node_id, cid))
+                node.emit(cid, m.Survey(m.SURVEY, key, kinds))
+
+    def asked(self, cid: int, message: m.Survey) -> None:
+        """SURVEY from a peer: what comes is passed on as it comes, the end of it last."""
+        _, key, kinds = message
+        survey = self.surveys[key] = Survey(cid, None)
+        self._start(survey, key, kinds)
+        self._end_if_complete(key)
+
+    def surveyed(self, cid: int, message: m.Surveyed) -> None:
+        """SURVEYED: a process has answered, or a peer passes on what one of its has."""
+        _, key, part = message
+        survey = self.surveys.get(key)
+        if survey is None:
+            return
+        if cid not in self.node.peers.alive:
+            part.update(node=self.node.node_id, cid=cid)
+            survey.waiting.discard((self.node.node_id, cid))
+        self._take(survey, key, part)
+        self._end_if_complete(key)
+
+    def survey_ended(self, cid: int, message: m.SurveyEnd) -> None:
+        """SURVEY_END from a peer: all of its processes have answered."""
+        _, key = message
+        survey = self.surveys.get(key)
+        peer = self.node.peers.alive.get(cid)
+        if survey is not None and peer is not None:
+            survey.waiting.discard((peer.node_id, cid))
+            self._end_if_complete(key)
+
+    def forget(self, cid: int) -> None:
+        """Stop waiting for the answer of a process or a peer that has ended."""
+        for key, survey in list(self.surveys.items()):
+            if survey.cid == cid:
+                del self.surveys[key]
+                continue
+            survey.waiting = {who for who in survey.waiting if who[1] != cid}
+            self._end_if_complete(key)
+
+    def _take(self, survey: Survey, key: bytes, part: Row) -> None:
+        if survey.number is not None:
+            survey.parts.append(part)
+        else:
+            self.node.emit(survey.cid, m.Surveyed(m.SURVEYED, key, part))
+
+    def _end_if_complete(self, key: bytes) -> None:
+        survey = self.surveys.get(key)
+        if survey is None or survey.waiting:
+            return
+        del self.surveys[key]
+        if survey.number is not None:
+            self.node.emit(survey.cid, m.Reply(m.REPLY, survey.number, True, (survey.parts, [])))
+        else:
+            self.node.emit(survey.cid, m.SurveyEnd(m.SURVEY_END, key))
+
+    def _silent(self, node_id: bytes, cid: int) -> Row:
+        worker = self.node.scheduler.workers.get(cid)
+        if worker is not None:
+            return self._worker(worker)
+        return {"node": node_id, "cid": cid, "pid": 0, "actor": b"", "name": ""}
+
+    # -- what this node knows
+
+    def view(self, kinds: tuple[str, ...]) -> Row:
+        """The rows of each kind, and what they have in common."""
+        node = self.node
+        found: Row = {"node": node.node_id, "head": node.peers.head is None, "now": node.now}
+        for kind in kinds:
+            rows = self._views.get(kind)
+            if rows is not None:
+                found[kind] = rows()
+        return found
+
+    def tasks(self) -> list[Row]:
+        """Tasks under way, those that ended last, and those that failed."""
+        node = self.node
+        rows: dict[tuple[bytes, int], Row] = {}
+        for entry in node.history:
+            name, task_id, kind, cid, pid, at, micros, status, attempt, template, actor, parent = entry
+            row = self._task(task_id, kind, attempt, template, actor, parent)
+            row.update(
+                state="FINISHED" if status == m.OK else "FAILED",
+                worker=cid,
+                pid=pid,
+                start=at - micros * 1e-6,
+                end=at,
+            )
+            if status == m.CANCELLED:
+                row["error"] = "TaskCancelledError"
+            rows[task_id, attempt] = row
+        for task_id, attempt, kind, template, actor, parent, at, error, text in self.failures:
+            ran = rows.get((task_id, attempt))
+            if ran is None:
+                ran = rows[task_id, attempt] = self._task(task_id, kind, attempt, template, actor, parent)
+                ran["end"] = at
+            ran.update(state="FAILED", error=error, message=text)
+        for task in node.tasks.values():
+            rows[task.task_id, task.attempt] = self._under_way(task)
+        return list(rows.values())
+
+    @staticmethod
+    def _task(task_id: bytes, kind: int, attempt: int, template: Any, actor: Any, parent: bytes) -> Row:
+        return {
+            "task": task_id,
+            "kind": kind,
+            "attempt": attempt,
+            "name": template.name,
+            "function": template.fields.get("qualified") or template.name,
+            "actor": b"" if actor is None else actor.actor_id,
+            "parent": parent,
+            "request": template.request,
+            "environment": template.environment,
+            "group": group_of(template),
+        }
+
+    def _under_way(self, task: Task) -> Row:
+        row = self._task(task.task_id, task.kind, task.attempt, task.template, task.actor, task.parent)
+        row["state"] = self._state(task)
+        row["why"] = self.node.why_waiting(task)
+        if task.node is not None:
+            row["place"] = task.node.node_id
+        worker = task.worker
+        if worker is not None:
+            row["worker"], row["pid"] = worker.cid, worker.pid
+        return row
+
+    def _state(self, task: Task) -> str:
+        if task.state == WAITING and task.missing:
+            return "PENDING_ARGS_AVAIL"
+        if task.kind == METHOD and task.state == WAITING:
+            return "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY"
+        if task.state != SENT:
+            return "PENDING_NODE_ASSIGNMENT"
+        worker = task.worker
+        if worker is None:
+            return "SUBMITTED_TO_WORKER"
+        if task.task_id in worker.blocked:
+            return "RUNNING_IN_RAY_GET"
+        ahead = next(iter(worker.outstanding.values()), task) is not task
+        concurrent = task.kind == METHOD and task.actor is not None and not task.actor.in_order
+        return "SUBMITTED_TO_WORKER" if ahead and not concurrent else "RUNNING"
+
+    def actors(self) -> list[Row]:
+        """All actors that this node decides about, the dead ones too."""
+        return [self._actor(actor) for actor in self.node.actors.actors.values()]
+
+    def _actor(self, actor: Actor) -> Row:
+        template = actor.template
+        place = self.node.node_id if actor.node is None else actor.node.node_id
+        unready = actor.state == PENDING and actor.creation.missing > 0
+        row: Row = {
+            "actor": actor.actor_id,
+            "class": template.fields.get("class_path") or actor.class_name,
+            "state": "DEPENDENCIES_UNREADY" if unready else actor.state.public,
+            "name": actor.name,
+            "namespace": actor.namespace,
+            "place": b"" if actor.state == PENDING else place,
+            "pid": actor.worker.pid if actor.worker is not None else actor.pid,
+            "restarts": actor.restarts,
+            "detached": actor.detached,
+            "request": template.request,
+            "environment": template.environment,
+            "group": group_of(template),
+            "holders": dict(actor.holders),
+            "pins": actor.pins,
+        }
+        if actor.state == DEAD and actor.death is not None:
+            name, fields = actor.death
+            row["death"] = {
+                "error": name,
+                "message": (fields.get("message") or _init_text(fields))[-MESSAGE_MAX:],
+                "reason": fields.get("reason", ""),
+            }
+        return row
+
+    def objects(self) -> list[Row]:
+        """The objects that have escaped from the process that made them, with all that keeps them."""
+        node = self.node
+        used: dict[bytes, list[Row]] = {}
+        creations = [a.creation for a in node.actors.actors.values() if a.state != DEAD]
+        for task in (*node.tasks.values(), *(each for each in creations if each.task_id not in node.tasks)):
+            user: Row = {
+                "task": task.task_id,
+                "kind": task.kind,
+                "name": task.template.name,
+                "cid": task.client,
+                "state": self._state(task),
+            }
+            for oid in {*(oid for _, oid in task.deps), *task.held}:
+                used.setdefault(oid, []).append(user)
+        inside: dict[bytes, list[bytes]] = {}
+        for record in node.objects.records.values():
+            for oid in record.held:
+                inside.setdefault(oid, []).append(record.oid)
+        captured: dict[bytes, list[str]] = {}
+        names = {template.function: template.name for template in node.templates.values()}
+        for key, (_, held) in node.functions.items():
+            for oid in held:
+                captured.setdefault(oid, []).append(names.get(key, "a function"))
+        rows = []
+        for record in node.objects.records.values():
+            row = self._object(record)
+            row["used"] = used.get(record.oid, [])
+            row["inside"] = inside.get(record.oid, [])
+            row["captured"] = captured.get(record.oid, [])
+            rows.append(row)
+        return rows
+
+    def _object(self, record: ObjectRecord) -> Row:
+        node = self.node
+        away = record.away
+        return {
+            "object": record.oid,
+            "kind": record.kind,
+            "size": record.size or (len(record.payload) if record.kind == m.INLINE else 0),
+            "where": self._where(record),
+            "place": b"" if away is None or away.place is None else away.place.node_id,
+            "owner": node.node_id if away is None or away.owner is None else away.owner.node_id,
+            "holders": dict(record.holders),
+            "pins": record.pins,
+            "writer": -1 if record.writer is None else record.writer,
+            "lineage": record.oid in node.remote_objects.lineage.needs,
+            "making": record.oid[:24] in node.tasks,
+        }
+
+    def _where(self, record: ObjectRecord) -> str:
+        if record.kind == m.ARENA:
+            return "arena" if record.payload[0] < self.node.allocator.boundary else "disk"
+        if record.kind == m.SPILLED:
+            return "disk"
+        if record.kind == m.INLINE:
+            return "node"
+        if record.kind == m.ERROR:
+            return "error"
+        if record.kind == m.REMOTE:
+            return "elsewhere" if record.away is not None and record.away.place is not None else "lost"
+        return "being written" if record.writer is not None else "pending"
+
+    def workers(self) -> list[Row]:
+        """The worker processes, and those that ended last."""
+        return [*map(self._worker, self.node.scheduler.workers.values()), *self.ended]
+
+    def _worker(self, worker: Worker) -> Row:
+        actor = worker.actor
+        return {
+            "node": self.node.node_id,
+            "cid": worker.cid,
+            "pid": worker.pid,
+            "alive": True,
+            "actor": b"" if actor is None else actor.actor_id,
+            "name": "" if actor is None else actor.describe(),
+            "outstanding": len(worker.outstanding),
+        }
+
+    def environments(self) -> list[Row]:
+        """The runtime environments that tasks and actors have asked for, and how many workers have each."""
+        node = self.node
+        counts: dict[str, int] = {}
+        for worker in node.scheduler.workers.values():
+            counts[worker.env_key] = counts.get(worker.env_key, 0) + 1
+        known = {t.env_key: t.environment for t in node.templates.values() if t.environment}
+        return [{"environment": text, "workers": counts.get(key, 0)} for key, text in known.items()]
+
+
+def group_of(template: Any) -> bytes:
+    """The placement group that a template asks for, or nothing."""
+    strategy = template.strategy
+    return strategy.group_id if isinstance(strategy, BundleStrategy) else b""
+
+
+def _actor_of(task: Task) -> Any:
+    return task.actor if task.kind != PLAIN else None
+
+
+def _init_text(fields: Row) -> str:
+    init = fields.get("init_error")
+    if init is None:
+        return ""
+    text: str = init[1].get("traceback") or init[1].get("message") or ""
+    return text

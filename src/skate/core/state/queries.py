@@ -1,0 +1,272 @@
+"""Questions that a client asks and waits for: names, resources, groups, states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from skate.core.resource.resources import UNIT
+from skate.protocol import messages as m
+from skate.protocol.fields import Bundle, Count, GroupId, ObjectId
+from skate.protocol.states import DEAD, METHOD, GroupState
+
+if TYPE_CHECKING:
+    from skate.core.node import NodeCore
+
+
+#: What only the head of a cluster knows.
+HEAD_VERBS = frozenset(
+    {
+        *("reserve_name", "get_actor", "list_named_actors", "actor_state", "list_actors"),
+        *("create_group", "group_ready", "remove_group", "group_table", "find_group"),
+        *("kv_put", "kv_get", "kv_delete", "kv_keys"),
+    }
+)
+
+
+class Refused(Exception):
+    """A question that is answered with an error: (exception class name, fields)."""
+
+    def __init__(self, error: str, /, **fields: Any) -> None:
+        super().__init__(error)
+        self.error = (error, fields)
+
+
+class Queries:
+    """Answers REQUEST messages, each by the verb in it."""
+
+    def __init__(self, node: NodeCore) -> None:
+        self.node = node
+        #: What programs keep under keys, by namespace and key.
+        self.kept: dict[tuple[bytes, bytes], bytes] = {}
+        self.verbs: dict[str, Callable[..., Any]] = {
+            "reserve_name": self.reserve_name,
+            "get_actor": self.get_actor,
+            "list_named_actors": self.list_named_actors,
+            "actor_state": self.actor_state,
+            "list_actors": self.list_actors,
+            "cluster_resources": self.cluster_resources,
+            "available_resources": self.available_resources,
+            "nodes": self.nodes,
+            "create_group": self.create_group,
+            "group_ready": self.group_ready,
+            "remove_group": self.remove_group,
+            "group_table": self.group_table,
+            "find_group": self.find_group,
+            "timeline": self.timeline,
+            "task_state": self.task_state,
+            "object_state": self.object_state,
+            "is_method": self.is_method,
+            "survey_so_far": self.survey_so_far,
+            "kv_put": self.kv_put,
+            "kv_get": self.kv_get,
+            "kv_delete": self.kv_delete,
+            "kv_keys": self.kv_keys,
+        }
+
+    def request(self, cid: int, message: m.Request) -> None:
+        """REQUEST: look the verb up, answer with its result or with the error it raises."""
+        _, number, verb, arguments = message
+        if verb == "why":
+            self.node.wait_explainer.ask(cid, message)
+            return
+        if self.node.peers.head is not None and verb in HEAD_VERBS:
+            if verb == "group_ready":
+                self.node.placement.bundles.await_head(cid, arguments[1])
+            self.node.peers.ask_head(cid, number, verb, arguments)
+            return
+        if verb == "survey":  # which others answer before this node does
+            self.node.inventory.begin(cid, number, *arguments)
+            return
+        try:
+            value = self.verbs[verb](cid, *arguments)
+        except Refused as refused:
+            self.node.emit(cid, m.Reply(m.REPLY, number, False, refused.error))
+        else:
+            self.node.emit(cid, m.Reply(m.REPLY, number, True, value))
+
+    # -- actors
+
+    def reserve_name(self, cid: int, namespace: str, name: str) -> tuple[bytes, bytes] | None:
+        """The living actor that has a name, as (id, handle); None if the name is free."""
+        actor = self.node.actors.named(namespace, name)
+        if actor is None:
+            return None
+        return actor.actor_id, actor.public
+
+    def get_actor(self, cid: int, namespace: str, name: str) -> tuple[bytes, bytes]:
+        """The actor of that name; the handle made of it does not keep the actor alive."""
+        found = self.reserve_name(cid, namespace, name)
+        if found is None:
+            others = sorted(space for space, known in self.node.actors.names if known == name)
+            same = sorted(known for space, known in self.node.actors.names if space == namespace)
+            raise Refused("no such actor", name=name, namespace=namespace, elsewhere=others, here=same)
+        return found
+
+    def list_named_actors(self, cid: int, namespace: str | None) -> list[tuple[str, str]]:
+        """(namespace, name) of the living named actors, of one namespace or of all."""
+        return sorted(key for key in self.node.actors.names if namespace is None or key[0] == namespace)
+
+    def actor_state(self, cid: int, actor_id: bytes) -> str | None:
+        """Return the name of an actor's state, or None."""
+        actor = self.node.actors.actors.get(actor_id)
+        return None if actor is None else actor.state.public
+
+    def list_actors(self, cid: int) -> list[dict[str, Any]]:
+        """All actors known, the dead ones too."""
+        return [
+            {
+                "actor_id": actor.actor_id.hex(),
+                "class_name": actor.class_name,
+                "state": actor.state.public,
+                "name": actor.name,
+                "namespace": actor.namespace,
+                "pid": actor.worker.pid if actor.worker is not None else actor.pid,
+                "restarts": actor.restarts,
+                "alive": actor.state != DEAD,
+            }
+            for actor in self.node.actors.actors.values()
+        ]
+
+    # -- keys and values
+
+    def kv_put(self, cid: int, namespace: bytes, key: bytes, value: bytes, overwrite: bool) -> bool:
+        """Keep a value under a key; True if there was one, which stays unless `overwrite`."""
+        there = (namespace, key) in self.kept
+        if overwrite or not there:
+            self.kept[namespace, key] = value
+        return there
+
+    def kv_get(self, cid: int, namespace: bytes, key: bytes) -> bytes | None:
+        """The value of a key, or None."""
+        return self.kept.get((namespace, key))
+
+    def kv_delete(self, cid: int, namespace: bytes, key: bytes, by_prefix: bool) -> int:
+        """Forget a key, or all that start with it: how many there were."""
+        gone = self.kv_keys(cid, namespace, key) if by_prefix else [key]
+        return sum(self.kept.pop((namespace, each), None) is not None for each in gone)
+
+    def kv_keys(self, cid: int, namespace: bytes, prefix: bytes) -> list[bytes]:
+        """The keys that start with a prefix."""
+        return sorted(key for space, key in self.kept if space == namespace and key.startswith(prefix))
+
+    # -- resources
+
+    def cluster_resources(self, cid: int) -> dict[str, int]:
+        """Return the total resources of the nodes, in units."""
+        total: dict[str, int] = {}
+        for each in self.node.node_totals():
+            for name, units in each.items():
+                total[name] = total.get(name, 0) + units
+        return total
+
+    def available_resources(self, cid: int) -> dict[str, int]:
+        """Return the free resources, in units; those of placement groups have names of their own."""
+        free: dict[str, int] = {}
+        here = [self.node.capacity.available, self.pools_free()]
+        for each in (
+            *here,
+            *(part for peer in self.node.peers.alive.values() for part in (peer.available, peer.pools)),
+        ):
+            for name, units in each.items():
+                if units > 0:
+                    free[name] = free.get(name, 0) + units
+        store = free.get("object_store_memory")
+        if store is not None:  # nobody reserves it: what is free is what no value takes
+            free["object_store_memory"] = max(0, store - self.node.allocator.arena.used * UNIT)
+        return free
+
+    def pools_free(self) -> dict[str, int]:
+        """Return the free resources of the bundles on this node, under Ray's names."""
+        free: dict[str, int] = {}
+        for (group_id, index), pool in self.node.scheduler.pools.items():
+            for name, units in pool.available.items():
+                if units > 0:
+                    wild = f"{name}_group_{group_id.hex()}"
+                    free[wild] = free.get(wild, 0) + units
+                    free[f"{name}_group_{index}_{group_id.hex()}"] = units
+        return free
+
+    def nodes(self, cid: int) -> list[dict[str, Any]]:
+        """Return one row per node."""
+        return self.node.describe_nodes()
+
+    # -- placement groups
+
+    def create_group(
+        self, cid: int, group_id: GroupId, bundles: tuple[Bundle, ...], fields: dict[str, Any]
+    ) -> None:
+        """Create a placement group."""
+        name = fields.get("name")
+        if name and any(
+            g.name == name and g.state != GroupState.REMOVED for g in self.node.placement.groups.values()
+        ):
+            raise Refused("ValueError", message=f"there is already a placement group named {name!r}")
+        self.node.placement.create(cid, group_id, tuple(bundles), fields)
+
+    def group_ready(self, cid: int, group_id: GroupId, oid: ObjectId) -> None:
+        """Have an object follow a group's readiness."""
+        self.node.placement.ready(cid, group_id, oid)
+
+    def remove_group(self, cid: int, group_id: GroupId) -> None:
+        """Remove a group."""
+        self.node.placement.remove(group_id)
+
+    def group_table(self, cid: int) -> list[dict[str, Any]]:
+        """Return one row per group."""
+        return [
+            {
+                "placement_group_id": group.group_id.hex(),
+                "name": group.name,
+                "bundles": dict(enumerate(group.bundles)),
+                "strategy": group.strategy,
+                "state": ("PENDING" if group.state == GroupState.INFEASIBLE else group.state.value),
+                "nodes": {index: place.node_id.hex() for index, place in group.places.items()},
+                "why": group.why,
+            }
+            for group in self.node.placement.groups.values()
+        ]
+
+    def find_group(self, cid: int, name: str) -> tuple[bytes, Any] | None:
+        """The group of that name, as (id, bundles)."""
+        for group in self.node.placement.groups.values():
+            if group.name == name and group.state != GroupState.REMOVED:
+                return group.group_id, group.bundles
+        return None
+
+    # -- what happened
+
+    def timeline(self, cid: int) -> list[tuple[Any, ...]]:
+        """The tasks that ended last: (name, id, kind, worker, pid, end, microseconds, status, function)."""
+        return [
+            (*entry[:8], entry[9].fields.get("qualified") or entry[9].name) for entry in self.node.history
+        ]
+
+    def survey_so_far(self, cid: int, token: Count) -> Any:
+        """Return the partial result of a survey whose client stops waiting."""
+        return self.node.inventory.give_up(cid, token)
+
+    def task_state(self, cid: int, task_id: bytes) -> tuple[int, str] | None:
+        """How far a task is, and what it waits for; None once it has ended."""
+        task = self.node.tasks.get(task_id)
+        return None if task is None else (task.state, self.node.why_waiting(task))
+
+    def object_state(self, cid: int, oid: bytes) -> dict[str, Any] | None:
+        """Return the node's knowledge of an object."""
+        record = self.node.objects.records.get(oid)
+        if record is None:
+            return None
+        place = None if record.away is None else record.away.place
+        here = [self.node.node_id.hex()] if record.kind in (m.ARENA, m.INLINE, m.SPILLED) else []
+        return {
+            "kind": record.kind,
+            "size": record.size,
+            "holders": dict(record.holders),
+            "pins": record.pins,
+            "nodes": here + ([] if place is None else [place.node_id.hex()]),
+        }
+
+    def is_method(self, cid: int, task_id: bytes) -> bool:
+        """True if a task under way is a method call."""
+        task = self.node.tasks.get(task_id)
+        return task is not None and task.kind == METHOD

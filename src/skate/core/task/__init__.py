@@ -1,0 +1,1 @@
+"""Tasks: templates, execution, retries and the functions they name."""

@@ -1,0 +1,116 @@
+"""Functions, and templates that refer to them: registered once by each process that calls them, kept while in use.
+
+A process says which keys it will not name again; what no process names any more goes once no task, actor or lineage needs it. So
+a program that makes a new function for every call does not fill the node and its workers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skate.core.task.task import Template
+from skate.protocol import messages as m
+from skate.protocol.states import DEAD
+
+if TYPE_CHECKING:
+    from skate.core.node import NodeCore
+
+# So many keys may be without anybody to name them before it is looked whether they are still in use.
+LOOSE_MAX = 256
+
+
+class FunctionTable:
+    """All functions and templates of a node, by key, with the processes that may name them."""
+
+    def __init__(self, node: NodeCore) -> None:
+        self.node = node
+        self.functions: dict[bytes, tuple[bytes, tuple[bytes, ...]]] = {}
+        self.templates: dict[bytes, Template] = {}
+        self._holders: dict[bytes, set[int]] = {}
+        #: Those that nobody may name, in the order in which they were let go: no order here follows that of hashes.
+        self._loose: dict[bytes, None] = {}
+
+    def function(self, cid: int, message: m.Function) -> None:
+        """FUNCTION: a definition by value, and the refs in it."""
+        _, key, blob, held = message
+        self._hold(cid, key)
+        if key not in self.functions:
+            self.functions[key] = (blob, held)
+            for oid in held:
+                self.node.objects.pin(oid)
+
+    def template(self, cid: int, message: m.Template) -> None:
+        """TEMPLATE: a function with its options."""
+        _, key, fields = message
+        self._hold(cid, key)
+        client = self.node.clients.get(cid)
+        if client is not None:
+            client.calls = True
+        if key not in self.templates:
+            self.templates[key] = Template(key, fields)
+
+    def forget(self, cid: int, message: m.Forget) -> None:
+        """FORGET: the sender will not name these keys again without making them known anew."""
+        _, keys = message
+        for key in keys:
+            self._let_go(cid, key)
+        self.sweep()
+
+    def forget_client(self, cid: int) -> None:
+        """Forget a process that has ended."""
+        for key in [key for key, holders in self._holders.items() if cid in holders]:
+            self._let_go(cid, key)
+        if len(self._loose) > LOOSE_MAX:
+            self.sweep()
+
+    def _hold(self, cid: int, key: bytes) -> None:
+        self._holders.setdefault(key, set()).add(cid)
+        self._loose.pop(key, None)
+
+    def _let_go(self, cid: int, key: bytes) -> None:
+        holders = self._holders.get(key)
+        if holders is not None:
+            holders.discard(cid)
+            if not holders:
+                del self._holders[key]
+                self._loose[key] = None
+
+    def sweep(self) -> None:
+        """Drop unreferenced and unused functions; workers drop them as well."""
+        node = self.node
+        if node.peers.active:  # which may have been told of it
+            return
+        used = {
+            task.template.key
+            for tasks in (node.tasks, node.remote_objects.lineage.tasks)
+            for task in tasks.values()
+        }
+        used |= {actor.template.key for actor in node.actors.actors.values() if actor.state != DEAD}
+        gone = [key for key in self._loose if key in self.templates and key not in used]
+        for key in gone:
+            del self.templates[key]
+        called = {template.function for template in self.templates.values()}
+        code = [key for key in self._loose if key in self.functions and key not in called]
+        for key in code:
+            for oid in self.functions.pop(key)[1]:
+                node.objects.unpin(oid)
+        gone += code
+        for key in gone:
+            self._loose.pop(key, None)
+        for worker in node.scheduler.workers.values():
+            known = tuple(key for key in gone if key in worker.known)
+            if known:
+                worker.known.difference_update(known)
+                node.emit(worker.cid, m.Forget(m.FORGET, known))
+        node.scheduler.forget_classes({id(template.sched_class) for template in self.templates.values()})
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        for task in self.node.tasks.values():
+            assert task.template.key in self.templates, f"{task} has lost its template"
+            assert not task.template.function or task.template.function in self.functions, task
+        for key in (*self.functions, *self.templates):
+            assert (key in self._holders) != (key in self._loose), f"{key.hex()} is held by nobody"
+
+    def __repr__(self) -> str:
+        return f"<Definitions {len(self.functions)} functions, {len(self.templates)} templates>"

@@ -1,0 +1,175 @@
+"""The reusable iterator over a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from skate.data import block as blocks
+from skate.data.block.batcher import batches_of
+from skate.data.block.table import FORMATS
+from skate.data.iteration.frameworks import FrameworkBatches
+from skate.data.iteration.local_shuffle import shuffled
+from skate.data.iteration.prefetch import Ahead
+from skate.data.plan import knowledge
+
+if TYPE_CHECKING:
+    from skate.data.context import DataContext
+    from skate.data.dataset import Dataset, MaterializedDataset
+    from skate.data.dataset.schema import Schema
+
+
+class Tables:
+    """The blocks of one run, and a way to end the run from another thread."""
+
+    def __init__(self, flow: Iterator[pa.Table], stop: Callable[[], None]) -> None:
+        self.flow = flow
+        self.stop = stop
+
+
+class DataIterator(FrameworkBatches):
+    """Iterates over rows and batches; each loop over what its methods return is a run of its own.
+
+    Subclasses have `_open`, which begins a run, and `_dataset`.
+    """
+
+    def _open(self) -> Tables:
+        raise NotImplementedError
+
+    def _dataset(self) -> Dataset:
+        raise NotImplementedError
+
+    def iter_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        batch_size: int | None = 256,
+        batch_format: str | None = "default",
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+    ) -> Iterable[Any]:
+        """Batches one after the other; see `Dataset.iter_batches`."""
+        return self._iter_batches(
+            prefetch_batches=prefetch_batches,
+            batch_size=batch_size,
+            batch_format=batch_format,
+            drop_last=drop_last,
+            local_shuffle_buffer_size=local_shuffle_buffer_size,
+            local_shuffle_seed=local_shuffle_seed,
+        )
+
+    def _iter_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        batch_size: int | None = 256,
+        batch_format: str | None = "default",
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        finish: Callable[[Any], Any] | None = None,
+    ) -> Iterable[Any]:
+        """Iterate like `iter_batches`; `finish` is applied to each batch in the background thread."""
+        if batch_format not in FORMATS:
+            raise ValueError(
+                f"The given batch format {batch_format} isn't allowed (must be one of {list(FORMATS)})"
+            )
+        if batch_format is None:
+            batch_format = knowledge.native_format(self._dataset()._plan)
+        if batch_size is not None and (isinstance(batch_size, bool) or batch_size < 1):
+            raise ValueError(f"batch_size must be >= 1, or None for whole blocks, got {batch_size!r}")
+        if prefetch_batches < 0:
+            raise ValueError(f"prefetch_batches must be >= 0, got {prefetch_batches}")
+        if local_shuffle_buffer_size is not None and batch_size is None:
+            raise ValueError(
+                "Must specify a batch_size if using a local shuffle, because its batches are not whole blocks"
+            )
+
+        def batched(given: Iterable[pa.Table]) -> Iterator[Any]:
+            if local_shuffle_buffer_size is not None:
+                assert batch_size is not None
+                tables = shuffled(given, batch_size, local_shuffle_buffer_size, local_shuffle_seed, drop_last)
+            else:
+                tables = batches_of(given, batch_size, drop_last)
+            for table in tables:
+                batch = blocks.to_batch(table, batch_format)
+                yield batch if finish is None else finish(batch)
+
+        return Loop(self, batched, prefetch_batches)
+
+    def iter_rows(self) -> Iterable[dict[str, Any]]:
+        """The rows one after the other."""
+
+        def rows(given: Iterable[pa.Table]) -> Iterator[Any]:
+            for table in given:
+                yield list(blocks.rows_of(table))
+
+        return _Rows(Loop(self, rows, 1))
+
+    def materialize(self) -> MaterializedDataset:
+        """Run the dataset and hold its blocks."""
+        return self._dataset().materialize()
+
+    def schema(self) -> Schema | None:
+        """Names and types of the columns."""
+        return self._dataset().schema()
+
+    def stats(self) -> str:
+        """Return the statistics of the last run as text."""
+        return self._dataset().stats()
+
+    def get_context(self) -> DataContext:
+        """The settings of the dataset."""
+        return self._dataset().context
+
+
+class Loop:
+    """Batches of a run; iterating over it again is another run."""
+
+    def __init__(
+        self, iterator: DataIterator, through: Callable[[Iterable[pa.Table]], Iterator[Any]], ahead: int
+    ) -> None:
+        self._iterator = iterator
+        self._through = through
+        self._ahead = ahead
+
+    def __iter__(self) -> Iterator[Any]:
+        tables = self._iterator._open()
+        flow = self._through(tables.flow)
+        if self._ahead:
+            return iter(Ahead(flow, self._ahead, tables.stop))
+        return flow
+
+    def __repr__(self) -> str:
+        return f"<batches of {self._iterator!r}>"
+
+
+class _Rows:
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for rows in self._loop:
+            yield from rows
+
+
+class DatasetIterator(DataIterator):
+    """Iterates over a dataset."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._source = dataset
+
+    def _open(self) -> Tables:
+        flow = self._source._run()
+        executor = self._source._last_run
+        assert executor is not None
+        return Tables((bundle.table() for bundle in flow), executor.cancel)
+
+    def _dataset(self) -> Dataset:
+        return self._source
+
+    def __repr__(self) -> str:
+        return f"DataIterator({self._source!r})"

@@ -1,0 +1,194 @@
+"""One run of a dataset shared by several consumers, in any processes: an actor runs it and hands out its blocks."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from skate.data.execution.bundle import Bundle
+from skate.data.iteration.iterator import DataIterator, Tables
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset, MaterializedDataset
+
+#: A consumer that waits for so long for the others to begin says so.
+_NOTE_SECONDS = 30.0
+
+
+class Coordinator:
+    """Runs a dataset once per epoch, and deals out its blocks.
+
+    An epoch begins when all consumers have asked for it; the rest of the previous one is dropped then. Blocks
+    are computed as consumers ask for them, so nothing piles up unless consumers drift apart.
+    """
+
+    def __init__(self, dataset: Dataset, consumers: int, equal: bool) -> None:
+        self._dataset = dataset
+        self._consumers = consumers
+        self._equal = equal
+        self._changed = threading.Condition()
+        self._arrived: set[int] = set()
+        self._waiting: dict[int, object] = {}
+        self._epoch = 0
+        self._flow: Iterator[Bundle] = iter(())
+        self._queues: list[deque[list[Bundle]]] = []
+        self._rest: list[Bundle] = []
+        self._error: BaseException | None = None
+        self._over = True
+
+    def begin(self, consumer: int) -> int:
+        """Wait until all consumers have asked for a new epoch, and return its number."""
+        with self._changed:
+            before = self._epoch
+            # Of two readers of one consumer the later one counts: the first may have been interrupted while it waited.
+            mine = self._waiting[consumer] = object()
+            self._arrived.add(consumer)
+            if len(self._arrived) == self._consumers:
+                self._start()
+            self._changed.notify_all()
+            while self._epoch == before:
+                if self._waiting[consumer] is not mine:
+                    raise _two_readers(consumer)
+                if not self._changed.wait(_NOTE_SECONDS):
+                    missing = sorted(set(range(self._consumers)) - self._arrived)
+                    print(
+                        f"streaming_split: consumer {consumer} has waited {_NOTE_SECONDS:g} s for consumers {missing} to "
+                        f"begin; all {self._consumers} must, each in a separate process or thread",
+                        flush=True,
+                    )
+            if self._waiting[consumer] is not mine:
+                raise _two_readers(consumer)
+            return self._epoch
+
+    def _start(self) -> None:
+        close = getattr(self._flow, "close", None)
+        if close is not None:
+            close()
+        self._arrived.clear()
+        self._epoch += 1
+        self._flow = self._dataset._run()
+        self._queues = [deque() for _ in range(self._consumers)]
+        self._rest = []
+        self._error = None
+        self._over = False
+        self._changed.notify_all()
+
+    def following(self, consumer: int, epoch: int) -> list[tuple[Any, int | None, int]] | None:
+        """The next rows of a consumer, as (block, from row, rows); None at the end of its epoch."""
+        with self._changed:
+            if epoch != self._epoch:
+                raise ValueError(
+                    f"Invalid iterator: the dataset has moved on to another epoch, because consumer {consumer} "
+                    "has started over; an iterator of streaming_split has one reader at a time"
+                )
+            while True:
+                if self._queues[consumer]:
+                    return [bundle.parts() for bundle in self._queues[consumer].popleft()]
+                if self._error is not None:
+                    raise self._error
+                if self._over:
+                    return None
+                self._deal(consumer)
+
+    def _deal(self, consumer: int) -> None:
+        """One more block of the run, for the consumer that asks or for all in equal parts."""
+        try:
+            bundle = next(self._flow, None)
+        except Exception as error:  # whatever the run failed with; every consumer is to see it
+            self._error = error
+            return
+        if bundle is None:
+            self._over = True
+        elif not bundle.rows:
+            return
+        elif not self._equal:
+            self._queues[consumer].append([bundle])
+        else:
+            self._share([*self._rest, bundle])
+
+    def _share(self, bundles: list[Bundle]) -> None:
+        each = sum(bundle.rows for bundle in bundles) // self._consumers
+        waiting = deque(bundles)
+        for queue in self._queues:
+            taken: list[Bundle] = []
+            wanted = each
+            while wanted:
+                first = waiting.popleft()
+                if first.rows > wanted:
+                    waiting.appendleft(first.slice(wanted, first.rows - wanted))
+                    first = first.slice(0, wanted)
+                wanted -= first.rows
+                taken.append(first)
+            if taken:
+                queue.append(taken)
+        self._rest = list(waiting)
+
+    def schema(self) -> Any:
+        """Names and types of the columns."""
+        return self._dataset.schema()
+
+    def stats(self) -> str:
+        """Return the statistics of the last run as text."""
+        return self._dataset.stats()
+
+
+def _two_readers(consumer: int) -> ValueError:
+    return ValueError(
+        f"Invalid iterator: too many concurrent consumers detected, because consumer {consumer} has two "
+        "readers; an iterator of "
+        f"streaming_split has one at a time"
+    )
+
+
+class SplitIterator(DataIterator):
+    """Iterates over the share of one consumer."""
+
+    def __init__(self, coordinator: Any, consumer: int, dataset: Dataset) -> None:
+        self._coordinator = coordinator
+        self._consumer = consumer
+        self._whole = dataset
+
+    def _open(self) -> Tables:
+        return Tables(self._tables(), lambda: None)
+
+    def _tables(self) -> Iterator[pa.Table]:
+        import skate  # whoever splits has a session
+
+        epoch = skate.get(self._coordinator.begin.remote(self._consumer))
+        while True:
+            parts = skate.get(self._coordinator.following.remote(self._consumer, epoch))
+            if parts is None:
+                return
+            for block, at, rows in parts:
+                table = block if isinstance(block, pa.Table) else skate.get(block)
+                yield table if at is None else table.slice(at, rows)
+
+    def _dataset(self) -> Dataset:
+        return self._whole
+
+    def materialize(self) -> MaterializedDataset:
+        """Run an epoch together with the other consumers, and hold the rows of this one."""
+        return self._whole._held([Bundle.of(table) for table in self._tables()], "Split")
+
+    def stats(self) -> str:
+        """Return the statistics of the last run as text."""
+        import skate  # as above
+
+        text: str = skate.get(self._coordinator.stats.remote())
+        return text
+
+    def __repr__(self) -> str:
+        return f"<DataIterator {self._consumer} of a streaming split of {self._whole!r}>"
+
+
+def streaming_split(dataset: Dataset, n: int, equal: bool) -> list[DataIterator]:
+    """`n` iterators that share the runs of a dataset."""
+    import skate  # only those who split need a session
+
+    actor = skate.remote(Coordinator).options(num_cpus=0, max_concurrency=2 * n + 2)
+    coordinator = actor.remote(dataset, n, equal)
+    return [SplitIterator(coordinator, consumer, dataset) for consumer in range(n)]

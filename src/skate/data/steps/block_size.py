@@ -1,0 +1,72 @@
+"""Blocks of a sensible size: large ones cut, small ones joined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from skate.data import block as blocks
+from skate.data.block.batcher import batches_of
+
+#: A block may be this many times the wanted size before it is cut.
+_SLACK = 1.5
+
+
+class SizeStep:
+    """Joins blocks up to `most` bytes and cuts larger ones; yields at least one block if there was any input."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+
+    def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        waiting: list[pa.Table] = []
+        size = 0
+        for table in given:
+            bytes_in = blocks.size_of(table)
+            if bytes_in > self.most * _SLACK:
+                if waiting:
+                    yield blocks.concat(waiting)
+                    waiting, size = [], 0
+                yield from _cut(table, bytes_in, self.most)
+                continue
+            waiting.append(table)
+            size += bytes_in
+            if size >= self.most:
+                yield blocks.concat(waiting)
+                waiting, size = [], 0
+        if waiting:
+            yield blocks.concat(waiting)
+
+
+def _cut(table: pa.Table, size: int, most: int) -> Iterator[pa.Table]:
+    pieces = -(-size // most)
+    rows = max(1, -(-table.num_rows // pieces))
+    for at in range(0, table.num_rows, rows):
+        yield table.slice(at, rows)
+
+
+class LimitStep:
+    """The first rows of what one task is given."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        left = self.rows
+        for table in given:
+            if table.num_rows >= left:
+                yield table.slice(0, left)
+                return
+            left -= table.num_rows
+            yield table
+
+
+class RebatchStep:
+    """Blocks of so many rows each."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        return batches_of(given, self.rows)

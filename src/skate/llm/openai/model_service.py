@@ -1,0 +1,471 @@
+"""One model behind OpenAI's requests: converts requests for its engine, and results to OpenAI's formats."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import math
+import struct
+import time
+import uuid
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from skate.llm.engine import Engine
+from skate.llm.errors import BadRequest, PromptTooLong, UnknownModel
+from skate.llm.increment_batcher import AT_THE_END
+from skate.llm.openai import failures, logprobs, request_checks
+from skate.llm.openai.events import DONE, Events
+from skate.llm.openai.metrics import Metrics
+from skate.llm.openai.requests import (
+    ChatCompletionRequest,
+    CompletionRequest,
+    DetokenizeRequest,
+    EmbeddingChatRequest,
+    EmbeddingRequest,
+    GenerateRequest,
+    ScoreRequest,
+    TokenizeCompletionRequest,
+    TokenizeRequest,
+)
+from skate.llm.openai.responses import (
+    AnswerMessage,
+    ChatChoice,
+    ChatCompletionResponse,
+    CompletionChoice,
+    CompletionResponse,
+    DetokenizeResponse,
+    EmbeddingData,
+    EmbeddingResponse,
+    EmbeddingUsage,
+    ScoreData,
+    ScoreResponse,
+    TokenizeResponse,
+    Usage,
+)
+from skate.llm.output import Embedding, Increment, TokenLogprob
+from skate.llm.prompt_texts import PromptTexts
+from skate.llm.sampling import SamplingParams
+
+Prompt = str | list[int]
+
+
+class Answers:
+    """The growing answers of a request without streaming."""
+
+    def __init__(self, count: int) -> None:
+        self.texts = [""] * count
+        self.logprobs: list[list[TokenLogprob]] = [[] for _ in range(count)]
+        self.ends: list[Increment | None] = [None] * count
+        self.cached = 0
+        self.kv_transfer_params: dict[str, Any] | None = None
+
+    def take(self, at: int, new: Increment) -> None:
+        """Add an increment of answer `at`."""
+        self.texts[at] += new.text
+        self.logprobs[at] += new.logprobs or []
+        self.ends[at] = new
+        self.cached += new.cached_tokens
+        self.kv_transfer_params = new.kv_transfer_params or self.kv_transfer_params
+
+
+class ModelService:
+    """The methods that HTTP and handles call. Each yields one response, one error, or the events of a stream.
+
+    Args:
+        engine: started.
+        model: the name that clients use.
+        adapters: whether `model:adapter` asks for a LoRA adapter of the engine.
+        metrics: where figures go; None for nowhere.
+        stream_interval_s: tokens of a stream that come within so long go out as one event, the first at once; 0 for an event
+            for each token.
+        trust_request_chat_template: whether requests may bring chat templates, which are programs and run as long as they like.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        model: str,
+        *,
+        adapters: bool = False,
+        metrics: Metrics | None = None,
+        stream_interval_s: float = 0.0,
+        trust_request_chat_template: bool = False,
+    ) -> None:
+        self._trusts_templates = trust_request_chat_template
+        self._interval_s = stream_interval_s
+        self.engine = engine
+        self.model = model
+        self._adapters = adapters
+        self._metrics = metrics
+        self._texts = PromptTexts(lambda: engine.text, lambda: engine.info().max_model_len)
+
+    def chat(self, request: ChatCompletionRequest) -> AsyncGenerator[Any, None]:
+        """Answer POST /v1/chat/completions."""
+        return self._answered(request, self._chat(request, time.perf_counter()))
+
+    def completions(self, request: CompletionRequest) -> AsyncGenerator[Any, None]:
+        """Answer POST /v1/completions."""
+        return self._answered(request, self._completions(request, time.perf_counter()))
+
+    def embeddings(self, request: EmbeddingRequest) -> AsyncGenerator[Any, None]:
+        """Answer POST /v1/embeddings."""
+        return self._answered(request, self._embeddings(request))
+
+    async def tokenize(self, request: TokenizeRequest) -> AsyncGenerator[Any, None]:
+        """Answer POST /tokenize."""
+        try:
+            yield await self._tokenized(request)
+        except Exception as error:  # the caller gets what went wrong as an answer
+            yield failures.of(error)
+
+    async def detokenize(self, request: DetokenizeRequest) -> AsyncGenerator[Any, None]:
+        """Answer POST /detokenize."""
+        try:
+            text = await self._texts.apart(
+                len(request.tokens), lambda: self.engine.text.decode(request.tokens, False)
+            )
+            yield DetokenizeResponse(prompt=text)
+        except Exception as error:  # as above; tokens may be any numbers
+            yield failures.of(BadRequest(f"these are not tokens of the model: {error}", "tokens"))
+
+    async def _answered(self, request: Any, work: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+        """Yield the results, or the error; in a stream that has begun the error is an event."""
+        metrics = self._metrics
+        ended, began = "aborted", False
+        if metrics is not None:
+            metrics.running.inc()
+        try:
+            async with aclosing(work):
+                async for each in work:
+                    began = True
+                    yield each
+            ended = "ok"
+        except Exception as error:  # whatever it is, the caller gets it in OpenAI's shape
+            found = failures.of(error)
+            ended = "error"
+            if began:
+                yield f"data: {found.model_dump_json()}\n\n" + DONE
+            else:
+                yield found
+        finally:
+            if metrics is not None:
+                metrics.running.dec()
+                metrics.end(ended)
+
+    def has_adapter(self, name: str | None) -> bool:
+        """True if requests to `model:name` can be answered."""
+        finds = getattr(self.engine, "has_adapter", None)
+        return name is None or (self._adapters and finds is not None and bool(finds(name)))
+
+    def _adapter(self, asked: str | None) -> str | None:
+        if asked is None or asked == self.model:
+            return None
+        if asked.startswith(self.model + ":") and self._adapters:
+            return asked[len(self.model) + 1 :]
+        raise UnknownModel(asked, (self.model,))
+
+    async def _tokens(self, prompts: Sequence[Prompt]) -> list[list[int]]:
+        return [await self._texts.encode(each) if isinstance(each, str) else each for each in prompts]
+
+    async def _increments(
+        self,
+        prompts: Sequence[Prompt],
+        params: SamplingParams,
+        request: GenerateRequest,
+        request_id: str,
+        started: float,
+    ) -> AsyncGenerator[tuple[int, Increment], None]:
+        """Increments of all prompts' answers, each with the number of its answer among all."""
+        adapter = self._adapter(request.model)
+        tokens = await self._tokens(prompts)
+        limit = self.engine.info().max_model_len
+        for each in tokens:
+            if params.max_tokens is not None and len(each) + params.max_tokens > limit and len(each) < limit:
+                raise PromptTooLong(len(each), limit, params.max_tokens)
+        every_s = self._interval_s if request.stream else AT_THE_END
+        asked = time.perf_counter()
+        streams = [
+            self.engine.generate(each, params, f"{request_id}-{number}", adapter, every_s)
+            for number, each in enumerate(tokens)
+        ]
+        first, ends = True, {}
+        async with aclosing(merged(streams)) as found:
+            async for number, new in found:
+                if first and self._metrics is not None:
+                    # Where nothing is told before the end, the way back of the first token is nobody's wait.
+                    back = time.perf_counter() - asked if request.stream else new.ttft_s or 0.0
+                    self._metrics.first(asked - started + back, new.ttft_s)
+                first = False
+                at = number * params.n + new.index
+                if new.finish_reason is not None:
+                    ends[at] = new
+                yield at, new
+        if self._metrics is not None:
+            self._metrics.prompt.inc(sum(map(len, tokens)))
+            generated = sum(each.completion_tokens for each in ends.values())
+            self._metrics.generated.inc(generated)
+            self._metrics.speed.observe(generated / (time.perf_counter() - started))
+
+    async def _chat(self, request: ChatCompletionRequest, started: float) -> AsyncGenerator[Any, None]:
+        params = request_checks.chat_params(request)
+        options = request_checks.template_options(request, self._trusts_templates)
+        for name in ("add_generation_prompt", "continue_final_message"):
+            if getattr(request, name) is not None:
+                options[name] = getattr(request, name)
+        if request.tools:
+            options["tools"] = request.tools
+        text = self.engine.text
+        tokens = await self._texts.chat(
+            request_checks.plain_messages(request.messages), options.pop("chat_template", None), options
+        )
+        request_id = f"chatcmpl-{request.request_id or uuid.uuid4().hex}"
+        found = self._increments([tokens], params, request, request_id, started)
+        if request.stream:
+            async with aclosing(self._streamed(found, request, request_id, len(tokens), params.n)) as events:
+                async for event in events:
+                    yield event
+            return
+        answers = await _all(found, params.n)
+        yield ChatCompletionResponse(
+            id=request_id,
+            model=request.model or self.model,
+            choices=[
+                ChatChoice(
+                    index=index,
+                    message=AnswerMessage(content=answers.texts[index]),
+                    logprobs=logprobs.of_chat(answers.logprobs[index], text) if request.logprobs else None,
+                    finish_reason=end.finish_reason,
+                    stop_reason=end.stop_reason,
+                )
+                for index, end in enumerate(answers.ends)
+                if end is not None
+            ],
+            usage=_usage(len(tokens), answers),
+            kv_transfer_params=answers.kv_transfer_params,
+        )
+
+    async def _completions(self, request: CompletionRequest, started: float) -> AsyncGenerator[Any, None]:
+        params = request_checks.completion_params(request)
+        text = self.engine.text
+        given = request_checks.prompts_of(request.prompt, "prompt")
+        tokens = await self._tokens(given)
+        echoed = [""] * len(given)
+        if request.echo:
+            echoed = [each if isinstance(each, str) else text.decode(each) for each in given]
+        request_id = f"cmpl-{request.request_id or uuid.uuid4().hex}"
+        found = self._increments(tokens, params, request, request_id, started)
+        count, prompt_tokens = len(given) * params.n, sum(map(len, tokens))
+        if request.stream:
+            stream = self._streamed(found, request, request_id, prompt_tokens, count, echoed)
+            async with aclosing(stream) as events:
+                async for event in events:
+                    yield event
+            return
+        answers = await _all(found, count)
+        yield CompletionResponse(
+            id=request_id,
+            model=request.model or self.model,
+            choices=[
+                CompletionChoice(
+                    index=index,
+                    text=echoed[index // params.n] + answers.texts[index],
+                    logprobs=None
+                    if request.logprobs is None
+                    else logprobs.of_completion(answers.logprobs[index], text, 0)[0],
+                    finish_reason=end.finish_reason,
+                    stop_reason=end.stop_reason,
+                )
+                for index, end in enumerate(answers.ends)
+                if end is not None
+            ],
+            usage=_usage(prompt_tokens, answers),
+            kv_transfer_params=answers.kv_transfer_params,
+        )
+
+    async def _streamed(
+        self,
+        found: AsyncGenerator[tuple[int, Increment], None],
+        request: ChatCompletionRequest | CompletionRequest,
+        request_id: str,
+        prompt_tokens: int,
+        count: int,
+        echoed: Sequence[str] = (),
+    ) -> AsyncGenerator[str, None]:
+        """Yield the events of all answers."""
+        chat = isinstance(request, ChatCompletionRequest)
+        tells = request.stream_options is not None and request.stream_options.include_usage
+        kind = "chat.completion.chunk" if chat else "text_completion"
+        events = Events(kind, request_id, request.model or self.model, tells)
+        begun = [False] * count
+        offsets = [0] * count
+        generated = [0] * count
+        cached = 0
+        async with aclosing(found):
+            async for at, new in found:
+                before, generated[at] = "", new.completion_tokens
+                cached += new.cached_tokens
+                if not begun[at]:
+                    begun[at] = True
+                    if chat:
+                        before = events.first(at)
+                    elif any(echoed):
+                        before = events.text(at, echoed[at * len(echoed) // count], None, None, None)
+                logs = None
+                if new.logprobs is not None:
+                    if chat:
+                        logs = logprobs.of_chat(new.logprobs, self.engine.text)
+                    else:
+                        logs, offsets[at] = logprobs.of_completion(
+                            new.logprobs, self.engine.text, offsets[at]
+                        )
+                if new.text or new.finish_reason is not None or logs is not None:
+                    yield before + events.text(at, new.text, logs, new.finish_reason, new.stop_reason)
+                elif before:
+                    yield before
+        last = events.usage(Usage.of(prompt_tokens, sum(generated), cached).model_dump()) if tells else ""
+        yield last + DONE
+
+    async def _embeddings(self, request: EmbeddingRequest) -> AsyncGenerator[Any, None]:
+        given: list[Prompt]
+        if isinstance(request, EmbeddingChatRequest):
+            given = [await self._texts.chat(request_checks.plain_messages(request.messages))]
+        else:
+            given = request_checks.prompts_of(request.input, "input")
+        if any(not each for each in given):
+            raise BadRequest("input contains an empty text", "input")
+        given = [*await self._tokens(given)]
+        adapter = self._adapter(request.model)
+        request_id = f"embd-{request.request_id or uuid.uuid4().hex}"
+        made = await asyncio.gather(
+            *(self.engine.embed(each, f"{request_id}-{number}", adapter) for number, each in enumerate(given))
+        )
+        if request.dimensions is not None:
+            made = [_shortened(each, request.dimensions) for each in made]
+        packed = request.encoding_format == "base64"
+        tokens = sum(each.prompt_tokens for each in made)
+        yield EmbeddingResponse(
+            id=request_id,
+            model=request.model or self.model,
+            data=[
+                EmbeddingData(index=index, embedding=_packed(each.vector) if packed else each.vector)
+                for index, each in enumerate(made)
+            ],
+            usage=EmbeddingUsage(prompt_tokens=tokens, total_tokens=tokens),
+        )
+        if self._metrics is not None:
+            self._metrics.prompt.inc(tokens)
+
+    def score(self, request: ScoreRequest) -> AsyncGenerator[Any, None]:
+        """Answer POST /v1/score."""
+        return self._answered(request, self._scores(request))
+
+    async def _scores(self, request: ScoreRequest) -> AsyncGenerator[Any, None]:
+        one, other = request_checks.pairs_of(request.text_1, request.text_2)
+        adapter = self._adapter(request.model)
+        request_id = f"score-{request.request_id or uuid.uuid4().hex}"
+        texts = list(dict.fromkeys([*one, *other]))
+        made = await asyncio.gather(
+            *(
+                self.engine.embed(each, f"{request_id}-{number}", adapter)
+                for number, each in enumerate(await self._tokens(texts))
+            )
+        )
+        vectors = dict(zip(texts, made, strict=True))
+        pairs = [
+            (vectors[left].vector, vectors[right].vector) for left, right in zip(one, other, strict=True)
+        ]
+        yield ScoreResponse(
+            id=request_id,
+            model=request.model or self.model,
+            data=[
+                ScoreData(index=index, score=sum(x * y for x, y in zip(left, right, strict=True)))
+                for index, (left, right) in enumerate(pairs)
+            ],
+            usage=Usage.of(sum(vectors[each].prompt_tokens for each in (*one, *other)), 0),
+        )
+
+    async def _tokenized(self, request: TokenizeRequest) -> TokenizeResponse:
+        text = self.engine.text
+        if isinstance(request, TokenizeCompletionRequest):
+            tokens = await self._texts.encode(request.prompt, request.add_special_tokens)
+        else:
+            tokens = await self._texts.chat(
+                request_checks.plain_messages(request.messages),
+                options={"add_generation_prompt": request.add_generation_prompt},
+            )
+        strings = None
+        if request.return_token_strs:
+            strings = await self._texts.apart(len(tokens), lambda: [text.token(each) for each in tokens])
+        return TokenizeResponse(
+            tokens=tokens,
+            count=len(tokens),
+            max_model_len=self.engine.info().max_model_len,
+            token_strs=strings,
+        )
+
+
+async def merged(
+    streams: Sequence[AsyncGenerator[Increment, None]],
+) -> AsyncGenerator[tuple[int, Increment], None]:
+    """Increments of several streams as they come, with the stream's number. Closing it closes them all."""
+    if len(streams) == 1:
+        async with aclosing(streams[0]) as only:
+            async for new in only:
+                yield 0, new
+        return
+    queue: asyncio.Queue[tuple[int, Increment | BaseException | None]] = asyncio.Queue()
+
+    async def pump(number: int, stream: AsyncGenerator[Increment, None]) -> None:
+        try:
+            async with aclosing(stream):
+                async for new in stream:
+                    queue.put_nowait((number, new))
+            queue.put_nowait((number, None))
+        except Exception as error:  # it is raised where the stream is read
+            queue.put_nowait((number, error))
+
+    tasks = [asyncio.create_task(pump(number, stream)) for number, stream in enumerate(streams)]
+    try:
+        left = len(tasks)
+        while left:
+            number, found = await queue.get()
+            if found is None:
+                left -= 1
+            elif isinstance(found, BaseException):
+                raise found
+            else:
+                yield number, found
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _all(found: AsyncGenerator[tuple[int, Increment], None], count: int) -> Answers:
+    answers = Answers(count)
+    async with aclosing(found):
+        async for at, new in found:
+            answers.take(at, new)
+    return answers
+
+
+def _usage(prompt_tokens: int, answers: Answers) -> Usage:
+    generated = sum(end.completion_tokens for end in answers.ends if end is not None)
+    return Usage.of(prompt_tokens, generated, answers.cached)
+
+
+def _shortened(made: Embedding, dimensions: int) -> Embedding:
+    """The first dimensions, of length 1 again."""
+    if dimensions > len(made.vector):
+        raise BadRequest(
+            f"dimensions must be at most {len(made.vector)} with this model, got {dimensions}", "dimensions"
+        )
+    part = made.vector[:dimensions]
+    length = math.sqrt(sum(each * each for each in part)) or 1.0
+    return Embedding([each / length for each in part], made.prompt_tokens)
+
+
+def _packed(vector: Sequence[float]) -> str:
+    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()

@@ -1,0 +1,1 @@
+"""Drivers in other processes: sockets, handshake, sessions."""

@@ -1,0 +1,413 @@
+"""Drivers in processes of their own: let in at the node's socket, served over channels, seen off with what was theirs.
+
+Everything here runs under the engine lock.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+
+from skate.node.driver import address
+from skate.node.output.job_output import JobOutput
+from skate.protocol import messages as m
+from skate.protocol.shape import greeting_refusal, is_leave, is_shown
+from skate.protocol.states import QUEUED, WAITING, GroupState
+from skate.protocol.version import refusal
+from skate.version import __version__
+from skate.wire.channel import Channel, ChannelClosed
+
+if TYPE_CHECKING:
+    from skate.node.host import NodeHost
+
+EPOLLOUT = 4
+#: What a driver may be behind with printing before its workers wait for their pipes.
+UNPRINTED_MAX = 1 << 24
+#: Jobs of the program that hosts a node come before those of its guests.
+OWN_JOBS = 1 << 16
+#: What a driver says of itself that its workers take over.
+VIEW = ("sys_path", "stdlib", "environ", "cwd", "preload", "main", "namespace")
+
+
+class Driver:
+    """One connected program."""
+
+    __slots__ = (
+        "cid",
+        "job",
+        "channel",
+        "pid",
+        "pidfd",
+        "command",
+        "prints",
+        "unprinted",
+        "leaving",
+        "since",
+        "viewer",
+    )
+
+    def __init__(self, cid: int, job: str, channel: Channel, pid: int, fields: dict[str, Any]) -> None:
+        self.cid = cid
+        self.job = job
+        self.channel = channel
+        self.pid = pid
+        self.pidfd = -1
+        self.command: str = fields.get("command") or ""
+        self.prints: bool = fields.get("log_to_driver", True)
+        self.unprinted = 0
+        self.leaving: set[int] | None = None  # workers whose last words it waits for
+        self.since = time.time()
+        self.viewer = 0  # holds, once it has left, the values that are still in view there
+
+
+class Drivers:
+    """The node's socket, and who has come in by it."""
+
+    def __init__(self, host: NodeHost, listener: socket.socket, path: str, output: JobOutput) -> None:
+        self.host = host
+        self.path = path
+        self.output = output
+        self.drivers: dict[int, Driver] = {}
+        self._listener = listener
+        self._strangers: set[Channel] = set()
+        #: What the workers of each job are configured with, and by which interpreter they run.
+        self._views: dict[str, dict[str, Any]] = {}
+        self._pythons: dict[str, list[str]] = {}
+        #: The last job that was begun; ids of objects are made of it, so a driver in this process has had its own.
+        self._number = 0 if host.door is None else int.from_bytes(host.job, "big") + OWN_JOBS
+        host.pump.add(listener.fileno(), self.accept)
+
+    # -- coming in
+
+    def accept(self, _: int) -> None:
+        """Accept a connection."""
+        try:
+            sock, _address = self._listener.accept()
+        except OSError:
+            # It gave up meanwhile, or this process has no descriptor left for it.
+            return
+        pid, uid = address.credentials(sock)
+        if uid not in (os.geteuid(), 0):
+            sock.close()
+            return
+        channel = Channel(sock)
+        self._strangers.add(channel)
+        self.host.pump.add(channel.fd, lambda events: self._greet(channel, pid))
+
+    def _greet(self, channel: Channel, pid: int) -> None:
+        try:
+            messages = channel.read()
+        except ChannelClosed:
+            self._dismiss(channel)
+            return
+        if not messages:
+            return
+        tag, *rest = messages[0]
+        refused = refusal(rest[0] if tag == m.ATTACH and rest else None, "this program")
+        if refused:
+            text = f"the node at {self.path} is of Skate {__version__}: {refused}"
+            self._refuse(channel, f"{text}, or start another node")
+            return
+        fields = rest[1] if len(rest) == 2 else None
+        if not isinstance(fields, dict):
+            self._refuse(channel, "a driver says first what it is")
+        elif fields.get("wants") == "status":
+            self._answer(channel, self.status())
+        elif fields.get("wants") == "stop" and self.host.door is not None:
+            self._refuse(channel, f"this session ends with the program that started it (pid {os.getpid()})")
+        elif fields.get("wants") == "stop":
+            self._answer(channel, {"pid": os.getpid(), "drivers": len(self.drivers)})
+            self.host.leave()
+        else:
+            refused = greeting_refusal(fields)
+            if refused:
+                self._refuse(channel, f"{refused}; join with skate.init(address=...)")
+            else:
+                self._admit(channel, pid, fields)
+
+    def _answer(self, channel: Channel, fields: dict[str, Any]) -> None:
+        channel.push(m.Welcome(m.WELCOME, fields))
+        channel.flush()
+        self._dismiss(channel)
+
+    def _refuse(self, channel: Channel, text: str) -> None:
+        channel.push(m.Refused(m.REFUSED, text))
+        channel.flush()
+        self._dismiss(channel)
+
+    def _dismiss(self, channel: Channel) -> None:
+        self._strangers.discard(channel)
+        self.host.pump.remove(channel.fd)
+        channel.close()
+
+    def _admit(self, channel: Channel, pid: int, fields: dict[str, Any]) -> None:
+        host = self.host
+        core = host.core
+        cid = core.next_cid
+        self._number += 1
+        job = self._number.to_bytes(4, "big")
+        name = job.hex()
+        view = {each: fields[each] for each in VIEW}
+        self._views[name] = {**host.zygote_config, **view, "job": job, "realm": name}
+        self._pythons[name] = list(fields["python"])
+        try:
+            host.pool.launcher_for(self._pythons[name], name)
+        except OSError as error:
+            self.forget(name)
+            self._refuse(channel, f"no worker can be started with {fields['python'][0]}: {error.strerror}")
+            return
+        self._strangers.discard(channel)
+        host.pump.remove(channel.fd)
+        core.jobs.begin(cid, name, fields["namespace"])
+        driver = self.drivers[cid] = Driver(cid, name, channel, pid, fields)
+        host.guests[cid] = channel
+        self._welcome(driver, job)
+        host.pump.add(channel.fd, lambda events: self._readable(driver, events))
+        self._watch(driver)
+
+    def _welcome(self, driver: Driver, job: bytes) -> None:
+        host = self.host
+        fields = {
+            "cid": driver.cid, "job": job, "node_id": host.core.node_id, "pid": os.getpid(),
+            "arena_bytes": host.settings.object_store_memory, "overflow_bytes": host.overflow.capacity,
+        }  # fmt: skip
+        fds = [fd for fd in (host.arena.fd, host.overflow.fd) if fd >= 0]
+        try:
+            socket.send_fds(driver.channel.sock, [msgpack.packb(m.Welcome(m.WELCOME, fields))], fds)
+        except OSError:
+            # It is gone again; its channel tells.
+            return
+
+    def _watch(self, driver: Driver) -> None:
+        """See the driver's end also where a child of its has kept the socket."""
+        try:
+            driver.pidfd = os.pidfd_open(driver.pid)
+        except (OSError, AttributeError):
+            # It ended just now, or is in another pid namespace: the channel tells.
+            return
+        self.host.pump.add(driver.pidfd, lambda _: self._lost(driver))
+
+    # -- talking
+
+    def _readable(self, driver: Driver, events: int) -> None:
+        channel = driver.channel
+        host = self.host
+        if events & EPOLLOUT:
+            if channel.flush():
+                host.pump.want_write(channel.fd, False)
+            if not events & ~EPOLLOUT:
+                return
+        try:
+            messages = channel.read()
+        except ChannelClosed:
+            self._lost(driver)
+            return
+        now = time.monotonic()
+        for message in messages:
+            refused = self._take(driver, message, now)
+            if refused:
+                self._expel(driver, refused)
+                break
+        host.apply_if_idle()
+        if host.dirty:
+            host.flush()
+
+    def _take(self, driver: Driver, message: tuple[Any, ...], now: float) -> str:
+        """Act on one message of a driver; returns why it cannot be acted on, if so."""
+        if message[0] < m.ATTACH:
+            refused = self.host.guard.refusal(driver.cid, message, False)
+            if refused:
+                return refused
+            try:
+                self.host.core.step(driver.cid, message, now)
+            except Exception:  # a mistake of ours that one driver met must not end the sessions of the others
+                self.output.log.write(traceback.format_exc())
+                return f"the node failed on message {message[0]}; its log has the traceback"
+            return ""
+        if message[0] == m.SHOWN and is_shown(message):
+            _, size = message
+            self._has_printed(driver, size)
+            return ""
+        if message[0] == m.LEAVE and is_leave(message):
+            _, viewed = message
+            self._see_off(driver, viewed)
+            return ""
+        return (
+            f"message {message[0]} is not one that a driver sends, or has other fields: {message[1:]!r:.200}"
+        )
+
+    def _expel(self, driver: Driver, refused: str) -> None:
+        """End the session of a driver that has sent something else than a message of the protocol."""
+        text = (
+            f"the driver of job {driver.job} (pid {driver.pid}) sent what is no message of Skate's: {refused}"
+        )
+        self.output.log.write(f"{text}; its session is ended\n")
+        driver.channel.push(m.Left(m.LEFT, f"it ended this session, because {text}"))
+        driver.channel.flush()
+        self._lost(driver)
+
+    # -- what workers print
+
+    def printed(self, job: str, is_error: bool, text: str) -> bool:
+        """Forward a worker's output to its job's driver; False if the driver is gone, or does not want it."""
+        driver = next((each for each in self.drivers.values() if each.job == job), None)
+        if driver is None or not driver.prints:
+            return False
+        driver.channel.push(m.Printed(m.PRINTED, is_error, text))
+        if not driver.channel.flush():
+            self.host.pump.want_write(driver.channel.fd, True)
+        driver.unprinted += len(text)
+        if driver.unprinted > UNPRINTED_MAX:
+            self.output.pause(job)
+        return True
+
+    def _has_printed(self, driver: Driver, size: int) -> None:
+        driver.unprinted -= size
+        if driver.unprinted < UNPRINTED_MAX // 2:
+            self.output.resume(driver.job)
+
+    def silent(self, cid: int, job: str) -> None:
+        """The output of a worker has ended."""
+        for driver in list(self.drivers.values()):
+            if driver.job == job and driver.leaving is not None:
+                driver.leaving.discard(cid)
+                self._farewell(driver)
+
+    # -- going
+
+    def _see_off(self, driver: Driver, viewed: tuple[bytes, ...]) -> None:
+        """Serve a leaving driver: send it the rest of its workers' output, then the end mark."""
+        core = self.host.core
+        if viewed and not driver.viewer:
+            # Arrays that the program still has lie in memory that is not to be used again under them.
+            driver.viewer = core.next_cid
+            core.next_cid += 1
+            for oid in viewed:
+                record = core.objects.get(oid)
+                if record is not None:
+                    core.objects.grant(record, driver.viewer)
+        self._end_job(driver)
+        if driver.leaving is None:
+            driver.leaving = self.host.core.jobs.doomed(driver.job) & self.output.unread()
+            self._farewell(driver)
+
+    def _farewell(self, driver: Driver) -> None:
+        if not driver.leaving:
+            driver.channel.push(m.Left(m.LEFT, ""))
+            driver.channel.flush()
+
+    def _end_job(self, driver: Driver) -> None:
+        core = self.host.core
+        if driver.cid in core.clients:
+            reason = f"the driver of its job {driver.job} (pid {driver.pid}) has ended"
+            core.jobs.end(driver.cid, time.monotonic(), reason)
+            self.host.apply_if_idle()
+            self.host.flush()
+
+    def _lost(self, driver: Driver) -> None:
+        """Remove a driver that has ended."""
+        if self.drivers.pop(driver.cid, None) is None:
+            return
+        host = self.host
+        host.pump.remove(driver.channel.fd)
+        host.guests.pop(driver.cid, None)
+        host.dirty.discard(driver.cid)
+        driver.channel.close()
+        if driver.pidfd >= 0:
+            host.pump.remove(driver.pidfd)
+            os.close(driver.pidfd)
+        self._end_job(driver)
+        if driver.viewer:
+            host.core.lifetimes.forget_client(driver.viewer)
+            host.apply_if_idle()
+        self.output.resume(driver.job)
+
+    def forget(self, job: str) -> None:
+        """Forget an ended job."""
+        self._views.pop(job, None)
+        self._pythons.pop(job, None)
+
+    def forked(self) -> None:
+        """In a forked child: the sockets are the parent's."""
+        self._listener.close()
+        for driver in self.drivers.values():
+            driver.channel.close()
+
+    def close(self) -> None:
+        """Notify every driver of the end of the node, and accept no more."""
+        self.host.pump.remove(self._listener.fileno())
+        self._listener.close()
+        for driver in list(self.drivers.values()):
+            driver.channel.push(m.Left(m.LEFT, "it was stopped"))
+            driver.channel.flush()
+            driver.channel.close()
+            if driver.pidfd >= 0:
+                os.close(driver.pidfd)
+        for channel in self._strangers:
+            channel.close()
+        self.drivers.clear()
+        self.host.guests.clear()
+
+    # -- what is asked
+
+    def config_of(self, job: str) -> tuple[dict[str, Any], tuple[int, ...]]:
+        """The configuration of a job's workers, and the descriptors for the output of their zygote."""
+        return self._views[job], self.output.pipes(-int(job, 16), job)
+
+    def preloaded_of(self, job: str) -> list[str]:
+        """The modules that a job's workers start with."""
+        names: list[str] = self._views[job]["preload"]
+        return names
+
+    def python_of(self, job: str) -> list[str]:
+        """The interpreter of a job's workers: its driver's."""
+        return self._pythons[job]
+
+    def status(self) -> dict[str, Any]:
+        """The status for `skate status`."""
+        core = self.host.core
+        ask = core.queries
+        return {
+            "path": self.path,
+            "pid": os.getpid(),
+            "nodes": ask.nodes(0),
+            "total": ask.cluster_resources(0),
+            "free": ask.available_resources(0),
+            "drivers": [
+                {
+                    "pid": d.pid,
+                    "job": d.job,
+                    "command": d.command,
+                    "seconds": time.time() - d.since,
+                    "namespace": core.clients[d.cid].namespace if d.cid in core.clients else "",
+                }
+                for d in self.drivers.values()
+            ],
+            "actors": [{**each, "job": self._job_of(each)} for each in ask.list_actors(0) if each["alive"]],
+            "workers": len(self.host.workers),
+            "pending": self._pending(),
+            "memory_used": core.allocator.arena.used,
+            "spilled": core.allocator.used - core.allocator.arena.used,
+        }
+
+    def _job_of(self, actor: dict[str, Any]) -> str:
+        return self.host.core.actors.actors[bytes.fromhex(actor["actor_id"])].template.job
+
+    def _pending(self) -> list[tuple[str, int, str]]:
+        """The pending work: name, number, and reason."""
+        core = self.host.core
+        counted: dict[tuple[str, str], int] = {}
+        for task in core.tasks.values():
+            if task.state in (WAITING, QUEUED):
+                key = (task.template.name, core.why_waiting(task))
+                counted[key] = counted.get(key, 0) + 1
+        for group in core.placement.groups.values():
+            if group.state == GroupState.PENDING:
+                key = (f"placement group {group.name or group.group_id.hex()[:8]}", "no room for its bundles")
+                counted[key] = counted.get(key, 0) + 1
+        return [(name, count, why) for (name, why), count in counted.items()]

@@ -1,0 +1,55 @@
+"""The caller's side of a node's socket: the request, and the reply with descriptors."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import msgpack
+
+from skate.node.driver import address
+from skate.protocol import messages as m
+from skate.protocol.version import VERSION
+from skate.version import __version__
+
+ANSWER_SECONDS = 20.0
+READ_BYTES = 1 << 16
+
+
+def call(path: str, **fields: Any) -> tuple[socket.socket, dict[str, Any], list[int]]:
+    """Send a request to the node at `path`: returns the connection, its reply, and descriptors that came with it.
+
+    Raises ConnectionError if there is no node, or it refuses.
+    """
+    sock = address.connect(path)
+    fds: list[int] = []
+    try:
+        sock.settimeout(ANSWER_SECONDS)
+        sock.sendall(msgpack.packb(m.Attach(m.ATTACH, VERSION, {"release": __version__, **fields})))
+        unpacker = msgpack.Unpacker(use_list=False, strict_map_key=False)
+        while True:
+            data, came, _, _ = socket.recv_fds(sock, READ_BYTES, 4)
+            fds += came
+            if not data:
+                raise ConnectionError(address.gone_text(path))
+            unpacker.feed(data)
+            for answer in unpacker:
+                if answer[0] == m.REFUSED:
+                    raise ConnectionError(answer[1])
+                return sock, answer[1], fds
+    except TimeoutError:
+        sock.close()
+        raise ConnectionError(
+            f"the node at {path} has not answered for {ANSWER_SECONDS:g} s; it is stopped or very busy: see `skate status`, "
+            "end it with `skate stop --force`"
+        ) from None
+    except BaseException:  # Ctrl-C as well: nothing may stay open
+        sock.close()
+        raise
+
+
+def ask(path: str, wants: str) -> dict[str, Any]:
+    """Return the node's reply to one request. Raises ConnectionError if there is no node."""
+    sock, answer, _ = call(path, wants=wants)
+    sock.close()
+    return answer

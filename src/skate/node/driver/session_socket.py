@@ -1,0 +1,50 @@
+"""How programs join a session that another program hosts: an abstract Unix socket, which leaves nothing on disk.
+
+Who connects is let in by the user id that the kernel tells of the other end. What serves drivers is loaded for the first one.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from skate.node.driver import address
+from skate.node.output.job_output import GuestOutput
+
+if TYPE_CHECKING:
+    from skate.node.host import NodeHost
+
+
+class SessionSocket:
+    """The listening socket of a hosted node."""
+
+    def __init__(self, host: NodeHost) -> None:
+        self.host = host
+        self.path = f"{address.ABSTRACT}{address.SOCKET_PREFIX}{os.getpid()}-{os.urandom(6).hex()}"
+        self._listener: socket.socket | None = address.bind(self.path)
+        host.pump.add(self._listener.fileno(), self._knock)
+
+    def _knock(self, events: int) -> None:
+        """The first program comes: from now on the socket is served by `Drivers`."""
+        from skate.node.driver.drivers import Drivers  # only sessions that others join need it
+
+        host, listener = self.host, self._listener
+        assert listener is not None
+        assert isinstance(host.output, GuestOutput)
+        self._listener = None
+        host.pump.remove(listener.fileno())
+        host.drivers = Drivers(host, listener, self.path, host.output)
+        host.drivers.accept(events)
+
+    def close(self) -> None:
+        """Accept no more connections."""
+        if self._listener is not None:
+            self.host.pump.remove(self._listener.fileno())
+            self._listener.close()
+            self._listener = None
+
+    def forked(self) -> None:
+        """In a forked child: the socket is the parent's."""
+        if self._listener is not None:
+            self._listener.close()

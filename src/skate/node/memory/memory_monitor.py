@@ -1,0 +1,142 @@
+"""Looks how much memory is in use while workers run, and tells the core, which decides what to do about it.
+
+It looks from the node's loop: never while nothing runs, seldom while there is much room, more often the closer the limit is
+and the faster use grows. What one look costs is in `benchmarks/monitor.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from skate.core.memory.memory_pressure import Gauge
+from skate.node.memory.memory_readings import Limits, own_share, private_bytes
+
+if TYPE_CHECKING:
+    from skate.node.host import NodeHost
+    from skate.node.worker.worker_process import WorkerProcess
+
+NEVER = float("inf")
+REFRESH_SECONDS = 0.25
+#: The longest pause, where there is room for much longer.
+PAUSE_SECONDS_MAX = 2.0
+#: The shortest, when use will reach the limit sooner.
+PAUSE_SECONDS_MIN = 0.02
+#: As fast as processes can possibly take memory.
+BYTES_PER_SECOND_MAX = 6 << 30
+
+
+class MemoryMonitor:
+    """Reads the gauges of one node."""
+
+    def __init__(self, host: NodeHost) -> None:
+        settings = host.settings
+        self.host = host
+        self.limit = settings.memory_limit
+        self.refresh = settings.memory_refresh_seconds
+        #: When to look next, by the monotonic clock; the loop reads this in every turn.
+        self.due = NEVER
+        self.asleep = self.refresh > 0
+        self.looks = 0
+        self._limits: Limits | None = None
+        self._last: tuple[float, int] = (0.0, 0)
+        host.core.memory_pressure.kill_share = settings.memory_threshold
+
+    @property
+    def limits(self) -> Limits:
+        """The memory limits of this process, determined once."""
+        if self._limits is None:
+            self._limits = Limits()
+        return self._limits
+
+    def wake(self) -> None:
+        """A worker is about to get work."""
+        self.asleep = False
+        self._last = (0.0, 0)
+        self.due = time.monotonic() + self.refresh
+        self.host.pump.retime()
+
+    def look(self, now: float) -> None:
+        """Read the memory use and pass it to the core; the lock is held."""
+        core = self.host.core
+        if not core.memory_pressure.busy():
+            self.asleep = True
+            self.due = NEVER
+            core.memory_pressure.relax()
+            return
+        self.looks += 1
+        resident = self._workers()
+        gauge, others = self._gauge(resident)
+        if (
+            gauge.share >= core.memory_pressure.kill_share
+            and core.memory_pressure.victim not in core.scheduler.workers
+        ):
+            self._measure()
+            resident = self._workers()
+            gauge, others = self._gauge(resident)
+        core.memory_pressure.look(gauge, resident, others, now)
+        self.due = now + self._pause(gauge, now)
+        self.host.apply_if_idle()
+
+    def _workers(self) -> dict[int, int]:
+        found = {}
+        for worker in self.host.pool.workers.values():
+            if worker.pid and not worker.exited:
+                private = private_bytes(worker.pid)
+                worker.resident = max(0, private - self._shared(worker, private))
+                worker.resident_peak = max(worker.resident_peak, worker.resident)
+                found[worker.cid] = worker.resident
+        return found
+
+    @staticmethod
+    def _shared(worker: WorkerProcess, private: int) -> int:
+        """The memory that a worker still shares with the zygote; measured while it is small, because that is slow
+        when it is large.
+        """
+        if worker.shared is None:
+            share = own_share(worker.pid)
+            worker.shared = 0 if share is None else max(0, private - share)
+        return worker.shared
+
+    def _measure(self) -> None:
+        """Measure the workers' shared memory again, before one of them is ended."""
+        for worker in self.host.pool.workers.values():
+            worker.shared = None
+
+    def _gauge(self, resident: dict[int, int]) -> tuple[Gauge, list[tuple[str, int]]]:
+        host = self.host
+        driver = private_bytes(os.getpid())
+        store = host.arena.resident()
+        others = [("the driver" if host.process is not None else "the node", driver), ("object store", store)]
+        found = self.limits.tightest()
+        if self.limit:
+            zygotes = sum(private_bytes(launcher.pid) for launcher in host.pool.launchers.values())
+            use = sum(resident.values()) + driver + store + zygotes
+            own = Gauge(use, self.limit, "SKATE_MEMORY_LIMIT")
+            if own.share >= found.share:
+                found = own
+        return found, others
+
+    def _pause(self, gauge: Gauge, now: float) -> float:
+        pressure = self.host.core.memory_pressure
+        then, before = self._last
+        self._last = (now, gauge.use)
+        room = gauge.limit * pressure.kill_share - gauge.use
+        if room <= 0:
+            return self.refresh if pressure.victim is None else min(self.refresh, PAUSE_SECONDS_MIN * 2)
+        pause = min(PAUSE_SECONDS_MAX, max(self.refresh, room / BYTES_PER_SECOND_MAX))
+        if then and gauge.use > before:
+            pause = min(pause, room / ((gauge.use - before) / (now - then)) / 2)
+        return max(PAUSE_SECONDS_MIN, pause)
+
+    # -- for the record
+
+    def killed_by_kernel(self) -> bool:
+        """True if the kernel ended a worker that died of SIGKILL, because it was out of memory."""
+        return self._limits is not None and self._limits.kernel_has_killed()
+
+    def limit_now(self) -> Gauge | None:
+        """The limit at the last look."""
+        gauge = self.host.core.memory_pressure.gauge
+        return gauge if gauge.limit else None

@@ -1,0 +1,1 @@
+"""Output of workers: logs, job output, the printer."""

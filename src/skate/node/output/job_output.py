@@ -1,0 +1,139 @@
+"""The output of several programs' workers: forwarded to each program's driver, and to a file once that is gone."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+from skate.node.output.worker_logs import WorkerOutput
+
+if TYPE_CHECKING:
+    from skate.node.host import NodeHost
+
+LOG_BYTES_MAX = 1 << 23
+
+
+class LogFile:
+    """A file that is created at the first write, and rotated when it is full: one previous file is kept."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._size = -1
+
+    def write(self, text: str) -> int:
+        """Append a text; a disk that takes none loses it."""
+        data = text.encode("utf-8", "backslashreplace")
+        with self._lock:
+            try:
+                if self._size < 0:
+                    self._size = os.path.getsize(self.path) if os.path.exists(self.path) else 0
+                if self._size + len(data) > LOG_BYTES_MAX and self._size:
+                    os.replace(self.path, self.path + ".1")
+                    self._size = 0
+                fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+                try:
+                    self._size += os.write(fd, data[:LOG_BYTES_MAX])
+                finally:
+                    os.close(fd)
+            except OSError:
+                # There is nobody left to tell.
+                pass
+        return len(text)
+
+    def flush(self) -> None:
+        """Everything is written at once."""
+
+
+class Spoken:
+    """Replaces the log file if there is none: the program that hosts the node prints to its stderr."""
+
+    def __init__(self, output: GuestOutput) -> None:
+        self._output = output
+
+    def write(self, text: str) -> int:
+        """Print the text."""
+        self._output.relay(True, text)
+        return len(text)
+
+
+class JobOutput(WorkerOutput):
+    """Routes the output of workers; a program whose driver stops reading does not delay the others."""
+
+    def __init__(self, host: NodeHost, log: LogFile | Spoken) -> None:
+        super().__init__(True)
+        self._host = host
+        self.log = log
+        self._guard = threading.Lock()
+        #: Pipes that are not read until their driver has printed what it was sent, by job.
+        self._paused: dict[str, list[int]] = {}
+
+    def said(self, job: str, is_error: bool, text: str) -> None:
+        """Send it to the driver of the job, or write it down."""
+        host = self._host
+        with host.lock:
+            taken = host.drivers is not None and host.drivers.printed(job, is_error, text)
+        if not taken:
+            self.log.write(text)
+
+    def silent(self, cid: int, job: str) -> None:
+        """Release the rest of a worker's output to a driver that waits for it."""
+        host = self._host
+        with host.lock:
+            if host.drivers is not None:
+                host.drivers.silent(cid, job)
+
+    def pause(self, job: str) -> None:
+        """Stop reading the output of a job for now."""
+        with self._guard:
+            self._paused.setdefault(job, [])
+
+    def resume(self, job: str) -> None:
+        """Resume reading the output of a job."""
+        with self._guard:
+            for fd in self._paused.pop(job, ()):
+                if fd in self._sources:
+                    self._poller.register(fd, 1)
+
+    def _read(self, source: Any) -> None:
+        if self._paused and source.worker.job in self._paused:
+            with self._guard:
+                waiting = self._paused.get(source.worker.job)
+                if waiting is not None:
+                    self._poller.unregister(source.fd)
+                    waiting.append(source.fd)
+                    return
+        super()._read(source)
+
+    def unread(self) -> set[int]:
+        """The workers whose output has not ended."""
+        return set(self._workers)
+
+
+class GuestOutput(JobOutput):
+    """Prints the output of the hosting program's workers, and forwards that of its guests' workers."""
+
+    def __init__(self, host: NodeHost, prints: bool) -> None:
+        super().__init__(host, Spoken(self))
+        self._prints = prints
+
+    def said(self, job: str, is_error: bool, text: str) -> None:
+        """Print the text here, or send it to the job's driver; drop it if that driver is gone."""
+        if job:
+            host = self._host
+            with host.lock:
+                if host.drivers is not None:
+                    host.drivers.printed(job, is_error, text)
+        elif self._prints:
+            self._printer.hold(is_error, text)
+
+    def relay(self, is_error: bool, text: str) -> None:
+        """Print the output of another node's workers."""
+        if self._prints:
+            self._printer.hold(is_error, text)
+
+    def silent(self, cid: int, job: str) -> None:
+        """Record that a worker prints nothing more."""
+        if job:
+            super().silent(cid, job)

@@ -1,0 +1,271 @@
+"""Forwards the output of workers to the driver's stdout and stderr line by line, prefixed with the worker's name.
+
+One thread reads all pipes and another prints (`printing`), so that neither the loop of the node nor a task waits for a terminal
+that has stopped scrolling or a pipe that nobody reads. No line is dropped, joined or left out as a repetition.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from skate.node.output.printer import Printer
+from skate.wire.limits import start_thread
+from skate.wire.output import MARK
+
+READ_BYTES = 1 << 16
+LINE_BYTES_MAX = 1 << 20
+#: After how many seconds the beginning of a line is printed whose end does not come.
+UNENDED_SECONDS = 0.3
+RECENT_LINES = 20
+RECENT_CHARACTERS_MAX = 1000
+# What `get_log` can show of one stream of one worker, and of how many of them.
+TAIL_BYTES_MAX = 1 << 16
+TAILS_MAX = 256
+
+
+class _Worker:
+    """State shared by the two pipes of one worker."""
+
+    __slots__ = ("cid", "pid", "open", "job", "lost")
+
+    def __init__(self, cid: int, job: str) -> None:
+        self.cid = cid
+        self.job = job
+        self.pid = 0
+        self.open = 2
+        self.lost = False
+
+
+class _Source:
+    __slots__ = ("fd", "worker", "name", "pid", "is_error", "rest")
+
+    def __init__(self, fd: int, worker: _Worker, is_error: bool) -> None:
+        self.fd = fd
+        self.worker = worker
+        self.is_error = is_error
+        self.name = "worker"
+        self.pid = 0
+        self.rest = b""
+
+
+class Tail:
+    """The last lines of a stream."""
+
+    __slots__ = ("lines", "size")
+
+    def __init__(self) -> None:
+        self.lines: deque[str] = deque()
+        self.size = 0
+
+    def add(self, line: str) -> None:
+        """One more line; the first ones go when there is too much."""
+        lines = self.lines
+        line = line[-TAIL_BYTES_MAX // 2 :]
+        lines.append(line)
+        # What it takes in memory: a short line takes more than its text.
+        self.size += sys.getsizeof(line)
+        while self.size > TAIL_BYTES_MAX and len(lines) > 1:
+            self.size -= sys.getsizeof(lines.popleft())
+
+
+class WorkerOutput:
+    """Reads the output pipes of workers and prints their lines."""
+
+    def __init__(self, enabled: bool) -> None:
+        self.enabled = enabled
+        self._sources: dict[int, _Source] = {}
+        #: Since when beginnings of lines may have waited for their ends.
+        self._unended: dict[_Source, float] = {}
+        self._workers: dict[int, _Worker] = {}
+        self._poller = select.epoll()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poller.register(self._wake, select.EPOLLIN)
+        self._closing = False
+        self._reader: threading.Thread | None = None
+        self._printer = Printer()
+        #: Last lines by worker, of stdout and stderr as they came, for the message when it dies.
+        self.last_lines: dict[int, deque[str]] = {}
+        #: Last lines of both streams by (pid, "out" or "err"), for `get_log`.
+        self.tails: dict[tuple[int, str], Tail] = {}
+        #: Called, in the thread that reads, when all that a worker has written is read.
+        self.on_end: Callable[[], None] = _nothing
+
+    def pipes(self, cid: int, job: str = "") -> tuple[int, int]:
+        """Two pipe ends for a new worker to write to; the reading ends are watched here."""
+        ends: list[int] = []
+        worker = self._workers[cid] = _Worker(cid, job)
+        for is_error in (False, True):
+            try:
+                read_end, write_end = os.pipe()
+            except OSError:
+                # The reading end of the other pipe sees its end, and is closed by the reader.
+                for end in ends:
+                    os.close(end)
+                raise
+            os.set_blocking(read_end, False)
+            self._sources[read_end] = _Source(read_end, worker, is_error)
+            self._poller.register(read_end, select.EPOLLIN)
+            ends.append(write_end)
+        if self._reader is None:
+            try:
+                self._reader = start_thread(self._read_all, "skate-output", " that reads what workers print")
+            except OSError:
+                for end in ends:
+                    os.close(end)
+                raise
+        return ends[0], ends[1]
+
+    def started(self, cid: int, pid: int) -> None:
+        """Record the pid of a worker."""
+        worker = self._workers.get(cid)
+        if worker is not None:
+            worker.pid = pid
+
+    def ended(self, cid: int) -> Iterable[str]:
+        """Return the last output of a lost worker, as far as it has been read."""
+        worker = self._workers.get(cid)
+        if worker is not None:
+            worker.lost = True
+        return self.last_lines.pop(cid, ())
+
+    # -- reading
+
+    def _read_all(self) -> None:
+        while True:
+            events = self._poller.poll(0.2 if self._closing else UNENDED_SECONDS if self._unended else -1)
+            if self._closing and not events:
+                return
+            if self._unended:
+                self._print_unended()
+            for fd, _ in events:
+                if fd == self._wake:
+                    try:
+                        os.eventfd_read(self._wake)
+                    except BlockingIOError:
+                        continue
+                else:
+                    self._read(self._sources[fd])
+            if self._closing and not self._sources:
+                return
+
+    def _read(self, source: _Source) -> None:
+        try:
+            data = os.read(source.fd, READ_BYTES)
+        except BlockingIOError:
+            return
+        if not data:
+            if source.rest:
+                self._take(source, [source.rest])
+            self._forget(source)
+            return
+        lines = (source.rest + data).split(b"\n")
+        source.rest = lines.pop()
+        if len(source.rest) > LINE_BYTES_MAX:
+            lines.append(source.rest)
+            source.rest = b""
+        if source.rest:
+            self._unended.setdefault(source, time.monotonic())
+        if lines:
+            self._take(source, lines)
+
+    def _print_unended(self) -> None:
+        """Print beginnings of lines that have waited for their ends."""
+        before = time.monotonic() - UNENDED_SECONDS
+        for source in [source for source, since in self._unended.items() if since <= before]:
+            del self._unended[source]
+            if source.rest and MARK not in source.rest:
+                rest, source.rest = source.rest, b""
+                self._take(source, [rest])
+
+    def _forget(self, source: _Source) -> None:
+        self._poller.unregister(source.fd)
+        self._unended.pop(source, None)
+        del self._sources[source.fd]
+        os.close(source.fd)
+        source.worker.open -= 1
+        if not source.worker.open:
+            self._workers.pop(source.worker.cid, None)
+            if source.worker.lost:  # nobody will ask any more
+                self.last_lines.pop(source.worker.cid, None)
+            self.on_end()
+            self.silent(source.worker.cid, source.worker.job)
+
+    def reading(self, cid: int) -> bool:
+        """True if more output of a worker may be read now."""
+        return cid in self._workers
+
+    def silent(self, cid: int, job: str) -> None:
+        """Record that a worker prints nothing more; in the thread that reads."""
+
+    def _take(self, source: _Source, lines: list[bytes]) -> None:
+        texts: list[str] = []
+        for line in lines:
+            if MARK in line:
+                # What C code has left unfinished may stand in front of the mark.
+                line, _, named = line.partition(MARK)
+                self._print_one(source, line, texts)
+                pid, _, name = named.decode("utf-8", "replace").partition(" ")
+                if pid.isdecimal():  # else user code wrote what looks like a mark
+                    source.pid, source.name = int(pid), name
+            else:
+                self._print_one(source, line, texts, empty=True)
+        if texts:
+            recent = self.last_lines.get(source.worker.cid)
+            if recent is None:
+                recent = self.last_lines[source.worker.cid] = deque(maxlen=RECENT_LINES)
+            # Without the name in front, which the message says anyway.
+            end = f" pid={source.pid or source.worker.pid}) "
+            recent.extend(
+                text.partition(end)[2][:-1][:RECENT_CHARACTERS_MAX] for text in texts[-RECENT_LINES:]
+            )
+        if self.enabled and texts:
+            self.said(source.worker.job, source.is_error, "".join(texts))
+
+    def _print_one(self, source: _Source, line: bytes, texts: list[str], empty: bool = False) -> None:
+        if not line and not empty:
+            return
+        text = line.decode("utf-8", "replace").rstrip("\r")
+        pid = source.pid or source.worker.pid
+        texts.append(f"({source.name} pid={pid}) {text}\n")
+        key = (pid, "err" if source.is_error else "out")
+        tail = self.tails.get(key)
+        if tail is None:
+            tail = self.tails[key] = Tail()
+            if len(self.tails) > TAILS_MAX:
+                del self.tails[next(iter(self.tails))]
+        tail.add(text)
+
+    # -- printing
+
+    def said(self, job: str, is_error: bool, text: str) -> None:
+        """A worker has printed whole lines; in the thread that reads."""
+        self._printer.hold(is_error, text)
+
+    def relay(self, is_error: bool, text: str) -> None:
+        """Print the output of another node's workers."""
+        if self.enabled:
+            self._printer.hold(is_error, text)
+
+    # -- the end
+
+    def close(self) -> None:
+        """Print the rest and stop; the workers have ended, so their pipes end too."""
+        self._closing = True
+        os.eventfd_write(self._wake, 1)
+        self._printer.wait_for(self._reader)
+        self._printer.close()
+        for fd in list(self._sources):
+            os.close(fd)
+        self._sources.clear()
+        self._poller.close()
+        os.close(self._wake)
+
+
+def _nothing() -> None:
+    """No-op: a view that is read at once has no dependents."""

@@ -1,0 +1,132 @@
+"""Between the core of a node and its fabric: peers by the numbers that the core gives them, and bytes from memory to memory."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from skate.protocol import messages as m
+
+if TYPE_CHECKING:
+    from skate.fabric.fabric import NodeId
+    from skate.fabric.local import LocalFabric
+    from skate.node.host import NodeHost
+
+
+class PeerLinks:
+    """Carries messages; makes no decisions."""
+
+    def __init__(self, host: NodeHost, fabric: LocalFabric) -> None:
+        self._host = host
+        self.fabric = fabric
+        self._cids: dict[NodeId, int] = {}
+        self._members: dict[int, NodeId] = {}
+        #: What others read of values that are on disk, until those are back: first byte, bytes, whom to answer.
+        self._late: dict[bytes, list[tuple[int, int, Callable[[Any], None]]]] = {}
+        fabric.handler = self
+
+    # -- out
+
+    def send(self, cid: int, message: tuple[Any, ...]) -> bool:
+        """Queue a message of the core for a peer; False if there is no such peer."""
+        member = self._members.get(cid)
+        if member is None:
+            return False
+        self.fabric.send(member, message)
+        return True
+
+    def flush(self) -> None:
+        """Have everything queued on its way."""
+        self.fabric.flush()
+
+    def pull(self, cid: int, oid: bytes, offset: int, size: int) -> None:
+        """Bring a value into memory here."""
+        host = self._host
+        failed = False
+
+        def write(at: int, piece: Any) -> None:
+            nonlocal failed
+            try:
+                host.mapping.write(offset + at, [piece])
+            except OSError:
+                # The disk that memory overflows to is full; what is not there in whole is not there.
+                failed = True
+
+        def done(there: bool) -> None:
+            host.core.pulled(offset, there and not failed, time.monotonic())
+            host.apply_if_idle()
+
+        member = self._members.get(cid)
+        if member is None:
+            done(False)
+        else:
+            self.fabric.fetch(member, oid, size, write, done)
+            host.dirty.add(cid)
+
+    def forked(self) -> None:
+        """In a forked child: the sockets are the parent's."""
+        self.fabric.forked()
+
+    # -- in
+
+    def joined(self, member: NodeId, info: dict[str, Any]) -> None:
+        """Add a node that has joined."""
+        core = self._host.core
+        cid = core.next_cid
+        core.next_cid += 1
+        self._cids[member] = cid
+        self._members[cid] = member
+        core.peers.join(cid, info, time.monotonic())
+        self._host.apply_if_idle()
+
+    def left(self, member: NodeId, reason: str) -> None:
+        """Remove a node that has left."""
+        cid = self._cids.pop(member)
+        del self._members[cid]
+        self._host.core.peers.left(cid, reason, time.monotonic())
+        self._host.apply_if_idle()
+        self._host.pump.wake_ready()
+
+    def message(self, member: NodeId, message: tuple[Any, ...]) -> None:
+        """Pass a received message to the core."""
+        self._host.step(self._cids[member], message)
+
+    def read(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
+        """Answer with bytes of a value that is here, or with None; later, if it has to be brought back from disk first."""
+        if self._host.core.read_abroad(key, time.monotonic()):
+            self._answer(key, at, size, answer)
+        else:
+            self._late.setdefault(key, []).append((at, size, answer))
+            self._host.apply_if_idle()
+
+    def there(self, key: bytes) -> None:
+        """A value is back in memory, or is not to be had."""
+        for at, size, answer in self._late.pop(key, ()):
+            self._answer(key, at, size, answer)
+        self.flush()
+
+    def _answer(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
+        record = self._host.core.objects.get(key)
+        if record is None or record.kind != m.ARENA or at + size > record.size:
+            answer(None)
+        else:
+            answer(self._host.mapping.view(record.payload[0] + at, size, _nothing))
+
+    def printed(self, is_error: bool, text: str) -> None:
+        """Workers of another node have printed something."""
+        self._host.output.relay(is_error, text)
+
+    def told_to_leave(self) -> None:
+        """End this node."""
+        self._host.leave()
+
+
+def facts() -> dict[str, Any]:
+    """The facts about a node for `ray.nodes`, besides its resources."""
+    return {"host": os.uname().nodename, "pid": os.getpid()}
+
+
+def _nothing() -> None:
+    """No-op: a view that is read at once has no dependents."""

@@ -1,0 +1,73 @@
+"""The driver's handlers of SIGINT and SIGTERM while it has a session."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from skate.wire.interrupts import Interrupts
+from skate.wire.pump import Pump
+
+
+class SigintHandler:
+    """Ctrl-C: takes the place of Python's own handler, and of no other. SIGTERM: ends the program as `sys.exit` does."""
+
+    def __init__(self, pump: Pump) -> None:
+        self._pump = pump
+        self._interrupts = Interrupts(pump)
+        # Objects, so that they can be told apart from handlers that the program has set meanwhile.
+        self._handlers = {signal.SIGINT: self._on_interrupt, signal.SIGTERM: self._on_terminate}
+        self._former: dict[signal.Signals, Any] = {}
+        self._pid = os.getpid()
+
+    def take(self) -> None:
+        """Become the handler of SIGTERM, and of SIGINT if Python's default one is in place; only the main thread can."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number, handler in self._handlers.items():
+            former = signal.getsignal(number)
+            if number == signal.SIGTERM or former is signal.default_int_handler:
+                signal.signal(number, handler)
+                self._former[number] = former
+
+    def give_back(self) -> None:
+        """Put the former handlers back, unless the program has set others since."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number, former in self._former.items():
+            if signal.getsignal(number) is self._handlers[number]:
+                signal.signal(number, signal.SIG_DFL if former is None else former)
+
+    @contextlib.contextmanager
+    def put_off(self) -> Iterator[None]:
+        """In the main thread, let interruptions wait until the block has ended."""
+        mine = threading.current_thread() is threading.main_thread()
+        if mine:
+            self._pump.main_aside = True
+        try:
+            yield
+        finally:
+            if mine:
+                self._pump.main_aside = False
+
+    def _on_interrupt(self, number: int, frame: Any) -> None:
+        self._pump.interruption = KeyboardInterrupt
+        if self._interrupts.now(frame):
+            signal.default_int_handler(number, frame)
+
+    def _on_terminate(self, number: int, frame: Any) -> None:
+        if os.getpid() != self._pid:  # a fork of the program: whoever ends it means the default
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
+        self._pump.interruption = _terminated
+        if self._interrupts.now(frame, signal.SIGTERM):
+            raise _terminated()
+
+
+def _terminated() -> SystemExit:
+    return SystemExit(int(signal.SIGTERM))

@@ -1,0 +1,1 @@
+"""Spilled values on disk or in external storage."""

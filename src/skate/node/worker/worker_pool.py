@@ -1,0 +1,357 @@
+"""The worker processes of a node: started, read from, killed, and awaited.
+
+Everything here runs under the engine lock.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from skate.node.worker.descendants import end_group
+from skate.node.worker.descriptors import Descriptors
+from skate.node.worker.environments import Environments
+from skate.node.worker.exit_report import could_not_begin, details
+from skate.node.worker.launcher import PYTHON, Launcher, how_it_ended
+from skate.node.worker.worker_process import WorkerProcess
+from skate.protocol.fields import Death
+from skate.protocol.messages import DONE
+from skate.protocol.shape import is_plain_answer, shape_refusal
+from skate.wire.channel import Channel, ChannelClosed
+from skate.wire.limits import CANNOT_BEGIN, LimitReached
+
+if TYPE_CHECKING:
+    from skate.core.schedule.worker_record import Worker
+    from skate.node.host import NodeHost
+
+#: How long the last lines of a dead process are waited for; its children may keep its output open.
+LINES_SECONDS = 0.1
+#: A variable of a runtime environment: modules that its workers start with, by commas. Unless the session has loaded them, the
+#: workers are forked from a zygote of their own, so that nobody else waits for the imports.
+PRELOAD = "SKATE_PRELOAD"
+
+
+class WorkerPool:
+    """The processes that the core knows as workers, by client id."""
+
+    def __init__(self, host: NodeHost) -> None:
+        self.host = host
+        self.pump = host.pump
+        self.workers: dict[int, WorkerProcess] = {}
+        self.by_pid: dict[int, WorkerProcess] = {}
+        self.launchers: dict[str, Launcher] = {}
+        self.preloaded: set[str] = set()
+        self.descriptors = Descriptors()
+        self.environments = Environments(self)
+        #: Ended processes whose last lines are still being read, and how long they are waited for.
+        self.ending: list[tuple[float, WorkerProcess]] = []
+
+    # -- starting
+
+    def launcher_for(self, python: list[str], job: str = "", preload: str = "") -> Launcher:
+        """The zygote for an interpreter, for a job where there are several, and for modules to be loaded; started if need be."""
+        missing = [name for name in preload.split(",") if name and name not in self._preloaded(job)]
+        key = "\0".join((job, *python, *missing))
+        launcher = self.launchers.get(key)
+        if launcher is None:
+            config = self.host.zygote_config
+            ends: tuple[int, ...] = ()
+            if job and self.host.drivers is not None:
+                config, ends = self.host.drivers.config_of(job)
+            if missing:
+                config = {**config, "preload": [*config["preload"], *missing]}
+            memory = [self.host.arena.fd, self.host.overflow.fd]
+            try:
+                launcher = self.launchers[key] = Launcher(python, config, memory, ends)
+            finally:
+                for end in ends:
+                    os.close(end)
+            self.pump.add(launcher.control.fileno(), lambda _: self._hear(key, launcher))
+        return launcher
+
+    def _preloaded(self, job: str) -> Sequence[str]:
+        if job and self.host.drivers is not None:
+            return self.host.drivers.preloaded_of(job)
+        preloaded: Sequence[str] = self.host.zygote_config["preload"]
+        return preloaded
+
+    def preload(self, name: str) -> None:
+        """Have a module imported where workers are forked from; those started from now on have it."""
+        if name not in self.preloaded:
+            self.preloaded.add(name)
+            self.launcher_for(PYTHON).preload([name])
+
+    def python_for(self, job: str) -> list[str]:
+        """The interpreter of a job's workers."""
+        return PYTHON if not job or self.host.drivers is None else self.host.drivers.python_of(job)
+
+    def end_job(self, job: str) -> None:
+        """End the zygotes of an ended job."""
+        for key, launcher in self.launchers.items():
+            if key.partition("\0")[0] == job:
+                launcher.retire()
+
+    def spawn(self, cid: int, environment: str | None) -> None:
+        """Start a worker; messages to it wait in its socket until it reads."""
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            self._cannot_start(cid, error)
+            return
+        self.descriptors.used(theirs.fileno())
+        channel = Channel(ours)
+        worker = WorkerProcess(cid, channel, self._job_of(cid))
+        self.workers[cid] = worker
+        self.pump.add(channel.fd, lambda events: self._readable(worker, events))
+        if environment is None:
+            self.fork(worker, theirs, self.python_for(worker.job), {})
+        else:
+            try:
+                self.environments.prepare(worker, theirs, environment)
+            except LimitReached as error:
+                theirs.close()
+                self._cannot_start(cid, error)
+
+    def _job_of(self, cid: int) -> str:
+        if self.host.drivers is None:
+            return ""
+        known = self.host.core.scheduler.workers.get(cid)
+        return "" if known is None else known.env_key.partition("/")[0]
+
+    def fork(
+        self, worker: WorkerProcess, theirs: socket.socket, python: list[str], request: dict[str, Any]
+    ) -> None:
+        """Have the zygote fork the process of a worker; the lock is held."""
+        ends: tuple[int, ...] = ()
+        try:
+            self.host.output.on_end = self._output_ended
+            ends = self.host.output.pipes(worker.cid, worker.job)
+            worker.slot = self.host.board.take()
+            preload = request["env_vars"].get(PRELOAD, "") if request else ""
+            worker.launcher = self.launcher_for(python, worker.job, preload)
+            worker.launcher.fork(
+                {"cid": worker.cid, "slot": worker.slot, **request}, [theirs.fileno(), *ends]
+            )
+        except OSError as error:
+            self._cannot_start(worker.cid, error)
+        finally:
+            theirs.close()
+            for end in ends:
+                os.close(end)
+
+    def _cannot_start(self, cid: int, error: OSError) -> None:
+        """Handle the failure to start a worker: its task fails, because a retry would fail in the same way."""
+        known = self.host.core.scheduler.workers.get(cid)
+        if known is None:
+            return
+        text = f"no worker could be started for it: {self.descriptors.explain(error)}"
+        known.kill_reason = Death("RaySystemError", {"message": text})
+        worker = self.workers.get(cid)
+        if worker is not None:
+            self.lost(worker, text)
+            return
+        self.host.core.disconnect(cid, time.monotonic(), 0, text)
+        self.host.apply_if_idle()
+
+    def kill(self, cid: int) -> None:
+        """End a worker process at once."""
+        worker = self.workers.get(cid)
+        if worker is None:
+            return
+        worker.killed = True
+        if worker.pid and worker.launcher is not None:
+            worker.launcher.kill(worker.pid)
+        else:
+            worker.kill_wanted = True
+
+    def end_task(self, cid: int, sequence: int) -> None:
+        """End a worker process if the last task that it has begun is this one."""
+        worker = self.workers.get(cid)
+        if worker is not None and worker.pid and worker.launcher is not None:
+            worker.launcher.end_task(worker.pid, worker.slot, sequence)
+
+    def _hear(self, key: str, launcher: Launcher) -> None:
+        events = launcher.events()
+        if events is None:
+            self.pump.remove(launcher.control.fileno())
+            self.launchers.pop(key, None)
+            launcher.end()
+            for orphan in [w for w in self.workers.values() if w.launcher is launcher]:
+                if orphan.pid:
+                    end_group(orphan.pid)  # the kernel has killed the worker, but not what it started
+                self.lost(orphan, "was lost with the process that forks workers")
+            return
+        for event in events:
+            if event["event"] == "forked":
+                worker = self.workers.get(event["cid"])
+                if worker is None:
+                    launcher.kill(event["pid"])
+                    continue
+                worker.pid = event["pid"]
+                self.by_pid[worker.pid] = worker
+                self.host.output.started(worker.cid, worker.pid)
+                known = self.host.core.scheduler.workers.get(worker.cid)
+                if known is not None:
+                    known.pid = worker.pid
+                if worker.kill_wanted:
+                    launcher.kill(worker.pid)
+            elif event["event"] == "refused":
+                number = event["errno"]
+                self._cannot_start(event["cid"], OSError(number, os.strerror(number)))
+            else:
+                found = self.by_pid.pop(event["pid"], None)
+                if found is not None:
+                    found.status = event["status"]
+                    found.peak = event["peak"]
+                    found.exited = True
+                    self.drain(found)
+                    self._ended(found)
+
+    def _readable(self, worker: WorkerProcess, events: int) -> None:
+        channel = worker.channel
+        if events & 4:  # EPOLLOUT
+            if channel.flush():
+                self.pump.want_write(channel.fd, False)
+            if not events & ~4:
+                return
+        try:
+            messages = channel.read()
+        except ChannelClosed:
+            self._closed(worker)
+            return
+        self._take(worker, messages)
+
+    def _take(self, worker: WorkerProcess, messages: list[tuple[Any, ...]]) -> None:
+        core = self.host.core
+        now = time.monotonic()
+        cid = worker.cid
+        # A node with one program has no stranger among its workers: only what fails there is looked at.
+        refusal = None if self.host.drivers is None else self.host.guard.refusal
+        for message in messages:
+            if refusal is not None and (message[0] != DONE or not is_plain_answer(message)):
+                refused = refusal(cid, message, True)
+                if refused:
+                    self._misbehaved(worker, refused)
+                    break
+            try:
+                core.step(cid, message, now)
+            except Exception as error:  # one worker's mistake must not end the node
+                if not shape_refusal(message, True):
+                    raise
+                self._misbehaved(worker, f"{type(error).__name__}: {error}")
+                break
+        self.host.apply_if_idle()
+        if self.host.dirty:
+            self.host.flush()
+
+    def _misbehaved(self, worker: WorkerProcess, refused: str) -> None:
+        """End a worker that has sent something else than a message of the protocol."""
+        known = self.host.core.scheduler.workers.get(worker.cid)
+        if known is not None:
+            text = f"its worker process sent its node something that is no message of Skate's: {refused}"
+            known.kill_reason = Death("RaySystemError", {"message": text})
+        self._closed(worker)
+
+    def _closed(self, worker: WorkerProcess) -> None:
+        """Handle the end of a worker's channel: the zygote will report the reason."""
+        if not worker.closed:
+            worker.closed = True
+            self.pump.remove(worker.channel.fd)
+            if worker.pid and not worker.exited and worker.launcher is not None:
+                # A process that closed its channel but lives on is of no use to anyone.
+                worker.launcher.kill(worker.pid)
+
+    def drain(self, worker: WorkerProcess) -> None:
+        """Process the messages that a worker sent before it ended."""
+        while not worker.closed:
+            try:
+                messages = worker.channel.read()
+            except ChannelClosed:
+                self._closed(worker)
+                return
+            if not messages:
+                return
+            self._take(worker, messages)
+
+    def _ended(self, worker: WorkerProcess) -> None:
+        """Record the end of a process; it is reported once its last output is read, if there is a receiver."""
+        known = self.host.core.scheduler.workers.get(worker.cid)
+        expected = worker.killed or known is None or (known.leaving and worker.status == 0)
+        if expected or not self.host.output.reading(worker.cid):
+            self.lost(worker, how_it_ended(worker.status))
+        else:
+            self.ending.append((time.monotonic() + LINES_SECONDS, worker))
+
+    def _output_ended(self) -> None:
+        if self.ending:
+            self.pump.kick()
+
+    def see_ended(self, now: float) -> float:
+        """Report ended processes whose output is read, or takes too long; return the seconds until the next check."""
+        waiting, self.ending = self.ending, []
+        for until, worker in waiting:
+            if now < until and self.host.output.reading(worker.cid):
+                self.ending.append((until, worker))
+            else:
+                self.lost(worker, how_it_ended(worker.status))
+        return min((until - now for until, _ in self.ending), default=LINES_SECONDS)
+
+    def lost(self, worker: WorkerProcess, reason: str) -> None:
+        if self.workers.pop(worker.cid, None) is None:
+            return
+        if not worker.closed:
+            worker.closed = True
+            self.pump.remove(worker.channel.fd)
+        worker.channel.close()
+        self.by_pid.pop(worker.pid, None)
+        begun, ahead = 0, frozenset[int]()
+        if worker.slot >= 0:
+            begun, ahead, answers = self.host.board.give_back(worker.slot)
+            for answer in answers:
+                self.host.core.step(worker.cid, answer, time.monotonic())
+        lines = list(self.host.output.ended(worker.cid))
+        known = self.host.core.scheduler.workers.get(worker.cid)
+        if known is not None:
+            known.beyond = ahead
+            if (
+                not begun
+                and worker.status is not None
+                and os.waitstatus_to_exitcode(worker.status) == CANNOT_BEGIN
+            ):
+                known.kill_reason = Death("RaySystemError", {"message": could_not_begin(lines)})
+            known.details = details(worker, lines, None if worker.killed else self.host.monitor.limit_now())
+            if worker.status is not None and os.WIFSIGNALED(worker.status) and not worker.killed:
+                self._blame_kernel(worker, known)
+        self.host.core.disconnect(worker.cid, time.monotonic(), begun, reason)
+        if not self.host._applying:
+            self.host.apply()
+            self.host.flush()
+
+    def _blame_kernel(self, worker: WorkerProcess, known: Worker) -> None:
+        """Add to the report if the kernel ended a process because it was out of memory."""
+        if os.WTERMSIG(worker.status or 0) == signal.SIGKILL and self.host.monitor.killed_by_kernel():
+            pressure = self.host.core.memory_pressure
+            pressure.resident.setdefault(worker.cid, worker.peak)
+            text = f"{pressure.who(known)} was killed by the kernel because memory ran out (it counted an oom_kill)"
+            known.kill_reason = pressure.out_of_memory(known, text, [], False)
+
+    # -- the end
+
+    def forked(self) -> None:
+        """Close the sockets in a forked child: they must close when the parent ends, however long the child lives."""
+        for launcher in self.launchers.values():
+            launcher.control.close()
+        for worker in self.workers.values():
+            worker.channel.close()
+
+    def close(self) -> None:
+        """Kill all workers and their zygotes, and wait for their end."""
+        for launcher in self.launchers.values():
+            launcher.end()
+        for worker in self.workers.values():
+            worker.channel.close()
+        self.workers.clear()

@@ -1,0 +1,327 @@
+"""The zygote: a small, freshly started interpreter that forks the workers.
+
+It is started new rather than forked from the driver, so that workers inherit no threads, locks or CUDA state; it imports what
+every worker needs (and what `preload` names) once, so that a worker costs milliseconds and shares those pages. It has one
+thread and does nothing but fork, reap and kill. When its node's end of the control socket closes, for whatever
+reason, it kills its children, and what they started, and leaves; and the kernel kills its workers if it is killed itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import msgpack
+
+from skate.node.worker import descendants
+from skate.node.worker.exit_report import REFUSED
+from skate.node.worker.zygote_spawn import CONTROL_FD
+from skate.wire.limits import CANNOT_BEGIN, LimitReached, start_thread
+from skate.wire.status import SLOT_BYTES, STATUS_SLOT
+
+REQUEST_BYTES_MAX = 1 << 17
+#: What a process's largest size is counted in.
+MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
+#: How long a process may take to halt; one that waits for a disk does so later.
+HALT_SECONDS = 0.05
+#: Ray's variable for how far workers stand back for other processes.
+NICENESS = "RAY_worker_niceness"
+
+
+class Zygote:
+    """The main loop of the zygote process."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self.control = control
+        self.children: set[int] = set()
+        #: Events that the node has not taken yet.
+        self.told: deque[bytes] = deque()
+        self.config: dict[str, Any] = {}
+        self.memory_fds: list[int] = []
+        self.dismissed = False  # the node has ended as it should
+
+    def run(self) -> None:
+        """Serve until the node goes away."""
+        wake_read, wake_write = os.pipe()
+        os.set_blocking(wake_read, False)
+        os.set_blocking(wake_write, False)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        poller = select.poll()
+        poller.register(self.control.fileno(), select.POLLIN)
+        poller.register(wake_read, select.POLLIN)
+        descendants.adopt_orphans()
+        try:
+            while True:
+                for fd, happened in poller.poll():
+                    if fd == wake_read:
+                        os.read(wake_read, 4096)
+                        self.reap()
+                        continue
+                    if happened & select.POLLHUP:
+                        return  # whatever it has asked for, nobody is there to want it
+                    if happened & select.POLLOUT:
+                        self.report()
+                    if happened & ~select.POLLOUT and not self.serve():
+                        return
+                wanted = select.POLLIN | (select.POLLOUT if self.told else 0)
+                poller.modify(self.control.fileno(), wanted)
+        finally:
+            descendants.end_all(self.children)
+            if not self.dismissed:
+                self.clear_storage()
+
+    def clear_storage(self) -> None:
+        """The node was killed: delete what it has spilled to a storage outside, which only it would have deleted."""
+        uri, folder = self.config.get("spilled_outside") or ("", "")
+        if not uri:
+            return
+        from skate.node.spill.storage import storage_of  # with fsspec behind it
+
+        try:
+            storage_of(uri)[0].delete_folder(folder)
+        except Exception:  # whatever a storage raises: nothing was spilled, or it cannot be reached
+            return
+
+    def serve(self) -> bool:
+        """Process one request; False if there will be no more."""
+        try:
+            data, fds, _, _ = socket.recv_fds(self.control, REQUEST_BYTES_MAX, 8)
+        except ConnectionError:
+            return False
+        if not data:
+            return False
+        request = msgpack.unpackb(data, strict_map_key=False)
+        verb = request["verb"]
+        if verb == "fork":
+            self.fork(request, fds)
+        elif verb == "kill":
+            if request["pid"] in self.children:
+                with contextlib.suppress(
+                    ProcessLookupError, PermissionError
+                ):  # it may have become another user's
+                    os.kill(request["pid"], request["signal"])
+        elif verb == "end_task":
+            if request["pid"] in self.children:
+                self.end_task(request["pid"], request["slot"], request["sequence"])
+        elif verb == "configure":
+            self.config = request
+            self.memory_fds = list(fds)
+            self.configure()
+        elif verb == "preload":
+            with self._ending_with_the_node():
+                self.preload(request["names"])
+            gc.freeze()
+        elif verb == "end":
+            self.dismissed = True
+            return False
+        return True
+
+    def end_task(self, pid: int, slot: int, sequence: int) -> None:
+        """Kill a worker only if it runs this task: it is stopped meanwhile, so that it cannot start the next one."""
+        was_halted = halted(pid)
+        os.kill(pid, signal.SIGSTOP)
+        deadline = time.monotonic() + HALT_SECONDS
+        while not halted(pid) and time.monotonic() < deadline:
+            time.sleep(0.0005)
+        at = self.config["board_at"] + slot * SLOT_BYTES
+        (begun,) = STATUS_SLOT.unpack(os.pread(self.memory_fds[0], STATUS_SLOT.size, at))
+        if begun == sequence:
+            os.kill(pid, signal.SIGKILL)
+        elif not was_halted:
+            os.kill(pid, signal.SIGCONT)
+
+    def configure(self) -> None:
+        """Take over the driver's view of the world, and import what workers will need."""
+        sys.path[:] = merged_path(sys.path, self.config["sys_path"], self.config["stdlib"])
+        environ = self.config["environ"]
+        own = {} if not self.config.get("by_command") else set_by_command(environ)
+        os.environ.clear()
+        os.environ.update(environ, **own)
+        niceness = os.environ.get(NICENESS, "")
+        if niceness.isdigit():
+            os.nice(int(niceness))
+        try:
+            os.chdir(self.config["cwd"])
+        except OSError:
+            # The driver's directory is gone; workers stay where the zygote is.
+            pass
+        if self.config["preload"]:
+            with self._ending_with_the_node():
+                self.preload(self.config["preload"])
+        gc.collect()
+        gc.freeze()
+
+    def preload(self, names: list[str]) -> None:
+        """Import the modules named by the program or its libraries."""
+        for name in names:
+            try:
+                __import__(name)
+            # The program names modules: whatever importing one ends in must not take the workers along.
+            except Exception as error:
+                sys.stderr.write(f"skate: preload of {name!r} failed: {type(error).__name__}: {error}\n")
+
+    @contextlib.contextmanager
+    def _ending_with_the_node(self) -> Iterator[None]:
+        """End at once if the node goes meanwhile: imports may take long, and the main loop does not look until they are done."""
+        done_read, done_write = os.pipe()
+
+        def watch() -> None:
+            poller = select.poll()
+            poller.register(self.control.fileno(), 0)  # its end alone
+            poller.register(done_read, select.POLLIN)
+            if any(fd != done_read for fd, _ in poller.poll()):
+                descendants.end_all(())
+                os._exit(1)
+
+        watcher = None
+        # Where the system starts no more threads, the node's end is seen once the imports are done.
+        with contextlib.suppress(LimitReached):
+            watcher = start_thread(watch, "skate-watch")
+        try:
+            yield
+        finally:
+            os.write(done_write, b".")
+            if watcher is not None:
+                watcher.join()
+            os.close(done_read)
+            os.close(done_write)
+
+    def fork(self, request: dict[str, Any], fds: list[int]) -> None:
+        """Start a worker, whose channel, stdout and stderr are `fds`."""
+        parent = os.getpid()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self.tell({"event": "refused", "cid": request["cid"], "errno": error.errno})
+            return
+        finally:
+            if os.getpid() == parent:
+                for fd in fds:
+                    os.close(fd)
+        if pid == 0:
+            become_worker(self, parent, request, fds)
+        self.children.add(pid)
+        self.tell({"event": "forked", "cid": request["cid"], "pid": pid})
+
+    def tell(self, event: dict[str, Any]) -> None:
+        """Report an event to the node."""
+        self.told.append(msgpack.packb(event))
+        self.report()
+
+    def report(self) -> None:
+        """Send what is to be reported, as far as the node takes it: it may itself wait for room in its own direction."""
+        while self.told:
+            try:
+                self.control.send(self.told[0], socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return
+            except OSError:
+                # The node is gone; the loop sees that next.
+                self.told.clear()
+                return
+            self.told.popleft()
+
+    def reap(self) -> None:
+        """Report the workers that have ended; orphans are only waited for."""
+        while (pid := descendants.ended_child()) > 0:
+            if pid in self.children:
+                # Before it is waited for, so that the number is not another's by now.
+                descendants.end_group(pid)
+            _, status, used = os.wait4(pid, 0)
+            if pid in self.children:
+                self.children.discard(pid)
+                peak = used.ru_maxrss * MAXRSS_BYTES
+                self.tell({"event": "exited", "pid": pid, "status": status, "peak": peak})
+
+
+def set_by_command(environ: dict[str, str]) -> dict[str, str]:
+    """The variables that the command set for this process, besides those it was given."""
+    of_shells = ("_", "SHLVL", "PWD", "OLDPWD", "PYTHONUNBUFFERED")
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if environ.get(name) != value and name not in of_shells
+    }
+
+
+def halted(pid: int) -> bool:
+    """True if a process is inactive: stopped, or ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in b"TtZX"
+    except OSError:
+        return True
+
+
+def become_worker(zygote: Zygote, parent: int, request: dict[str, Any], fds: list[int]) -> None:
+    """In the forked child: leave the zygote behind and run a worker; does not return."""
+    status = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        descendants.lead_a_group(parent)
+        channel, out, err = fds
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        os.close(out)
+        os.close(err)
+        zygote.control.close()
+        from skate.worker.main import run  # imported by the zygote before it forks
+
+        status = run(channel, zygote.memory_fds, {**zygote.config, **request})
+    except LimitReached as error:
+        sys.stderr.write(f"{REFUSED}{error.strerror}\n")
+        status = CANNOT_BEGIN
+    except BaseException:  # nothing may get back into the zygote's loop
+        import traceback  # the worker is lost anyway
+
+        traceback.print_exc()
+    finally:
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            # The node reads no more.
+            pass
+        os._exit(status)
+
+
+def merged_path(own: list[str], drivers: list[str], stdlib: str) -> list[str]:
+    """Where workers import from: what the driver put in front, then the interpreter's own, then the rest of the driver's.
+
+    In a virtual environment of a runtime environment its packages so come before the driver's.
+    """
+    front = drivers[: drivers.index(stdlib)] if stdlib in drivers else drivers
+    merged = dict.fromkeys(front)
+    merged.update(dict.fromkeys(path for path in own if path))
+    merged.update(dict.fromkeys(drivers))
+    return list(merged)
+
+
+def main() -> None:
+    """Entry point of the zygote process; the control socket is descriptor 63."""
+    import cloudpickle  # noqa: F401  for the children: nearly every worker needs it, and it takes 15 ms
+
+    import skate.worker.environment
+    import skate.worker.main  # noqa: F401  for the children
+
+    # In the workers: a crash in C code leaves the Python line that led to it among the last lines of its output.
+    faulthandler.enable(2, all_threads=False)
+    control = socket.socket(fileno=CONTROL_FD)
+    os.set_inheritable(CONTROL_FD, False)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    Zygote(control).run()

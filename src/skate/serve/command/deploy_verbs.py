@@ -1,0 +1,239 @@
+"""`serve run`, `serve deploy`, `serve build` and `serve start`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import sys
+import time
+from typing import Any
+
+import skate
+from skate.serve import api, config_loader
+from skate.serve.command import file_watcher
+from skate.serve.command import target as site
+from skate.serve.graph import build
+from skate.serve.schema.deploy import ServeDeploySchema
+
+_FILES = (".yaml", ".yml")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Serve an application, and wait for Ctrl-C."""
+    joins = parsed.address or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS")
+    if not (parsed.blocking or joins or skate.is_initialized()):
+        raise ValueError(
+            "--non-blocking needs a node that stays when this command has ended: start one with `skate start "
+            "--head` and pass --address auto"
+        )
+    if parsed.reload:
+        # Two versions of a file within one second have the same compiled file.
+        sys.dont_write_bytecode = True
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    schema = wanted(parsed, parsed.target.endswith(_FILES))
+    if not skate.is_initialized():
+        skate.init(address=joins) if joins else skate.init(preload=list(api.PRELOAD))
+    served(parsed, schema)
+    if not parsed.blocking:
+        return 0
+    rest = None
+    if parsed.rest_port is not None:
+        from skate.serve.rest import RestServer  # only where it is asked for
+
+        rest = RestServer(_token(), port=parsed.rest_port)
+    try:
+        if parsed.reload:
+            file_watcher.watch(
+                _folder(parsed), lambda: served(parsed, wanted(parsed, parsed.target.endswith(_FILES)))
+            )
+        while True:
+            time.sleep(3600)
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        if rest is not None:
+            rest.close()
+        api.shutdown()
+
+
+def _folder(parsed: argparse.Namespace) -> str:
+    local: str | None = parsed.working_dir
+    folder: str = local if local and os.path.isdir(local) else parsed.app_dir
+    return os.path.abspath(folder)
+
+
+def wanted(parsed: argparse.Namespace, is_file: bool) -> ServeDeploySchema:
+    """Return the config to serve: a config file, or one built from the command line."""
+    environment = _environment(parsed)
+    if is_file:
+        if parsed.arguments:
+            raise ValueError(
+                "arguments are only for application builder functions; in a config file use `args`"
+            )
+        return config_loader.read(parsed.target)
+    args = {}
+    for each in parsed.arguments:
+        key, equals, value = each.partition("=")
+        if not equals:
+            raise ValueError(f"arguments of a builder are written key=value, not {each!r}")
+        args[key] = value
+    app: dict[str, Any] = {"name": parsed.name, "import_path": parsed.target, "args": args}
+    if getattr(parsed, "route_prefix", None) is not None:
+        app["route_prefix"] = parsed.route_prefix
+    if environment:
+        app["runtime_env"] = environment
+    host, port = getattr(parsed, "host", None), getattr(parsed, "port", None)
+    address = {"host": host or "127.0.0.1", "port": 8000 if port is None else port}
+    return ServeDeploySchema.model_validate({"http_options": address, "applications": [app]})
+
+
+def served(parsed: argparse.Namespace, schema: ServeDeploySchema) -> None:
+    """Have it served and wait until it is. Raises RuntimeError if an application fails."""
+    if parsed.target.endswith(_FILES):
+        for name in ("host", "port"):
+            if getattr(parsed, name) is not None:
+                setattr(schema.http_options, name, getattr(parsed, name))
+        listening = config_loader.deploy(schema, apart=parsed.reload)
+        until_settled([each.name for each in schema.applications])
+    else:
+        app = schema.applications[0]
+        made = (
+            config_loader.built_apart(app) if parsed.reload or app.runtime_env else config_loader.built(app)
+        )
+        made.source, made.config = "imperative", None
+        said = parsed.host is not None or parsed.port is not None
+        http = config_loader.http_options(schema) if said else None
+        listening = api._serve([made], True, None, http)
+    host, port = listening["host"], listening["port"]
+    where = f" at http://{host}:{port}/" if port is not None else ""
+    print(f"Serve runs{where}" + ("; Ctrl-C ends it" if parsed.blocking else ""), flush=True)
+
+
+def until_settled(names: list[str]) -> None:
+    """Wait until none of these is being deployed. Raises RuntimeError if one failed."""
+    while True:
+        apps = api.status().applications
+        states = {name: apps[name].status for name in names if name in apps}
+        failed = {name: apps[name].message for name, state in states.items() if state == "DEPLOY_FAILED"}
+        if failed:
+            raise RuntimeError(
+                "; ".join(f"application {name!r} failed: {said}" for name, said in failed.items())
+            )
+        if len(states) == len(names) and all(state == "RUNNING" for state in states.values()):
+            return
+        time.sleep(0.02)
+
+
+def deploy(parsed: argparse.Namespace) -> int:
+    """Have a running node serve; it is not waited for."""
+    schema = wanted(parsed, parsed.target.endswith(_FILES))
+    site.of(parsed.address).deploy(schema)
+    names = ", ".join(each.name for each in schema.applications)
+    print(f"{names or 'nothing'} is being deployed; `serve status` shows the progress")
+    return 0
+
+
+def build_file(parsed: argparse.Namespace) -> int:
+    """Write a config file for applications as they stand in the code."""
+    import yaml  # with the extra `serve`
+
+    apps: list[dict[str, Any]] = []
+    for at, target in enumerate(parsed.targets):
+        name = f"app{at + 1}"
+        prefix = "/" if len(parsed.targets) == 1 else f"/{name}"
+        made = build(config_loader.application(target), name, prefix)
+        deployments = [_deployment(part) for part in made.parts]
+        apps.append({"name": name, "route_prefix": prefix, "import_path": target, "deployments": deployments})
+    ServeDeploySchema.model_validate({"applications": apps})
+    file = {
+        "proxy_location": "EveryNode",
+        "http_options": {"host": "0.0.0.0", "port": 8000},
+        "grpc_options": {
+            "port": 9000,
+            "grpc_servicer_functions": parsed.grpc_servicer_functions,
+            "enable_reflection": parsed.reflection,
+        },
+        "logging_config": {
+            "encoding": "TEXT",
+            "log_level": "INFO",
+            "logs_dir": None,
+            "enable_access_log": True,
+        },
+        "applications": apps,
+    }
+    text = "# Written by `serve build`; pass it to `serve run` or `serve deploy`.\n\n"
+    text += yaml.safe_dump(file, sort_keys=False)
+    if parsed.output_path:
+        with open(parsed.output_path, "w") as out:
+            out.write(text)
+    else:
+        print(text, end="")
+    return 0
+
+
+def _deployment(part: Any) -> dict[str, Any]:
+    said = {"name": part.name, **part.config.model_dump(exclude_unset=True)}
+    for name, value in part.actor.items():
+        if value not in (None, {}) and not (name == "ray_actor_options" and value == {"num_cpus": 1}):
+            said[name] = value
+    return said
+
+
+def start(parsed: argparse.Namespace) -> int:
+    """Have a node listen, before there are applications."""
+    site.Joined(parsed.address)
+    grpc = None
+    if parsed.grpc_servicer_functions:
+        grpc = {
+            "port": parsed.grpc_port,
+            "grpc_servicer_functions": parsed.grpc_servicer_functions,
+            "enable_reflection": parsed.reflection,
+        }
+    address = {"host": parsed.http_host, "port": parsed.http_port}
+    api.start(proxy_location=parsed.proxy_location, http_options=address, grpc_options=grpc)
+    if parsed.proxy_location != "Disabled":
+        print(f"Serve listens on {parsed.http_host}:{parsed.http_port}")
+    if parsed.rest_port is not None:
+        from skate.serve.rest import have_a_node_answer  # only where it is asked for
+
+        token = _token()
+        port = have_a_node_answer(token, parsed.rest_host, parsed.rest_port)
+        print(f"The REST API is at http://{parsed.rest_host}:{port}/api/serve/applications/")
+        if not _said_token():
+            print(f"Its generated token: SKATE_SERVE_TOKEN={token}")
+    return 0
+
+
+def _said_token() -> str:
+    return os.environ.get("SKATE_SERVE_TOKEN") or os.environ.get("RAY_AUTH_TOKEN") or ""
+
+
+def _token() -> str:
+    return _said_token() or secrets.token_urlsafe(24)
+
+
+def _environment(parsed: argparse.Namespace) -> dict[str, Any]:
+    """The runtime environment from the command line. Raises ValueError for an unreadable one."""
+    found: Any = {}
+    if parsed.runtime_env and parsed.runtime_env_json:
+        raise ValueError("--runtime-env and --runtime-env-json were both given; pass only one")
+    if parsed.runtime_env:
+        import yaml  # as above
+
+        try:
+            with open(parsed.runtime_env) as file:
+                found = yaml.safe_load(file)
+        except (OSError, yaml.YAMLError) as error:
+            raise ValueError(f"--runtime-env {parsed.runtime_env} cannot be read: {error}") from None
+    elif parsed.runtime_env_json:
+        try:
+            found = json.loads(parsed.runtime_env_json)
+        except ValueError as error:
+            raise ValueError(f"--runtime-env-json is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"a runtime environment must be a mapping, got {found!r:.80}")
+    if parsed.working_dir:
+        found["working_dir"] = parsed.working_dir
+    return found

@@ -1,0 +1,84 @@
+"""Where a verb does its work: on a node that it joins, or through the REST API of one."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.error
+import urllib.request
+from typing import Any
+
+import skate
+from skate.serve import api, config_loader, rest
+from skate.serve.schema.deploy import ServeDeploySchema
+
+_ANSWER_SECONDS = 120.0
+
+
+class Joined:
+    """A node of this machine; the program becomes a driver of it."""
+
+    def __init__(self, address: str | None) -> None:
+        if not skate.is_initialized():
+            wanted = address or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS") or "auto"
+            skate.init(address=wanted)
+
+    def details(self) -> dict[str, Any]:
+        """The complete state, as in the REST API."""
+        return rest.details()
+
+    def deploy(self, schema: ServeDeploySchema) -> None:
+        """Deploy a config."""
+        config_loader.deploy(schema)
+
+    def shutdown(self) -> None:
+        """Shut everything down."""
+        api.shutdown()
+
+
+class Rest:
+    """The REST API at an address."""
+
+    def __init__(self, address: str) -> None:
+        self._url = address.rstrip("/") + "/api/serve/applications/"
+        self._token = os.environ.get("SKATE_SERVE_TOKEN") or os.environ.get("RAY_AUTH_TOKEN") or ""
+
+    def _ask(self, method: str, body: Any = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        request = urllib.request.Request(self._url, data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                text = error.read().decode(errors="replace")
+            try:
+                said = json.loads(text)["error"]
+            except (ValueError, KeyError, TypeError):  # not from a REST API of ours
+                said = text[:400]
+            hint = "; set SKATE_SERVE_TOKEN" if error.code == 401 else ""
+            raise RuntimeError(f"{self._url} returned {error.code}: {said}{hint}") from None
+        except urllib.error.URLError as error:
+            raise ConnectionError(
+                f"nothing answers at {self._url} ({error.reason}); `serve start --rest-port ...` starts the REST API on a node"
+            ) from None
+
+    def details(self) -> dict[str, Any]:
+        """The complete state."""
+        found: dict[str, Any] = self._ask("GET")
+        return found
+
+    def deploy(self, schema: ServeDeploySchema) -> None:
+        """Deploy a config."""
+        self._ask("PUT", schema.model_dump(exclude_unset=True))
+
+    def shutdown(self) -> None:
+        """Shut everything down."""
+        self._ask("DELETE")
+
+
+def of(address: str | None) -> Joined | Rest:
+    """The place that an address names. Raises ConnectionError if no node is there."""
+    wanted = address or os.environ.get("RAY_DASHBOARD_ADDRESS") or ""
+    return Rest(wanted) if wanted.startswith(("http://", "https://")) else Joined(address)

@@ -1,0 +1,256 @@
+"""From a config file, or an import path, to applications that can be deployed."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import typing
+from typing import Any
+
+import skate
+from skate.serve import api
+from skate.serve.config.autoscaling import AutoscalingPolicy
+from skate.serve.config.checked import nearest
+from skate.serve.config.http import HTTPOptions, gRPCOptions
+from skate.serve.config.wrong_field import WrongField
+from skate.serve.deployment import Application
+from skate.serve.graph import Built, Part, build
+from skate.serve.import_path import load
+from skate.serve.routing import watch
+from skate.serve.schema.deploy import ServeApplicationSchema, ServeDeploySchema
+
+#: Bounds of what a config says, which is packed, compared and told again.
+_DEPTH_MAX, _VALUES_MAX = 64, 1_000_000
+
+
+def read(path: str) -> ServeDeploySchema:
+    """Read and validate a config file. Raises ValueError with the file, the line and the error."""
+    import yaml  # with the extra `serve`
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except OSError as error:
+        raise ValueError(f"the config file {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the config file {path} cannot be read: it is not UTF-8 text: {error}") from None
+    try:
+        said = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is not valid YAML: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{path} is nested too deeply") from None
+    # The reader of YAML raises anything for a value that is not of its kind, such as the month 13.
+    except Exception as error:
+        raise ValueError(
+            f"{path} has a value that cannot be parsed: {type(error).__name__}: {error}"
+        ) from None
+    try:
+        return checked(said)
+    except ValueError as error:
+        where = getattr(error, "where", ())
+        field = f"{spelt(where)}: " if where else ""
+        raise ValueError(f"{path}{_line(text, where)}: {field}{error}") from None
+
+
+def checked(said: Any) -> ServeDeploySchema:
+    """A config, with all that can be said of it before anything is started. Raises ValueError for one that cannot be."""
+    bounded(said)
+    schema = ServeDeploySchema.model_validate(said)
+    for name, make in (("http_options", http_options), ("grpc_options", grpc_options)):
+        try:
+            make(schema)
+        except WrongField as error:
+            raise error.inside(name) from None
+    return schema
+
+
+def bounded(said: Any) -> None:
+    """Raise ValueError for a config that is nested too deep, holds itself, or grows beyond measure by aliases."""
+    left = _VALUES_MAX
+    waiting = [(said, 0)]
+    while waiting:
+        value, depth = waiting.pop()
+        inside = (
+            value.values()
+            if isinstance(value, dict)
+            else value
+            if isinstance(value, (list, tuple, set))
+            else ()
+        )
+        left -= len(inside)
+        if depth > _DEPTH_MAX:
+            raise ValueError(
+                f"a config may be nested at most {_DEPTH_MAX} levels; this one is deeper, or contains itself through an alias"
+            )
+        if left < 0:
+            raise ValueError(f"a config may have at most {_VALUES_MAX:,} values, with all aliases expanded")
+        waiting += [(each, depth + 1) for each in inside]
+
+
+def _line(text: str, where: tuple[str | int, ...]) -> str:
+    """The line of a field, or of the closest thing around it that the file has."""
+    import yaml  # as above
+
+    node = yaml.compose(text)
+    mark = None if node is None else node.start_mark
+    for step in where:
+        found = None
+        if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            found = node.value[step]
+            mark = found.start_mark
+        elif isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                if key.value == step:
+                    found, mark = value, key.start_mark
+        if found is None:
+            break
+        node = found
+    return "" if mark is None else f", line {mark.line + 1}"
+
+
+def spelt(where: tuple[str | int, ...]) -> str:
+    """Format the path of a field: `applications[0].route_prefix`."""
+    said = ""
+    for step in where:
+        said += f"[{step}]" if isinstance(step, int) else f".{step}" if said else str(step)
+    return said
+
+
+def application(import_path: str, args: dict[str, Any] | None = None) -> Application:
+    """The application that an import path names; a function there is called with `args` to build it.
+
+    Raises TypeError if it is neither.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    found = load(import_path)
+    if isinstance(found, Application):
+        if args:
+            raise ValueError(
+                f"args were given for {import_path}, but it is already an application and takes none"
+            )
+        return found
+    if inspect.isfunction(found):
+        made = found(_typed(found, args or {}))
+        if isinstance(made, Application):
+            return made
+        raise TypeError(
+            f"the function {import_path} must build an application, but returned a {type(made).__name__}"
+        )
+    hint = "; call .bind(...) on it" if hasattr(found, "bind") else ""
+    raise TypeError(
+        f"{import_path} is a {type(found).__name__}, neither an application nor a function that builds one{hint}"
+    )
+
+
+def _typed(function: Any, args: dict[str, Any]) -> Any:
+    parameters = list(inspect.signature(function).parameters.values())
+    if len(parameters) != 1:
+        raise TypeError(
+            f"a function that builds an application must take one argument, a dict; {function.__name__} takes "
+            f"{len(parameters)}"
+        )
+    kind: Any = typing.get_type_hints(function).get(parameters[0].name)
+    if hasattr(kind, "model_validate"):
+        return kind.model_validate(args)
+    return args
+
+
+def built(schema: ServeApplicationSchema) -> Built:
+    """An application of a file, with its options in the places of those in the code."""
+    app = application(schema.import_path, schema.args)
+    made = build(app, schema.name, schema.route_prefix)
+    made.config = schema.model_dump(exclude_unset=True)
+    made.source = "declarative"
+    made.external_scaler = schema.external_scaler_enabled
+    if schema.autoscaling_policy is not None:
+        made.policy = AutoscalingPolicy.model_validate(schema.autoscaling_policy)
+    known = {part.name: part for part in made.parts}
+    for said in schema.deployments:
+        part = known.get(said.name)
+        if part is None:
+            raise ValueError(
+                f"the application {schema.name!r} has no deployment {said.name!r}{nearest(said.name, known)} It has: "
+                f"{', '.join(known)}"
+            )
+        part.change(said.given())
+    for part in made.parts:
+        if schema.logging_config is not None and part.config.logging_config is None:
+            part.change({"logging_config": schema.logging_config})
+        if schema.runtime_env:
+            part.change({"ray_actor_options": _with_environment(part, schema.runtime_env)})
+    return made
+
+
+def _with_environment(part: Part, given: dict[str, Any]) -> dict[str, Any]:
+    """Options of a deployment with the application's runtime environment, in which its own comes first."""
+    options: dict[str, Any] = part.actor["ray_actor_options"]
+    own = options.get("runtime_env") or {}
+    variables = {**(given.get("env_vars") or {}), **(own.get("env_vars") or {})}
+    merged = {**given, **own, **({"env_vars": variables} if variables else {})}
+    return {**options, "runtime_env": merged}
+
+
+def deploy(schema: ServeDeploySchema, apart: bool = False) -> dict[str, Any]:
+    """Deploy the applications of a file, and delete those of earlier files; return the listening address.
+
+    With `apart`, or for an application with a runtime environment, its code is imported by a separate process,
+    so that earlier imports in this one do not matter. Raises the exceptions of the code, RuntimeError if a port
+    is taken.
+    """
+    grpc = grpc_options(schema)
+    controller = api._started(schema.controller_options)
+    apps = [built_apart(each) if apart or each.runtime_env else built(each) for each in schema.applications]
+    try:
+        listening = skate.get(
+            controller.begin.remote(
+                http_options(schema),
+                grpc,
+                schema.proxy_location,
+                schema.logging_config,
+                schema.tracing_config,
+            )
+        )
+        skate.get(controller.replace_all.remote(apps, schema.target_capacity))
+    except skate.exceptions.RayTaskError as error:
+        raise cause_of(error) from None
+    watch.adopt(controller)
+    found: dict[str, Any] = listening
+    return found
+
+
+def http_options(schema: ServeDeploySchema) -> HTTPOptions:
+    """The HTTP options of a file."""
+    said = schema.http_options.model_dump()
+    if said["max_request_body_bytes"] is None:
+        del said["max_request_body_bytes"]
+    return HTTPOptions(**said)
+
+
+def grpc_options(schema: ServeDeploySchema) -> gRPCOptions | None:
+    """Where a file says to listen for gRPC; None if it names no services."""
+    if not schema.grpc_options.grpc_servicer_functions:
+        return None
+    return gRPCOptions(**schema.grpc_options.model_dump())
+
+
+def built_apart(schema: ServeApplicationSchema) -> Built:
+    """Build like `built`, in a separate process. Raises RuntimeError, with the code's exception as its cause."""
+    make: Any = skate.remote(max_calls=1)(built)
+    options: dict[str, Any] = {"num_cpus": 0, "max_retries": 0, "name": f"build {schema.import_path}"}
+    if schema.runtime_env:
+        options["runtime_env"] = schema.runtime_env
+    try:
+        made: Built = skate.get(make.options(**options).remote(schema))
+    except Exception as error:  # whatever the code raises, or its environment cannot be made
+        cause = cause_of(error)
+        raise RuntimeError(f"{schema.import_path}: {type(cause).__name__}: {cause}") from cause
+    return made
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """The exception raised in another process, unwrapped."""
+    cause = getattr(error, "cause", None)
+    return cause if isinstance(cause, BaseException) else error

@@ -1,0 +1,25 @@
+"""The controller's own view of its table: it forwards requests too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import skate
+
+
+class LocalWatch:
+    """Implements a Watch without calls to the controller."""
+
+    def __init__(self, controller: Any) -> None:
+        self.actor = controller
+        self.node = skate.get_runtime_context().get_node_id()
+        self.name = "controller"
+
+    def demand(self, waiting: Any) -> None:
+        """Pass the number of waiting requests in this process on."""
+        self.actor._take_demand("controller-http", waiting)
+
+
+def adopt_own(controller: Any) -> LocalWatch:
+    """The view of the controller that runs in this process."""
+    return LocalWatch(controller)

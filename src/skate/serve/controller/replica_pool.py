@@ -1,0 +1,270 @@
+"""Executes the machine's actions, and reports the results to it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import skate
+from skate.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayTaskError
+from skate.serve.controller import clock, spread
+from skate.serve.controller.actions import Action, Check, Configure, Start, Stop
+from skate.serve.controller.records import SERVING, STARTING, DeploymentRecord, Key, ReplicaRecord
+from skate.serve.controller.shared_actors import SharedActors
+from skate.serve.identity import NAMESPACE, REPLICA_PREFIX, DeploymentID, ReplicaID
+from skate.serve.replica import import_roots
+from skate.serve.replica.actor import Order, Replica
+from skate.util import list_named_actors
+from skate.util.placement_group import get_placement_group, placement_group, remove_placement_group
+from skate.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
+
+_CONCURRENT = 100_000
+_DIED = (ActorDiedError, ActorUnavailableError, RayActorError)
+#: How much longer than its grace a replica may take to say that it is done.
+_MARGIN_SECONDS = 5.0
+
+
+class ReplicaPool:
+    """The tasks that are under way for the controller."""
+
+    def __init__(self, controller: Any) -> None:
+        self.controller = controller
+        self.actors: dict[str, Any] = {}
+        self.groups: dict[str, Any] = {}
+        self.shared = SharedActors()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._class: Any = None
+
+    def later(self, coroutine: Any) -> None:
+        """Run a coroutine in the background."""
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def take(self, action: Action) -> None:
+        """Start an action."""
+        if isinstance(action, Start):
+            self.later(self._start(action))
+        elif isinstance(action, Configure):
+            self.later(self._configure(action))
+        elif isinstance(action, Stop):
+            self.later(self._stop(action))
+        else:
+            assert isinstance(action, Check)
+            self.later(self._check(action))
+
+    def _tell(self, what: str, *args: Any) -> None:
+        controller = self.controller
+        controller.see_free()
+        controller.do(getattr(controller.machine, what)(*args, clock.now()))
+        controller.publish()
+
+    # -- starting
+
+    async def _start(self, action: Start) -> None:
+        controller = self.controller
+        record = controller.machine.record(action.key)
+        one = None if record is None else record.replicas.get(action.replica)
+        if record is None or one is None:
+            return
+        try:
+            await self.shared.ensure(record, one.version)
+            actor = self._make(record, one)
+            self.actors[action.replica] = actor
+            info = await actor.start.remote()
+        except Exception as error:  # whatever a constructor raises, or that there is no place for it
+            crashed = isinstance(error, _DIED) and not isinstance(error, RayTaskError)
+            self._end(action.replica)
+            self._tell("failed", action.key, action.replica, Failure.of(error), crashed)
+            return
+        if one.state is not STARTING:
+            return  # it is being stopped by now
+        self.later(self._outlive(action.key, action.replica, actor))
+        self._tell("ready", action.key, action.replica, info)
+
+    def _make(self, record: Any, one: Any) -> Any:
+        """Create the actor of a replica. Raises the engine's error for invalid options."""
+        controller = self.controller
+        target = record.target
+        app = controller.machine.apps[record.key[0]]
+        name = ReplicaID(one.id, DeploymentID(target.name, app.name)).to_full_id_str()
+        code = controller.codes[one.version]
+        http = None
+        ingress = target.ingress and app.route_prefix is not None
+        if ingress and controller.keeper is not None:
+            http = {"options": controller.options, "keepers": [controller.keeper.name]}
+        grpc = controller.grpc_options if target.ingress else None
+        if grpc is not None and not grpc.grpc_servicer_functions:
+            grpc = None
+        order = Order(
+            app=app.name,
+            name=target.name,
+            replica=one.id,
+            code=code if isinstance(code, bytes) else skate.get(code),
+            version=one.version,
+            config=one.config,
+            rank=one.rank,
+            world_size=record.want,
+            http=http,
+            grpc=grpc,
+            tracing=controller.tracing,
+            grpc_host=controller.options.host,
+            surroundings=import_roots.of(app.path, app.directory, controller.own_path),
+        )
+        options = self._options(record, one, name)
+        if self._class is None:
+            self._class = skate.remote(Replica)
+        return self._class.options(
+            name=name, namespace=NAMESPACE, lifetime="detached", max_concurrency=_CONCURRENT, **options
+        ).remote(order)
+
+    def _options(self, record: DeploymentRecord, one: ReplicaRecord, name: str) -> dict[str, Any]:
+        target = record.target
+        options = dict(target.actor["ray_actor_options"])
+        bundles = target.actor.get("placement_group_bundles")
+        if bundles:
+            group = placement_group(
+                bundles,
+                strategy=target.actor.get("placement_group_strategy") or "PACK",
+                name=name,
+                lifetime="detached",
+                bundle_label_selector=target.actor.get("placement_group_bundle_label_selector"),
+            )
+            self.groups[one.id] = group
+            options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
+                placement_group=group,
+                placement_group_bundle_index=0,
+                placement_group_capture_child_tasks=True,
+            )
+        elif target.per_node is not None:
+            one.info["node"] = spread.node_for(record, one, target.per_node)
+            options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(one.info["node"], soft=False)
+        return {key: value for key, value in options.items() if value is not None}
+
+    async def _outlive(self, key: Key, replica: str, actor: Any) -> None:
+        """Wait for the end of a replica's process."""
+        try:
+            await actor.live.remote()
+        except Exception:  # that it ends is all there is to know
+            pass
+        if self.actors.get(replica) is actor:
+            self._end(replica)
+            self._tell("lost", key, replica)
+
+    def _find_group(self, replica: str, name: str) -> None:
+        try:
+            self.groups[replica] = get_placement_group(name)
+        except ValueError:  # it has gone
+            return
+
+    def find_again(self) -> None:
+        """After a restart: handles of the replicas that the machine knows; those that it does not know end."""
+        known = {one.id for record in self.controller.machine.each() for one in record.replicas.values()}
+        for named in list_named_actors(all_namespaces=True):
+            name = named["name"]
+            if named["namespace"] == NAMESPACE and name.startswith(REPLICA_PREFIX):
+                if name.rpartition("#")[2] not in known:
+                    _end_unknown(name)
+        for record in self.controller.machine.each():
+            self.shared.find_again(record)
+            for one in list(record.replicas.values()):
+                name = ReplicaID(one.id, DeploymentID(record.key[1], record.key[0])).to_full_id_str()
+                try:
+                    actor = skate.get_actor(name, namespace=NAMESPACE)
+                except ValueError:  # it ended meanwhile
+                    record.replicas.pop(one.id)
+                    continue
+                self.actors[one.id] = actor
+                if record.target.actor.get("placement_group_bundles"):
+                    self._find_group(one.id, name)
+                if one.state in SERVING:
+                    self.later(self._outlive(record.key, one.id, actor))
+
+    # -- the rest of a replica's life
+
+    async def _configure(self, action: Configure) -> None:
+        error = None
+        try:
+            await self.actors[action.replica].reconfigure.remote(action.config, action.rank)
+        except Exception as raised:  # the user's reconfigure may raise anything
+            error = Failure.of(raised)
+        self._tell("configured", action.key, action.replica, error)
+
+    async def _check(self, action: Check) -> None:
+        actor = self.actors.get(action.replica)
+        if actor is None:
+            return
+        error: Any = None
+        try:
+            told = await asyncio.wait_for(actor.check.remote().as_future(), action.timeout_s)
+            record = self.controller.machine.record(action.key)
+            one = None if record is None else record.replicas.get(action.replica)
+            if one is not None:
+                one.stats.update(told)
+        except (TimeoutError, asyncio.TimeoutError):
+            error = f"it did not respond within {action.timeout_s} s"
+        except _DIED:
+            return  # which is told elsewhere
+        except Exception as raised:  # check_health says so by raising
+            error = Failure.of(raised)
+        self._tell("checked", action.key, action.replica, error)
+
+    async def _stop(self, action: Stop) -> None:
+        actor = self.actors.get(action.replica)
+        if actor is not None:
+            self.controller.publish()
+            await self.controller.everybody_knows()
+            try:
+                call = actor.drain.remote(action.grace_s)
+                await asyncio.wait_for(call.as_future(), action.grace_s + _MARGIN_SECONDS)
+            except Exception:  # it goes now, whatever kept it
+                pass
+        self._end(action.replica)
+        self._tell("stopped", action.key, action.replica)
+
+    def _end(self, replica: str) -> None:
+        actor = self.actors.pop(replica, None)
+        self.controller.forget_watcher(replica)
+        if actor is not None:
+            try:
+                skate.kill(actor)
+            except Exception:  # it has ended already
+                pass
+        group = self.groups.pop(replica, None)
+        if group is not None:
+            remove_placement_group(group)
+
+
+def _end_unknown(name: str) -> None:
+    """A replica that was started in the last moment of an earlier controller."""
+    try:
+        skate.kill(skate.get_actor(name, namespace=NAMESPACE))
+    except ValueError:  # it has ended by itself
+        pass
+
+
+class Failure:
+    """Why a replica could not start: a sentence, and the exception where that can be sent."""
+
+    def __init__(self, text: str, error: BaseException | None) -> None:
+        self.text = text
+        self.error = error
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        """Build from an exception."""
+        cause = getattr(error, "cause", None)
+        said = cause if isinstance(cause, BaseException) else error
+        return cls(f"{type(said).__name__}: {said}".strip(), error)
+
+    def __reduce__(self) -> Any:
+        import pickle  # only those that are sent
+
+        try:
+            pickle.dumps(self.error)
+        except Exception:  # an exception of the user's that does not pickle: its text has to do
+            return Failure, (self.text, None)
+        return Failure, (self.text, self.error)
+
+    def __str__(self) -> str:
+        return self.text

@@ -1,0 +1,406 @@
+"""An HTTP server inside a replica (or, while no replica accepts, inside the controller)."""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import errno
+import logging
+import resource
+import socket
+import sys
+import time
+from collections import deque
+from typing import Any
+
+import uvicorn
+
+from skate.serve.ingress import sockets
+from skate.serve.ingress.deadlines import Deadlines
+from skate.serve.ingress.front import Front
+from skate.serve.ingress.protocol import ServingProtocol
+from skate.serve.ingress.request_head import Limits
+from skate.serve.ingress.socket_owner import fetch_from_any
+from skate.serve.routing import watch
+from skate.serve.routing.board import ACCEPTING, CONNECTIONS
+from skate.serve.routing.table import Key, Table
+
+#: So many connections are taken at once: few where other replicas may take some, all that wait where none is.
+_ACCEPT_AT_ONCE, _ACCEPT_ALONE = 16, 1024
+#: A process that leaves has so long to give its connections away.
+_LEAVE_SECONDS, _LEAVE_PAUSE_SECONDS = 2.0, 0.002
+#: When the process can take no more connections, it looks again after a moment rather than all the time.
+_SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_SHORT_PAUSE_SECONDS = 0.1
+#: Connections leave so many descriptors, or an eighth of all, to the application. Where none is left for a connection, one that
+#: has brought nothing for so long makes room.
+_DESCRIPTORS_KEPT, _SILENT_SECONDS, _ROOM_AT_ONCE = 64, 1.0, 8
+#: What uvicorn logs for a mistake of a client's, with each request that makes one.
+_MISTAKES = ("Invalid HTTP request received.", "Unsupported upgrade request.")
+
+
+class HttpServer:
+    """Accepts connections, keeps those it has, and knows those that wait for a replica elsewhere."""
+
+    def __init__(self, options: Any, front: Front, app: Any, board: Any, watching: Any) -> None:
+        self.options = options
+        self.front = front
+        self.app = app
+        self.loop = asyncio.get_running_loop()
+        self.config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_keep_alive=options.keep_alive_timeout_s,
+            server_header=False,
+            root_path="",
+            ws=websocket,  # type: ignore[arg-type]  # it calls it as it would the class
+            ws_max_size=64 << 20,
+        )
+        self.config.load()
+        self.state = uvicorn.server.ServerState()
+        self.limits = Limits(options.max_request_head_bytes, options.max_request_headers)
+        #: Connections whose next head, rest of a body, or reading of an answer is awaited.
+        self.heads = Deadlines(options.request_head_timeout_s)
+        self.bodies = Deadlines(options.request_body_timeout_s)
+        self.unread = Deadlines(options.unread_answer_timeout_s)
+        #: Connections beyond so many wait in the kernel.
+        self._most = _most_connections()
+        _uvicorn.addFilter(_no_mistake)
+        self._closed = False
+        self._tick()
+        self.box = sockets.Mailbox()
+        self.mailbox = self.box.name
+        self.protocols: set[ServingProtocol] = set()
+        self.held: dict[Key, deque[ServingProtocol]] = {}
+        self.board = board
+        self.docs_path: str | None = None
+        self._listening: socket.socket | None = None
+        self._accepting = False
+        #: What opens connections, with the time since when.
+        self._tasks: dict[Any, float] = {}
+        self._tls = _tls_context(options)
+        front.queued = lambda key: len(self.held.get(key, ()))
+        self.loop.add_reader(self.box.sock.fileno(), self._arrived)
+        self._watching = watching
+
+    # -- the table
+
+    def _changed(self, table: Table) -> None:
+        self.front.update(table)
+        if self.front.own is not None:
+            line = table.lines.get(self.front.own)
+            known = line is not None and any(each.mailbox == self.mailbox for each in line.places)
+            self.accept(known and not self.front.draining)
+        held, self.held = self.held, {}
+        for waiting in held.values():
+            for protocol in waiting:
+                protocol.decide_again()
+        if held:
+            self.demand()
+
+    def own_siblings(self) -> tuple[bytes, ...]:
+        """Where the connections of this replica go when it leaves."""
+        line = self.front.table.lines.get(self.front.own) if self.front.own else None
+        if line is None:
+            return ()
+        return tuple(each.mailbox for each in line.places if each.mailbox and each.mailbox != self.mailbox)
+
+    def heirs(self) -> tuple[bytes, ...]:
+        """The targets for connections when this process leaves: its siblings, or else any process."""
+        return self.own_siblings() or tuple(
+            place.mailbox
+            for line in self.front.table.lines.values()
+            for place in line.places
+            if place.mailbox and place.mailbox != self.mailbox and place.node == self.front.node
+        )
+
+    # -- connections
+
+    def listen(self, sock: socket.socket) -> None:
+        """Accept from this socket; a replica starts once it is in the table, and so knows all others."""
+        self._listening = sock
+        if self.front.own is None:
+            self.accept(True)
+        else:
+            self._changed(self.front.table)
+
+    def accept(self, wanted: bool) -> None:
+        """Start or stop accepting."""
+        sock = self._listening
+        if sock is None or wanted == self._accepting:
+            return
+        self._accepting = wanted
+        if wanted:
+            self.loop.add_reader(sock.fileno(), self._accept)
+        else:
+            self.loop.remove_reader(sock.fileno())
+        if self.board is not None:
+            self.board.cells[ACCEPTING] = int(wanted)
+
+    def _accept(self) -> None:
+        assert self._listening is not None
+        made = 0
+        for _ in range(_ACCEPT_AT_ONCE if self.own_siblings() else _ACCEPT_ALONE):
+            if len(self.protocols) + len(self._tasks) >= self._most:
+                if not self._make_room():
+                    self._pause_accepting()
+                    return
+                made += 1
+            try:
+                sock, _ = self._listening.accept()
+            except BlockingIOError:  # another replica was first
+                return
+            except OSError as error:
+                if error.errno in _SHORT:  # of descriptors or memory: those that wait in the socket keep
+                    self._pause_accepting()
+                return
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._keep(self._open(sock, None, b""))
+            if self.front.own is not None and self.front.full() and self.own_siblings():
+                return  # others may have room
+            if made >= _ROOM_AT_ONCE:
+                return  # what was closed has its descriptor until the loop comes round
+
+    def _make_room(self) -> bool:
+        """Close a connection on which nothing happens, for one that waits outside; False if there is none."""
+        now = self.loop.time()
+        opening, since = next(iter(self._tasks.items()), (None, now))
+        if opening is not None and now - since >= _SILENT_SECONDS:  # it has not said what TLS wants
+            del self._tasks[opening]
+            opening.cancel()
+            return True
+        silent = self.heads.oldest()
+        if silent is None or self.heads.waited(silent, now) < _SILENT_SECONDS:
+            silent = next((each for each in self.protocols if each.idles and each.cycle is not None), None)
+        if silent is None:
+            return False
+        self.disconnected(silent)
+        silent.transport.abort()
+        return True
+
+    def _pause_accepting(self) -> None:
+        if self._accepting:
+            self.accept(False)
+            self.loop.call_later(_SHORT_PAUSE_SECONDS, self._accept_again)
+
+    def _accept_again(self) -> None:
+        if not self._closed:
+            self._changed(self.front.table) if self.front.own is not None else self.accept(True)
+
+    def _keep(self, coroutine: Any) -> None:
+        task = self.loop.create_task(coroutine)
+        self._tasks[task] = self.loop.time()
+        task.add_done_callback(self._opened)
+
+    def _opened(self, task: Any) -> None:
+        self._tasks.pop(task, None)
+
+    async def _open(self, sock: socket.socket, known: dict[str, Any] | None, head: bytes) -> None:
+        protocol = ServingProtocol(self)
+        if known:
+            protocol.known = known
+            protocol.read_before = head
+        tls = None if known is not None else self._tls
+        limit = self.options.request_head_timeout_s
+        try:
+            await self.loop.connect_accepted_socket(
+                lambda: protocol, sock, ssl=tls, ssl_handshake_timeout=limit if tls is not None else None
+            )
+        except OSError:  # it went, or spoke no TLS
+            sock.close()
+            return
+        if protocol.read_before:
+            protocol.data_received(b"")
+
+    def _arrived(self) -> None:
+        while True:
+            taken = self.box.take()
+            if taken is None:
+                return
+            message, head, sock = taken
+            if message.get("wants") == "listener":
+                if self._listening is not None:
+                    sockets.send(message["reply"], self._listening, b"", listener=True)
+                sock.close()
+                continue
+            self._keep(self._open(sock, message, head))
+
+    def connected(self, protocol: ServingProtocol) -> None:
+        """Register a new connection."""
+        self.protocols.add(protocol)
+        if self.board is not None:
+            self.board.cells[CONNECTIONS] = len(self.protocols)
+
+    def disconnected(self, protocol: ServingProtocol) -> None:
+        """Remove a closed connection."""
+        self.protocols.discard(protocol)
+        for each in (self.heads, self.bodies, self.unread):
+            each.end(protocol)
+        if self.board is not None:
+            self.board.cells[CONNECTIONS] = len(self.protocols)
+        key = protocol._waits_for
+        if key is not None and key in self.held:
+            waiting = self.held[key]
+            if protocol in waiting:
+                waiting.remove(protocol)
+
+    connections_away = disconnected
+
+    def hold(self, protocol: ServingProtocol, key: Key) -> None:
+        """A connection waits for a replica of this deployment."""
+        self.held.setdefault(key, deque()).append(protocol)
+        self.demand()
+        limit = self.options.request_timeout_s
+        if limit is not None:
+
+            def late() -> None:
+                if protocol._waits_for == key:
+                    self.disconnected(protocol)
+                    protocol.give_up(408, f"no replica was there within {limit} s")
+
+            self.loop.call_later(limit, late)
+
+    def demand(self) -> None:
+        """Report waiting requests to the controller, so that it starts replicas where there are none."""
+        self._watching.demand({key: len(each) for key, each in self.held.items() if each})
+
+    # -- the end
+
+    @property
+    def idle(self) -> bool:
+        """True if no request is under way."""
+        return not self._tasks and all(
+            each.cycle is None or each.cycle.response_complete for each in self.protocols
+        )
+
+    def stop_accepting(self) -> None:
+        """Leave new connections, and those that idle, to others."""
+        self.front.draining = True
+        self.accept(False)
+        for protocol in list(self.protocols):
+            protocol.decide_again()
+
+    async def close(self) -> None:
+        """Close all remaining connections."""
+        self._closed = self.front.draining = True
+        self.accept(False)
+        deadline = self.loop.time() + _LEAVE_SECONDS
+        # A mailbox takes few at a time: the kernel's net.unix.max_dgram_qlen, 10 as it comes.
+        while True:
+            self._arrived()  # what others had sent before they knew
+            for protocol in list(self.protocols):
+                protocol.decide_again()
+            leaves = self._tasks or (self.heirs() and any(each.idles for each in self.protocols))
+            if not leaves or self.loop.time() > deadline:
+                break
+            await asyncio.sleep(_LEAVE_PAUSE_SECONDS)
+        await asyncio.sleep(0)
+        for protocol in list(self.protocols):
+            protocol.shutdown()
+        while any(each.transport.discards for each in self.protocols) and self.loop.time() < deadline:
+            await asyncio.sleep(_LEAVE_PAUSE_SECONDS)  # else the end of the process takes their answers
+        self.loop.remove_reader(self.box.sock.fileno())
+        self.box.close()
+        end = getattr(self.app, "end", None)
+        if end is not None:
+            await end()
+
+    def _tick(self) -> None:
+        date = email.utils.formatdate(time.time(), usegmt=True).encode()
+        self.state.default_headers = [(b"date", date), *self.config.encoded_headers]
+        if self._closed:
+            return
+        self.loop.call_later(1, self._tick)
+        now = self.loop.time()
+        for protocol, _ in self.heads.due(now):
+            protocol.head_is_late()
+        for protocol, brought in self.bodies.due(now):
+            protocol.body_is_late(brought)
+        for protocol, size in self.unread.due(now):
+            protocol.answer_is_unread(size)
+
+
+def websocket(*args: Any, **kwargs: Any) -> Any:
+    """The protocol of a WebSocket, loaded with the first one: 15 ms that every replica would pay at its start."""
+    try:
+        from skate.serve.ingress.websocket import BoundedWebSocket  # as above
+    except ImportError:  # an older uvicorn, whose protocol is another one
+        from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol  # as above
+    else:
+        return BoundedWebSocket(*args, **kwargs)
+    if AutoWebSocketsProtocol is None:
+        raise RuntimeError("WebSockets need the package websockets: pip install 'skate[serve]'")
+    return AutoWebSocketsProtocol(*args, **kwargs)
+
+
+def _tls_context(options: Any) -> Any:
+    if not options.ssl_certfile:
+        return None
+    import ssl  # only with HTTPS
+
+    made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    made.load_cert_chain(options.ssl_certfile, options.ssl_keyfile, options.ssl_keyfile_password)
+    if options.ssl_ca_certs:
+        made.load_verify_locations(options.ssl_ca_certs)
+    return made
+
+
+def _most_connections() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return sys.maxsize
+    return max(soft // 2, soft - max(_DESCRIPTORS_KEPT, soft // 8))
+
+
+def _no_mistake(record: logging.LogRecord) -> bool:
+    """False for what a client did wrong: its answer says so, and nobody else is to read of it for each request."""
+    return record.msg not in _MISTAKES
+
+
+_uvicorn = logging.getLogger("uvicorn.error")
+
+
+async def open_ingress(replica: Any, http: Any) -> HttpServer:
+    """Serve HTTP in a replica, on the socket that all share."""
+    from skate.serve.ingress.application import Ingress  # with starlette behind it
+
+    order = replica.order
+    watching = watch.current()
+    front = Front((order.app, order.name), order.replica, watching.node)
+    app = Ingress(replica, front, http["options"])
+    await app.begin()
+    serving = HttpServer(http["options"], front, app, replica.board, Demand(watching))
+    serving.docs_path = app.docs_path
+    # Requests that were read just now have tasks, but have not come to the gate yet.
+    front.full = lambda: replica.gate.full or len(serving.state.tasks) >= replica.gate.limit
+    sock = await fetch_from_any(http["keepers"])
+    if sock is None:
+        options = http["options"]
+        sock = sockets.listen(options.host, options.port)
+    serving.listen(sock)
+
+    def changed(table: Table) -> None:
+        # At once, in whichever thread: when this process says that it knows, a request may come before the loop's next turn.
+        serving.front.table = table
+        serving.loop.call_soon_threadsafe(serving._changed, table)
+
+    watching.on_change(changed)
+    return serving
+
+
+class Demand:
+    """Reports to the controller what connections wait for."""
+
+    def __init__(self, watching: Any) -> None:
+        self._watching = watching
+        self._told: dict[Key, int] = {}
+
+    def demand(self, waiting: dict[Key, int]) -> None:
+        """Report the current number of waiting requests."""
+        if waiting != self._told:
+            self._told = waiting
+            # Its future, so that it leaves at once: no task of this process ends here, which would send what lies ready.
+            self._watching.controller.demand.remote(self._watching.name + "-http", waiting).future()

@@ -1,0 +1,30 @@
+"""Takes connections in while no replica does: in the controller."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from skate.serve.ingress.application import Nobody
+from skate.serve.ingress.front import Front
+from skate.serve.ingress.http_server import HttpServer
+from skate.serve.routing.table import Table
+
+
+class Spare:
+    """The server of last resort."""
+
+    def __init__(self, options: Any, listening: socket.socket, watching: Any) -> None:
+        self.front = Front(None, "", watching.node)
+        self.serving = HttpServer(options, self.front, Nobody(self.front), None, watching)
+        self.serving._listening = listening
+
+    def update(self, table: Table) -> None:
+        """The present table: accept only while no replica can."""
+        taken = any(place.mailbox for line in table.lines.values() for place in line.places)
+        self.serving.accept(not taken)
+        self.serving._changed(table)
+
+    async def close(self) -> None:
+        """Stop serving."""
+        await self.serving.close()

@@ -1,0 +1,168 @@
+"""The transport of an HTTP connection, as its protocol sees it: the head and the first of the body leave in one system call.
+
+Closing has two bounds. A request of which something is still to come is read on for a moment and thrown away: closing a socket
+with unread input makes the kernel reset the connection, which takes the answer from the client. And a client that reads nothing
+of the last answer does not keep the connection for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+#: So long after the last bytes of it, and so long in all, is what still comes of a request thrown away.
+_LINGER_SECONDS, _LINGER_SECONDS_MAX = 2.0, 30.0
+
+
+def _drop(data: Any) -> None:
+    """Nothing is sent behind the last answer."""
+
+
+class WriteBuffer:
+    """The transport that a protocol writes to. Other attributes come from the real transport."""
+
+    __slots__ = (
+        "_ahead",
+        "_held",
+        "_hold_next",
+        "_lingers",
+        "_loop",
+        "_soon",
+        "_transport",
+        "_unread_seconds",
+        "_write",
+        "came",
+        "discards",
+        "stopped",
+        "write",
+    )
+
+    def __init__(
+        self, transport: Any, loop: Any, ahead: Callable[[], bool], unread_seconds: float | None
+    ) -> None:
+        self._transport = transport
+        #: True if more of a request is to come, or has come, than was answered.
+        self._ahead = ahead
+        #: A client may take nothing of the last answer for so long; None is no limit.
+        self._unread_seconds = unread_seconds
+        self._write = transport.write
+        self._loop = loop
+        self._hold_next = False
+        self._soon = False
+        self._held: bytes | None = None
+        self._lingers = 0.0
+        #: Sends data; uvloop's transports join by themselves what is written in one round of the loop.
+        self.write = transport.write if type(transport).__module__.startswith("uvloop") else self._join
+        #: True while what comes is thrown away.
+        self.discards = False
+        #: True if something has come since the last look, while it is thrown away.
+        self.came = False
+        #: True while no more is read, whatever the protocol wants.
+        self.stopped = False
+
+    def stop_reading(self) -> None:
+        """Stop reading until `go_on_reading`: enough data is buffered."""
+        if not self.stopped:
+            self.stopped = True
+            self._transport.pause_reading()
+
+    def go_on_reading(self, paused: bool) -> None:
+        """Read again, unless the protocol has paused it."""
+        self.stopped = False
+        if not paused:
+            self._transport.resume_reading()
+
+    def resume_reading(self) -> None:
+        """Read again, as far as the protocol goes."""
+        if not self.stopped:
+            self._transport.resume_reading()
+
+    @property
+    def holds(self) -> bool:
+        """True if something is kept that has not been sent."""
+        return self._held is not None
+
+    def hold(self, soon: bool) -> None:
+        """Buffer the next write until more is written; with `soon`, at most until the next loop iteration."""
+        self._hold_next = True
+        self._soon = soon
+
+    def _join(self, data: Any) -> None:
+        """Send, with what was kept before it."""
+        held = self._held
+        if held is not None:
+            if data:
+                self._held = None
+                self._write(held + data)
+        elif self._hold_next:
+            self._hold_next = False
+            self._held = data
+            if self._soon:
+                self._loop.call_soon(self.flush)
+        elif data:
+            self._write(data)
+
+    def flush(self) -> None:
+        """Write buffered data."""
+        held = self._held
+        if held is not None:
+            self._held = None
+            self._write(held)
+
+    def linger(self, seconds: float = _LINGER_SECONDS) -> None:
+        """Have the next `close` wait a moment for the client to see the answer."""
+        self._lingers = seconds
+
+    def close(self) -> None:
+        """Write buffered data, and close."""
+        self.flush()
+        if self.discards:
+            return  # it is being closed
+        if self._transport.is_closing() or not (self._lingers or self._ahead()):
+            self._end()
+            return
+        self.discards = True
+        self.write = _drop
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._transport.resume_reading()
+        last = self._loop.time() + _LINGER_SECONDS_MAX - _LINGER_SECONDS
+        self._look_after(self._lingers or _LINGER_SECONDS, last)
+
+    def _look_after(self, seconds: float, last: float) -> None:
+        """Look whether the client sends on; no more after `last`."""
+        self.came = False
+
+        def look() -> None:
+            if self.came and self._loop.time() < last and not self._transport.is_closing():
+                self._look_after(_LINGER_SECONDS, last)
+            else:
+                self._end()
+
+        self._loop.call_later(seconds, look)
+
+    def _end(self) -> None:
+        """Close as soon as the client has what is sent; but do not wait for ever for one that takes nothing."""
+        if self._transport.is_closing():
+            return
+        self._transport.close()
+        left = self._unsent()
+        if left and self._unread_seconds is not None:
+            self._loop.call_later(self._unread_seconds, self._end_unread, left)
+
+    def _end_unread(self, before: int) -> None:
+        left = self._unsent()
+        if left >= before:
+            self._transport.abort()
+        elif left:
+            self._loop.call_later(self._unread_seconds, self._end_unread, left)
+
+    def _unsent(self) -> int:
+        try:
+            size: int = self._transport.get_write_buffer_size()
+        except (AttributeError, RuntimeError):  # a TLS transport that is gone
+            return 0
+        return size
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)

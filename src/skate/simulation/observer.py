@@ -1,0 +1,313 @@
+"""An observer that knows every process, and the invariants it checks throughout.
+
+The cores check themselves; this is about what users would notice. No attempt runs that was not allowed, none is accepted twice,
+no task runs in two places unless one of them was lost. Calls begin in their caller's order; an actor's state is in one process,
+and its name with one actor. Resources and GPUs in use never exceed what a node has, but for CPUs that tasks have taken
+back after they waited for others. What was freed is not read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from skate.protocol import messages as m
+from skate.protocol.states import CREATION, DEAD
+from skate.simulation.programs import CPU, Spec
+
+if TYPE_CHECKING:
+    from skate.simulation.cluster import Cluster
+    from skate.simulation.process import Process
+    from skate.simulation.refs import Ref
+    from skate.simulation.worker import Running, Worker
+
+
+class Observer:
+    """Takes note of what all processes of a run do."""
+
+    def __init__(self) -> None:
+        self.specs: dict[bytes, Spec] = {}
+        #: What became of the calls of drivers, by task id: "" while one runs, a class name for an error, "ok".
+        self.outcomes: dict[bytes, str] = {}
+        self.attempts: dict[bytes, int] = {}
+        self.lives: dict[bytes, dict[str, Any]] = {}
+        self.counts: Counter[str] = Counter()
+        self.deepest_queue = 0  # tasks at one node
+        #: Where what runs was begun last.
+        self._places: dict[bytes, Worker] = {}
+        self._stays: Counter[bytes] = Counter()  # attempts begun on the node where it was begun last
+        self._hosts: dict[bytes, Worker] = {}  # of actors
+        #: Attempts that a node may not have told of when it was lost, by task.
+        self._untold: Counter[bytes] = Counter()
+        #: Those whose last answer was an error that is not to be tried again.
+        self._final: set[bytes] = set()
+        self._cancelled: set[bytes] = set()
+        #: Actors that were to end for good, and how often they had been restarted by then.
+        self._over: dict[bytes, int] = {}
+        self._forwarded: Counter[tuple[int, int, bytes]] = Counter()
+        self._accepted: set[tuple[int, bytes, int]] = set()
+        self._constructed: set[tuple[bytes, int, int]] = set()
+        #: Of each call: actor, caller, its number in the caller's order.
+        self._callers: dict[bytes, tuple[bytes, int, int]] = {}
+        self._order: dict[tuple[bytes, int], int] = {}
+        self._lent: dict[int, dict[str, Any]] = {}
+
+    # -- calls
+
+    def submitted(self, process: Process, task_id: bytes, spec: Spec) -> None:
+        """Record a submission."""
+        self.counts["tasks"] += 1
+        self.specs[task_id] = spec
+        if not process.is_worker and (spec.returns or spec.streaming):
+            self.outcomes[task_id] = ""
+
+    def created(self, actor_id: bytes, spec: Spec, life: dict[str, Any]) -> None:
+        """Record the creation of an actor."""
+        self.counts["actors"] += 1
+        self.specs[actor_id] = spec
+        self.lives[actor_id] = life
+
+    def called(self, process: Process, task_id: bytes, actor_id: bytes) -> None:
+        """Record a call of an actor."""
+        self._callers[task_id] = (actor_id, process.cid, len(self._callers))
+
+    def saw(self, oid: bytes, kind: int, payload: Any) -> None:
+        """A process gets the result of a call."""
+        task_id = oid[:24]
+        if kind == m.ERROR:
+            self._deserved(task_id, *payload)
+        if task_id in self.outcomes:
+            while kind == m.ERROR and "init_error" in payload[1]:
+                payload = payload[1]["init_error"]
+            self.outcomes[task_id] = payload[0] if kind == m.ERROR else "ok"
+
+    def _deserved(self, task_id: bytes, name: str, fields: dict[str, Any]) -> None:
+        """An error ends a call only when all attempts that it has are used up."""
+        counts = self.counts
+        if (
+            "is not remembered" in fields.get("reason_message", "")
+            and counts["nodes lost"]
+            and not counts["fault unreadable"]
+        ):
+            maker = bytes.fromhex(fields["message"])[:24]  # of what was lost, perhaps an argument of the call
+            allowed, begun = self._allowed(maker), self.attempts.get(maker, 0)
+            assert 0 <= allowed < begun, (
+                f"{self.specs[maker]} could run again, but what it made is not made again"
+            )
+        if fields.get("through") or task_id not in self.specs or self.counts["nodes lost"]:
+            return
+        spec, count = self.specs[task_id], self.attempts.get(task_id, 0)
+        allowed = self._allowed(task_id)
+        if name == "RayTaskError":
+            if not fields["retriable"] or task_id in self._cancelled or spec.name != fields["function"]:
+                return
+        elif name not in ("WorkerCrashedError", "ActorUnavailableError"):
+            return
+        elif fields.get("begun") is False:  # it came while its actor started again
+            assert not allowed and not count, (
+                f"{spec} is refused after {count} attempts, with {allowed} retries"
+            )
+            return
+        assert 0 <= allowed < count, f"{spec} ends with {name} after {count} attempts, with {allowed} retries"
+
+    def _allowed(self, task_id: bytes) -> int:
+        """How often a call may be tried again."""
+        if task_id in self._callers:
+            allowed: int = self.lives[self._callers[task_id][0]]["max_task_retries"]
+            return allowed
+        return self.specs[task_id].retries
+
+    def result(self, ref: Any) -> str:
+        """The state of a ref: "pending", "ok" or the name of an error class."""
+        if ref.kind == m.ERROR:
+            return str(ref.value[0])
+        return "pending" if ref.kind in (m.PENDING, m.UNKNOWN) else "ok"
+
+    def forget(self, process: Process) -> None:
+        """Forget a process that has ended, with its requests."""
+        for task_id in [task_id for task_id in self.outcomes if task_id[8:20] == process.tail[:12]]:
+            del self.outcomes[task_id]
+
+    # -- attempts
+
+    def began(self, worker: Worker, running: Running, word: int) -> None:
+        """A worker begins an attempt; on a node that was given up, it is of no account."""
+        if worker.cluster.fenced:
+            return
+        task_id, spec = running.task_id, running.spec
+        count = self.attempts[task_id] = self.attempts.get(task_id, 0) + 1
+        self.counts["attempts"] += 1
+        self.counts["retries"] += count > 1
+        if word == m.EXECUTE:
+            allowed = spec.retries
+        elif word == m.CONSTRUCT:
+            allowed = self.lives[task_id]["max_restarts"]
+            self._constructs(worker, running)
+        else:
+            allowed = self._calls(worker, running)
+        assert allowed < 0 or count <= allowed + 1 + self._untold[task_id], (
+            f"{spec} begins {count} times, with {allowed} retries"
+        )
+        assert task_id not in self._final, f"{spec} begins again after an error that is not to be tried again"
+        before = self._places.get(task_id)
+        there = before is not None and not before.cluster.fenced and before.runs(task_id)
+        assert not there, f"{spec} begins on {worker} while it runs on {before}"
+        if before is None or before.cluster is not worker.cluster:
+            self._stays[task_id] = 0
+        self._stays[task_id] += 1
+        self._places[task_id] = worker
+        self._uses(worker)
+
+    def _calls(self, worker: Worker, running: Running) -> int:
+        actor_id, caller, number = self._callers[running.task_id]
+        life = self.lives[actor_id]
+        assert worker.actor_id == actor_id, f"{running.spec} of another actor begins on {worker}"
+        if running.attempt == 0 and not life["concurrent"]:
+            last = self._order.get((actor_id, caller), -1)
+            assert number > last, f"{running.spec} begins after a later call of the same caller"
+            self._order[(actor_id, caller)] = number
+        allowed: int = life["max_task_retries"]
+        return allowed
+
+    def _constructs(self, worker: Worker, running: Running) -> None:
+        actor_id, restart = running.task_id, running.attempt
+        over = actor_id in self._over and restart > self._over[actor_id] and not self.counts["nodes lost"]
+        assert not over, f"{running.spec} is restarted, though it was to end for good"
+        before = self._hosts.get(actor_id)
+        assert before is None or before.cluster.fenced or not before.alive, (
+            f"{running.spec} is in {before} and in {worker}"
+        )
+        self._hosts[actor_id] = worker
+        key = (actor_id, restart, self._untold[actor_id])
+        assert key not in self._constructed, f"{running.spec} is constructed twice for restart {restart}"
+        self._constructed.add(key)
+        name = self.lives[actor_id].get("actor_name")
+        for other_id, other in self._hosts.items() if name else ():
+            if other_id == actor_id or self.lives[other_id].get("actor_name") != name:
+                continue
+            assert not self._lives(other_id, other), f"{other} and {worker} are both named {name}"
+
+    @staticmethod
+    def _lives(actor_id: bytes, worker: Worker) -> bool:
+        """True if others can find an actor: it is neither leaving nor given up."""
+        cluster = worker.cluster
+        known = cluster.head.core.actors.actors.get(actor_id)
+        given_up = known is None or known.state == DEAD or known.leaving
+        return worker.alive and not worker.leaving and worker.cid not in cluster.doomed and not given_up
+
+    def sends(self, cluster: Cluster, worker: Worker, message: tuple[Any, ...]) -> None:
+        """A node tells a worker something: to run a task, or to leave."""
+        known = cluster.core.scheduler.workers.get(worker.cid)
+        if known is None:
+            return
+        actor = known.actor
+        if message[0] in (m.EXECUTE, m.CONSTRUCT, m.INVOKE):
+            assert not known.leaving, f"{worker} is on its way out and gets another task"
+        elif message == (m.EXIT, "out of scope"):
+            assert not actor.wanted and not actor.detached, f"{actor} is ended, but somebody can call it"
+            assert not known.outstanding, f"{actor} is ended, but has not answered {known.outstanding}"
+            assert not actor.queue and not actor.lanes, f"{actor} is ended, but there are calls for it"
+            self.ends(cluster, actor.actor_id)
+            self._over[actor.actor_id] = actor.restarts
+
+    def ends(self, cluster: Cluster, actor_id: bytes) -> None:
+        """Assert that no process holds an actor that ends."""
+        for process in cluster.everybody():
+            weak = process.actors.get(actor_id)
+            hold = weak() if weak is not None else None
+            held = hold is not None and hold.grants and not process.cluster.fenced
+            assert not held, f"{self.specs[actor_id]} is ended, but {process} has a handle to it"
+
+    def passes(self, source: int, to: int, message: tuple[Any, ...]) -> None:
+        """A node tells another something."""
+        if message[0] == m.FORWARD:
+            self._forwarded[source, to, message[2]] += 1
+        elif message[0] == m.FINISHED:
+            self._forwarded[to, source, message[1]] -= 1
+            told = self._forwarded[to, source, message[1]] >= 0
+            assert told, f"node {source} tells node {to} twice that {self.specs[message[1]]} has ended"
+
+    def takes(self, cluster: Cluster, process: Process, message: tuple[Any, ...]) -> None:
+        """A node is about to take a message of a process."""
+        word = message[0]
+        if word == m.DONE:
+            _, task_id, status, _, _, retriable = message
+            self.accepts(cluster, process, task_id, status == m.FAILED and not retriable)  # type: ignore[arg-type]
+        elif word == m.EXITING:
+            known = cluster.core.scheduler.workers.get(process.cid)
+            if known is not None and known.actor is not None:
+                self._over[known.actor.actor_id] = known.actor.restarts
+        elif word == m.KILL and message[2]:
+            actor = cluster.core.actors.actors.get(message[1])
+            if actor is not None and actor.state != DEAD and cluster.core.actor_directory.is_here(actor):
+                self._over[actor.actor_id] = actor.restarts
+
+    def accepts(self, cluster: Cluster, worker: Worker, task_id: bytes, final: bool = False) -> None:
+        """A node is about to take the answer of a worker for a task; `final` if it must not run again."""
+        known = cluster.core.scheduler.workers.get(worker.cid)
+        task = known.outstanding.get(task_id) if known is not None else None
+        if task is None or task.kind == CREATION:  # what it constructs is counted where it begins
+            return
+        if task.cancelled:
+            self._cancelled.add(task_id)
+        if final and not cluster.fenced:
+            self._final.add(task_id)
+        key = (cluster.number, task_id, task.attempt)
+        assert key not in self._accepted, f"attempt {task.attempt} of {task} is accepted twice"
+        self._accepted.add(key)
+
+    def lost(self, cluster: Cluster) -> None:
+        """Record the loss of a node: other nodes may not know of attempts there."""
+        self.counts["nodes lost"] += 1
+        self._final.clear()
+        for task_id, worker in self._places.items():
+            if worker.cluster is cluster:  # of the first there its node knows, and it costs a retry
+                self._untold[task_id] += self._stays[task_id] - 1
+
+    # -- resources and memory
+
+    def leased(self, worker: Worker, lease: dict[str, Any]) -> None:
+        """A worker learns what it runs with."""
+        self._lent[worker.cid] = lease
+
+    def _uses(self, worker: Worker) -> None:
+        """Assert that the resources used by the running workers of a node, unless they wait, do not exceed its
+        total.
+        """
+        cluster = worker.cluster
+        workers = cluster.core.scheduler.workers
+        used: Counter[str] = Counter()
+        shares: Counter[Any] = Counter()
+        for other in cluster.processes.values():
+            lease = self._lent.get(other.cid)
+            if lease is None or not other.works:  # type: ignore[attr-defined]
+                continue
+            known = workers.get(other.cid)
+            if known is None or known.lease is None:  # given up, and about to be killed
+                continue
+            for name, units in lease["resources"].items():
+                if name != "CPU" or other.waited_on is not known.lease:  # type: ignore[attr-defined]
+                    used[name] += units
+            for gpu in lease["gpus"]:
+                shares[gpu] += min(CPU, lease["resources"]["GPU"])
+        total = cluster.core.capacity.total
+        for name, units in used.items():
+            assert units <= total.get(name, 0), (
+                f"{name}: {units} of {total.get(name, 0)} are in use on {cluster}"
+            )
+        for gpu, units in shares.items():
+            assert units <= CPU, f"GPU {gpu} is lent {units / CPU:g} times"
+
+    def reads(self, cluster: Cluster, ref: Ref) -> None:
+        """A process reads a large value."""
+        oid, _ = cluster.memory[ref.value[0]]
+        assert oid == ref.oid, f"{ref} reads memory that holds another object by now"
+        record = cluster.core.objects.get(oid)
+        assert record is not None and record.payload == ref.value, f"{ref} reads memory that is free by now"
+
+    # -- the end
+
+    def heard(self, alive: set[int], owner: Any) -> None:
+        """Everything has ended: every caller alive must have had its answer."""
+        unanswered = [self.specs[i] for i, word in self.outcomes.items() if not word and owner(i) in alive]
+        assert not unanswered, f"callers of {unanswered} live and never got an answer"

@@ -1,0 +1,54 @@
+"""Observers of a run: the user's callbacks, the line on the terminal, the timeline. One interface for the
+controller.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from skate.train.controller.callbacks import Callbacks
+from skate.train.controller.progress import Progress
+from skate.train.controller.timeline_spans import Spans
+
+
+class Observers:
+    """All watchers of one run."""
+
+    def __init__(self, run: Any) -> None:
+        logging = run.run_config.logging_config
+        self.callbacks = Callbacks(run)
+        self.progress = Progress(run.name, run.folder.path, logging.log_level if logging else "INFO")
+        self.spans = Spans(run.name)
+
+    @contextlib.contextmanager
+    def whole_run(self, reports: int) -> Iterator[None]:
+        """Cover the run from before the workers start until they have ended; `reports` is the number from earlier
+        calls of `fit`.
+        """
+        try:
+            self.callbacks.begin(reports)
+            yield
+        except BaseException as error:  # Ctrl-C as well: callbacks that saw the beginning also see the end
+            self.progress.ended(error)
+            self.callbacks.end(error)
+            raise
+        self.progress.ended(None)
+        self.callbacks.end(None)
+
+    def started(self, pids: Sequence[int]) -> None:
+        """The workers of an attempt run, by rank."""
+        self.spans.started(pids)
+        self.progress.started()
+
+    def reported(self, number: int, reports: Sequence[Any], checkpoint: Any) -> None:
+        """All ranks have reported, and the report is taken in.
+
+        Raises:
+            ControllerError: a callback raised.
+        """
+        metrics = [each.metrics for each in reports]
+        self.progress.reported(metrics, checkpoint is not None)
+        self.callbacks.reported(metrics, checkpoint)
+        self.spans.released("report", number, reports, checkpoint)

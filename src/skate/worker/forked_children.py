@@ -1,0 +1,48 @@
+"""Children that user code forks in a worker: they end by themselves and do not speak for the worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import traceback
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from skate.client.session import session
+from skate.worker import output
+
+if TYPE_CHECKING:
+    from skate.worker.executor import Executor
+
+
+def guard(executor: Executor) -> None:
+    """Take care of children from now on; called once, in a fresh worker."""
+    os.register_at_fork(after_in_child=lambda: _detach(executor))
+
+
+def _detach(executor: Executor) -> None:
+    """In the child: the node is the parent's to talk to, its locks may be held by threads that are not here."""
+    process = executor.process
+    process.closed = executor.pump.closed = True
+    process.lock = executor.lock = executor.pump.lock = threading.RLock()
+    executor.channel.close()
+    session.attach(None)
+    if signal.getsignal(signal.SIGTERM) == executor.departure.on_terminate:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as multiprocessing ends its children
+    # A child that runs back into our loop has come to its end.
+    replaced: Any = executor
+    replaced.answer = lambda *_: _leave(None)
+    replaced.failed = lambda _running, error, _started: _leave(error)
+    replaced.departure.actor = replaced.departure.crash = _leave
+
+
+def _leave(error: BaseException | None = None) -> NoReturn:
+    """End the child as Python ends a program that returns, raises or exits."""
+    code = 0
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    elif error is not None and type(error).__name__ != "ActorExit":
+        traceback.print_exception(error)
+        code = 1
+    output.flush()
+    os._exit(code)

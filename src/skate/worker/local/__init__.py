@@ -1,0 +1,1 @@
+"""Local mode: a node whose workers are no processes."""

@@ -1,0 +1,281 @@
+"""Local mode: a node whose workers are not processes, so that a debugger, a profiler and a plain traceback reach
+everything.
+
+The node's core is the same as ever, and so is all that the client does; only what is around the core differs.
+A task runs in the thread that submits it, before `.remote()` returns, as far as it comes: what it cannot do
+yet (wait for a later call, make a value that nobody has asked for) continues whenever a thread waits.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from skate.client.process import Process
+from skate.core.node import SHELL, NodeCore
+from skate.protocol import messages as m
+from skate.protocol.effects import FindStopped, KillWorker, ShellEffect, Spawn
+from skate.worker.local.inline_worker import DRIVER, InlineWorker
+from skate.worker.local.local_memory import LocalMemory
+from skate.worker.local.local_pump import LocalPump
+
+if TYPE_CHECKING:
+    from skate.node.settings import Settings
+
+STARTS_WORK = frozenset({m.SUBMIT, m.CALL, m.CREATE_ACTOR})
+WAITING_TASKS_SHOWN = 5
+
+
+class LocalHost:
+    """Owns the core and the inline workers of a node in local mode."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.pump = LocalPump(self)
+        self.lock = self.pump.lock
+        #: The worker that the current thread or coroutine runs for.
+        self.here: contextvars.ContextVar[InlineWorker | None] = contextvars.ContextVar(
+            "skate_inline", default=None
+        )
+        self.workers: dict[int, InlineWorker] = {}
+        self._settling = False
+        memory = LocalMemory(settings.object_store_memory)
+        node_id = os.urandom(28)
+        self.core = NodeCore(
+            settings.totals(),
+            gpus=settings.gpu_ids,
+            arena_bytes=settings.object_store_memory,
+            node_id=node_id,
+            labels={**settings.labels, "ray.io/node-id": node_id.hex()},
+        )
+        self.core.allocator = memory
+        self.core.actor_manager.patient = True  # nothing runs here while no thread waits
+        job = os.urandom(2).rjust(4, b"\0")
+        self.process = LocalProcess(self, node_id, job)
+        self.process.link = LocalLink(self)
+        self.process.mapping = memory
+        self.process.is_driver = True
+        self.process.namespace = settings.namespace
+        self.process.node_id = node_id
+        self.process.job_environment = settings.runtime_env
+        self.core.connect(DRIVER, job.hex(), settings.namespace, True)
+
+    # -- effects, under the lock
+
+    def step(self, cid: int, message: tuple[Any, ...]) -> None:
+        """Give the core a message and carry out what follows, except for running user code."""
+        self.core.step(cid, message, time.monotonic())
+        self.settle()
+
+    def tell(self, worker: InlineWorker, message: tuple[Any, ...]) -> None:
+        """Pass a worker's message to the core; ignore one from a worker that has left."""
+        if not worker.gone:
+            self.step(worker.cid, message)
+
+    def settle(self) -> None:
+        """Carry out the core's effects, and those that they lead to."""
+        if self._settling:
+            return
+        self._settling = True
+        try:
+            while self.core.effects:
+                effects, self.core.effects = self.core.effects, []
+                for cid, message in effects:
+                    if cid == DRIVER:
+                        self.process.handlers[message[0]](message)
+                    elif cid == SHELL:
+                        self._act(message)
+                    elif cid in self.workers:
+                        self.workers[cid].take(message)
+        finally:
+            self._settling = False
+        self.pump.changed.notify_all()
+
+    def _act(self, effect: ShellEffect) -> None:
+        """Carry out an effect of the core; there is no disk, socket or process here."""
+        match effect:
+            case Spawn(cid, _):
+                self.workers[cid] = InlineWorker(cid, self)
+            case KillWorker(cid):
+                if cid in self.workers:
+                    self.lose(self.workers[cid], "was killed")
+            case FindStopped(cid, number, any_id):
+                self.core.wait_explainer.looked(cid, number, any_id, frozenset(), time.monotonic())
+
+    def lose(self, worker: InlineWorker, reason: str) -> None:
+        """A worker has left or was killed."""
+        if self.workers.pop(worker.cid, None) is not None:
+            worker.close()
+            self.core.disconnect(worker.cid, time.monotonic(), reason=reason)
+            self.settle()
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Release the lock while user code runs."""
+        return self.pump.aside()
+
+    # -- running, under the lock
+
+    def run_ready(self) -> None:
+        """Run everything that can be run now."""
+        while self._run_one():
+            pass
+
+    def _run_one(self) -> bool:
+        for worker in self.workers.values():
+            if worker.runnable():
+                self._run(worker, worker.work, worker.queue.popleft())
+                return True
+        return False
+
+    def _run(self, worker: InlineWorker, work: Callable[[Any], None], what: Any) -> None:
+        worker.busy += 1
+        try:
+            with self.aside():
+                work(what)
+        finally:
+            worker.busy -= 1
+
+    def advance(self, until: Callable[[], bool]) -> bool:
+        """Make progress that a waiting thread may need; False if there is nothing to do now."""
+        return self._run_one() or self._step_loops(until) or self._step_streams(until)
+
+    def _step_loops(self, until: Callable[[], bool]) -> bool:
+        for worker in list(self.workers.values()):
+            calls = worker.calls
+            if calls is None or not calls.pending:
+                continue
+            before = self.core.now
+            with self.aside():
+                calls.step(until)
+            if until() or self.core.now != before:
+                return True
+        return False
+
+    def _step_streams(self, until: Callable[[], bool]) -> bool:
+        moved = False
+        for worker in list(self.workers.values()):
+            for task_id, stream in list(worker.streams.items()):
+                if stream.stepping or until():
+                    continue
+                moved = stream.stepping = True
+                self.tell(worker, m.Unblocked(m.UNBLOCKED, task_id))
+                try:
+                    self._run(worker, worker.advance, stream)
+                finally:
+                    stream.stepping = False
+                if task_id in worker.streams:
+                    self.tell(worker, m.Blocked(m.BLOCKED, task_id))
+        return moved
+
+    def unanswered(self) -> bool:
+        """True while a call of an asyncio actor has not been answered."""
+        return any(worker.calls is not None and worker.calls.pending for worker in self.workers.values())
+
+    def idle_s(self) -> float | None:
+        """Seconds until a loop has something to do; None if no loop ever will."""
+        found = None
+        for worker in self.workers.values():
+            calls = worker.calls
+            if calls is not None and calls.pending:
+                due = 0.0 if calls.loop.watches_files() else calls.loop.idle_s
+                if due is not None and (found is None or due < found):
+                    found = due
+        return found
+
+    def standstill(self) -> str:
+        """The message for a wait that can never end because no work remains."""
+        waiting = [
+            f"{task.template.name}: {self.core.why_waiting(task)}" for task in self.core.tasks.values()
+        ]
+        text = (
+            "this would wait forever: in local mode tasks run one after the other where they are "
+            "submitted, and nothing "
+            "is left to run"
+        )
+        if waiting:
+            text += "; not ended are:\n    " + "\n    ".join(waiting[:WAITING_TASKS_SHOWN])
+        return text + "\nsubmit first what it waits for, pass a timeout, or leave local_mode=True out"
+
+    # -- the running task's side
+
+    def block(self) -> tuple[InlineWorker, bytes] | None:
+        """Record that the current task waits, or runs another one: its CPUs and its queue are released."""
+        worker = self.here.get()
+        if worker is None or worker.gone:
+            return None
+        task_id = worker.context.task_id()
+        worker.give_back()
+        self.tell(worker, m.Blocked(m.BLOCKED, task_id))
+        return worker, task_id
+
+    def unblock(self, blocked: tuple[InlineWorker, bytes] | None) -> None:
+        """Resume the blocked task."""
+        if blocked is not None:
+            self.tell(blocked[0], m.Unblocked(m.UNBLOCKED, blocked[1]))
+
+    def forked(self) -> None:
+        """Detach a forked child from everything outside its process."""
+
+    def shutdown(self) -> None:
+        """End everything: what still waits is dropped."""
+        with self.lock:
+            self.process.end()
+            workers = list(self.workers.values())
+            self.workers.clear()
+        for worker in workers:
+            worker.close()
+        self.pump.close()
+
+
+class LocalProcess(Process):
+    """The single process: its context is that of the current thread's task."""
+
+    def __init__(self, host: LocalHost, node_id: bytes, job: bytes) -> None:
+        self._host = host
+        super().__init__(DRIVER, host.pump, node_id, job)  # type: ignore[arg-type]
+
+    @property
+    def context(self) -> Any:
+        """The context of the running task; None in the driver's own code."""
+        worker = self._host.here.get()
+        return None if worker is None else worker.context
+
+    @context.setter
+    def context(self, value: Any) -> None:
+        """Ignore the assignment: the context follows from the running code."""
+
+
+class LocalLink:
+    """A direct call of the node; submitted tasks run at once."""
+
+    def __init__(self, host: LocalHost) -> None:
+        self._host = host
+
+    def send(self, message: tuple[Any, ...]) -> None:
+        """Pass a message to the node, and run the tasks that it makes ready."""
+        host = self._host
+        if message[0] not in STARTS_WORK:
+            host.step(DRIVER, message)
+            return
+        blocked = host.block()
+        try:
+            host.step(DRIVER, message)
+            host.run_ready()
+        finally:
+            host.unblock(blocked)
+
+    def flush(self) -> None:
+        """No-op: nothing is queued."""
+
+    def block(self) -> bool:
+        """Record that the current task waits."""
+        return self._host.block() is not None
+
+    def unblock(self) -> None:
+        """Resume the current task after a wait."""
+        worker = self._host.here.get()
+        if worker is not None:
+            self._host.unblock((worker, worker.context.task_id()))
