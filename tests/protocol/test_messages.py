@@ -26,7 +26,7 @@ RECORDS = {tag: record for records in DIRECTIONS.values() for tag, record in rec
 SOURCES = [
     path
     for part in ("core", "client", "node", "worker")
-    for path in (Path(skate.__file__).parent / part).glob("*.py")
+    for path in (Path(skate.__file__).parent / part).rglob("*.py")
 ]
 #: Sent as plain tuples, with an alias for mypy.
 HOT = {alias: getattr(m, alias) for alias in dir(m) if alias.endswith("Tuple")}

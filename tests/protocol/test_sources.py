@@ -11,7 +11,7 @@ import pytest
 import skate
 
 ENGINE = ("protocol", "core", "wire", "fabric", "node", "client", "worker")
-FILES = [path for part in ENGINE for path in sorted((Path(skate.__file__).parent / part).glob("*.py"))]
+FILES = [path for part in ENGINE for path in sorted((Path(skate.__file__).parent / part).rglob("*.py"))]
 
 
 def states_have_names(tree: ast.Module) -> Iterator[str]:

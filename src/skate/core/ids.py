@@ -10,9 +10,8 @@ The engine passes raw ``bytes``; these classes wrap them where a user can see on
     node, worker, function, actor class and cluster ids   28 bytes, unique
 
 That is what the constructors here make. The ids of tasks that run are 8 bytes counter + 8 bytes of the node + 4 bytes of the
-process + job id, so that a process can count them up without a random number.
-See client/object/id_generator.py. The job stands in the same place in all ids. The state API knows the actor that a task runs on; the id
-does not.
+process + job id, so that a process can count them up without a random number (client/object/id_generator.py). The job stands
+in the same place in all ids. The state API knows the actor that a task runs on; the id does not.
 
 Nil is all 0xff. Nothing here draws a random number: who makes an id passes the unique bytes in.
 """

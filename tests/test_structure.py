@@ -1,0 +1,226 @@
+"""Rules about the whole: circles of imports, crowded folders, arrows between libraries, reach into the core, names of files.
+
+Each rule has a ratchet in tests/structure_limits.py: the counts of today may only shrink. A count that is too high fails too,
+so that it follows the code down.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import structure_limits as limits
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "skate"
+ENGINE = ("client", "core", "fabric", "node", "protocol", "wire", "worker")
+LIBRARIES = ("air", "dag", "data", "experimental", "llm", "serve", "train", "tune", "util")
+
+
+@functools.cache
+def trees() -> dict[str, ast.Module]:
+    """Every module of the package by its dotted name."""
+    found = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        if "generated" in path.parts:
+            continue
+        parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+        found[".".join(parts).removesuffix(".__init__")] = ast.parse(path.read_text())
+    return found
+
+
+def part_of(module: str) -> str:
+    """Return the part of the package that a module belongs to."""
+    return (module.split(".") + [""])[1]
+
+
+def targets(node: ast.AST, known: dict[str, ast.Module]) -> Iterator[str]:
+    """Yield the modules of the package that an import statement names."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names if alias.name in known)
+    elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+        for alias in node.names:
+            inner = f"{node.module}.{alias.name}"
+            if inner in known:
+                yield inner
+            elif node.module in known:
+                yield node.module
+
+
+@functools.cache
+def arrows() -> dict[str, set[str]]:
+    """Every import between modules: at the top, in functions, and for types alone."""
+    known = trees()
+    return {
+        name: {to for node in ast.walk(tree) for to in targets(node, known)} - {name}
+        for name, tree in known.items()
+    }
+
+
+def circles() -> list[list[str]]:
+    """Return the strongly connected components of the imports that have more than one module (Tarjan, 1972)."""
+    graph = arrows()
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+    for root in graph:
+        if root in index:
+            continue
+        work = [(root, iter(sorted(graph[root])))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        while work:
+            node, rest = work[-1]
+            for to in rest:
+                if to not in index:
+                    index[to] = low[to] = len(index)
+                    stack.append(to)
+                    work.append((to, iter(sorted(graph[to]))))
+                    break
+                if to in stack:
+                    low[node] = min(low[node], index[to])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    at = stack.index(node)
+                    members = stack[at:]
+                    del stack[at:]
+                    if len(members) > 1:
+                        found.append(sorted(members))
+    return found
+
+
+def test_circles_of_imports_only_shrink() -> None:
+    sizes = sorted((len(members) for members in circles()), reverse=True)
+    assert sizes == limits.CIRCLES, (
+        f"circles of imports (TYPE_CHECKING and functions count) have {sizes} modules, the ratchet says {limits.CIRCLES}; "
+        "return an event or take a callable in the place of an import upwards"
+    )
+
+
+def test_no_folder_is_crowded() -> None:
+    crowded = {}
+    for folder in sorted({path.parent for path in SOURCE.rglob("*.py")}):
+        count = sum(1 for path in folder.glob("*.py") if path.name != "__init__.py")
+        if count > limits.FILES_IN_A_FOLDER:
+            crowded[folder.relative_to(SOURCE).as_posix()] = count
+    assert crowded == limits.CROWDED, "make a room by noun: a folder has at most 20 files"
+
+
+def test_imports_by_string_only_shrink() -> None:
+    found: Counter[str] = Counter()
+    for name, tree in trees().items():
+        if part_of(name) in ("compat", "private_names", "__init__") or name == "skate":
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module") and node.args:
+                if re.match(r"f?['\"]skate", ast.unparse(node.args[0])):
+                    found[part_of(name)] += 1
+    assert dict(sorted(found.items())) == limits.IMPORTS_BY_STRING, (
+        "an import by string evades every rule: import the module, or have it registered from above"
+    )
+
+
+def test_arrows_between_libraries_are_declared() -> None:
+    found = defaultdict(set)
+    known = trees()
+    for name, tree in known.items():
+        if part_of(name) not in LIBRARIES:
+            continue
+        for node in tree.body:
+            for to in targets(node, known):
+                if part_of(to) in LIBRARIES and part_of(to) != part_of(name):
+                    found[part_of(name)].add(part_of(to))
+    assert dict(found) == limits.LIBRARY_ARROWS
+
+
+def test_the_shell_reaches_into_the_core_less_and_less() -> None:
+    """Outside of the core, `step`, `tick`, `effects` and the like are the door; all else is counted."""
+    found: Counter[str] = Counter()
+    for name, tree in trees().items():
+        if part_of(name) not in ("node", "client", "worker"):
+            continue
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Attribute)
+                and ast.unparse(node.value)
+                in ("core", "self.core", "self._core", "host.core", "self.host.core", "self._host.core")
+                and node.attr not in limits.DOOR
+            ):
+                found[name] += 1
+    total = sum(found.values())
+    assert total == limits.REACHES_INTO_THE_CORE, (total, dict(found))
+
+
+def test_reach_throughs_in_the_core_only_shrink() -> None:
+    """`node.x.y` in a machine of the core: it knows the whole node, where it should take the few functions that it needs."""
+    count = 0
+    for name, tree in trees().items():
+        if part_of(name) != "core":
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) in (
+                "node",
+                "self.node",
+                "self._node",
+            ):
+                count += 1
+    assert count == limits.REACH_THROUGHS
+
+
+def test_the_share_of_any_only_shrinks() -> None:
+    typed: Counter[str] = Counter()
+    untyped: Counter[str] = Counter()
+    for name, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                for each in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
+                    if each.arg in ("self", "cls"):
+                        continue
+                    typed[part_of(name)] += 1
+                    untyped[part_of(name)] += (
+                        each.annotation is not None and ast.unparse(each.annotation) == "Any"
+                    )
+    shares = {part: round(100 * untyped[part] / typed[part]) for part in sorted(typed) if typed[part] >= 100}
+    assert shares == limits.SHARE_OF_ANY, "percent of parameters typed Any; give the seam a Protocol"
+
+
+def test_no_file_is_named_by_a_gerund() -> None:
+    gerunds = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*ing.py")
+        if path.stem not in limits.NOUNS_IN_ING
+    }
+    assert gerunds == set(), "name a file by the noun that a user of Ray, Dask or etcd would search for"
+
+
+def test_every_extra_is_imported_somewhere() -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    try:
+        import tomllib
+    except ImportError:
+        import tomli as tomllib  # type: ignore[import-not-found,no-redef]
+    project = tomllib.loads(text)["project"]
+    asked = {
+        re.split(r"[\[<>=; ]", one)[0]
+        for extra, packages in project["optional-dependencies"].items()
+        if extra not in limits.EXTRAS_OF_TOOLS
+        for one in packages
+    } - {"skate"}
+    named = "\n".join(path.read_text() for path in SOURCE.rglob("*.py"))
+
+    def is_imported(package: str) -> bool:
+        module = limits.MODULE_OF.get(package, package.replace("-", "_"))
+        return bool(re.search(rf"(import|from) {module}\b|[\"']{module}[.\"']", named))
+
+    assert {package for package in asked if not is_imported(package)} == set(limits.ASKED_FOR_BY_OTHERS)
+    engine = "\n".join(path.read_text() for part in ENGINE for path in (SOURCE / part).rglob("*.py"))
+    required = {re.split(r"[\[<>=; ]", one)[0] for one in project["dependencies"]}
+    assert {package for package in required if not re.search(rf"\bimport {package}\b", engine)} == set()
