@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from skate.llm.engines import register
-from skate.llm.openai.model_service import HttpServer
+from skate.llm.openai.model_service import ModelService
 from skate.llm.openai.requests import ChatCompletionRequest, CompletionRequest
 from skate.llm.openai.responses import CompletionResponse, ErrorInfo, ErrorResponse
 from skate.llm.output import Increment, ModelInfo
@@ -128,7 +128,7 @@ class Bare(PDDecodeServer):
 def asked(answer: Any) -> tuple[Engine, Any, list[Any]]:
     server = Bare.__new__(Bare)
     engine, prefill = Engine(), Prefill(answer)
-    server._serving = HttpServer(engine, "m")  # type: ignore[arg-type]
+    server._serving = ModelService(engine, "m")  # type: ignore[arg-type]
     server._outboxes, server._prefill = Outboxes(), prefill
 
     async def run() -> list[Any]:
