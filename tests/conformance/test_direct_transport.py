@@ -291,6 +291,7 @@ def test_the_object_store_may_be_asked_for_any_value(pair: list[Any], value: Any
     assert ray.get(pair[0].echo.remote(value), _use_object_store=True) == value
 
 
+@pytest.mark.chosen_difference("a ref of a direct transport may be inside a value", id="D-tensor-transport")
 def test_a_ref_inside_a_value_is_read_through_the_object_store(pair: list[Any]) -> None:
     ref = pair[0].echo.remote(torch.ones(2))
     ray.wait([ref])

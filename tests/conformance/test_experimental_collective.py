@@ -81,6 +81,7 @@ def test_an_actor_is_in_one_group_of_a_backend(pair: list[Any]) -> None:
         groups.create_collective_group(pair[:1], "gloo", "second")
 
 
+@pytest.mark.chosen_difference("the name of a group that exists is refused", id="D-collective-group")
 def test_a_name_is_taken_once(pair: list[Any]) -> None:
     groups.create_collective_group(pair[:1], "gloo", "first")
     with pytest.raises(RuntimeError):
@@ -104,6 +105,7 @@ def test_an_actor_comes_once(pair: list[Any]) -> None:
         groups.create_collective_group([pair[0], pair[0]], "gloo")
 
 
+@pytest.mark.chosen_difference("a group does not wait for its actors' calls", id="D-collective-group")
 def test_a_group_is_made_while_its_actors_are_busy(tmp_path: Any) -> None:
     @ray.remote(num_cpus=0)
     class Busy:
