@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -24,6 +25,10 @@ import pytest
 # The same examples in every run: a change is judged by what it changes. New ones come from raising max_examples.
 hypothesis.settings.register_profile("fixed", derandomize=True)
 hypothesis.settings.load_profile("fixed")
+
+# A shell without job control has its background jobs ignore Ctrl-C, and so would every process that a test starts.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Inherited by every process that a test starts, so that one which lost its parent is still found.
 RUN_MARK = f"SKATE_TEST_RUN={os.getpid()}"
