@@ -48,7 +48,9 @@ VALID: dict[str, Any] = {
                         "min_replicas": 1,
                         "max_replicas": 4,
                         "target_ongoing_requests": 2,
-                        "policy": {"policy_function": "skate.serve.autoscaling_policy:default_autoscaling_policy"},
+                        "policy": {
+                            "policy_function": "skate.serve.autoscaling_policy:default_autoscaling_policy"
+                        },
                     },
                     "placement_group_bundles": [{"CPU": 1}],
                     "placement_group_strategy": "PACK",

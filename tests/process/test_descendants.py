@@ -201,7 +201,7 @@ def test_an_installer_and_what_it_started_end_with_a_killed_driver(
         """
         import pathlib, sys
         from skate.runtime_env.deadline import Deadline
-        from skate.runtime_env.installers import run
+        from skate.runtime_env.packages.installers import run
         folder = pathlib.Path(sys.argv[1])
         # As pip does for a package that has to be built.
         script = f"sleep 1000 & echo $! > {folder}/begun; sleep 1000"
@@ -220,7 +220,7 @@ def test_an_installer_ends_as_its_command_does(run: Callable[..., Program], tmp_
         import pathlib, sys
         from skate.exceptions import RuntimeEnvSetupError
         from skate.runtime_env.deadline import Deadline
-        from skate.runtime_env.installers import run
+        from skate.runtime_env.packages.installers import run
         def code(*command):
             try:
                 run(command, "installing", pathlib.Path(sys.argv[1]) / "log", Deadline(None), {})

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from skate.exceptions import RuntimeEnvSetupError
-from skate.runtime_env import environments, installers
 from skate.runtime_env.cache import Cache
 from skate.runtime_env.deadline import Deadline
+from skate.runtime_env.packages import installers, virtual_environments
 from skate.runtime_env.prepare import Prepared, prepare, validate
 
 from .conftest import MakeWheel
@@ -70,7 +70,7 @@ def test_the_same_packages_are_installed_once(
 ) -> None:
     wheel = make_wheel("tiny_two")
     first = prepared(cache, pip=offline(wheel))
-    monkeypatch.setattr(environments, "create", never)
+    monkeypatch.setattr(virtual_environments, "create", never)
     again = prepared(cache, pip=offline(wheel), env_vars={"A": "1"}, config={"setup_timeout_seconds": 5})
     assert again.python == first.python
     with pytest.raises(AssertionError, match="made again"):
@@ -99,7 +99,7 @@ def test_two_threads_run_one_install(
     commands: list[str] = []
     real = installers.run
     monkeypatch.setattr(
-        environments, "run", lambda command, *rest: (commands.append(command), real(command, *rest))
+        virtual_environments, "run", lambda command, *rest: (commands.append(command), real(command, *rest))
     )
     wheel = make_wheel("tiny_five")
     both = threading.Barrier(2)
@@ -199,7 +199,7 @@ def test_cancelling_ends_the_installer(cache: Cache, tmp_path: Path) -> None:
 KILLED = """
 import sys
 from pathlib import Path
-from skate.runtime_env import installers
+from skate.runtime_env.packages import installers
 from skate.runtime_env.deadline import Deadline
 code = "import os, time\\nprint('pid', os.getpid(), flush=True)\\nwhile True: time.sleep(1)"
 installers.run([sys.executable, "-c", code], "installing", Path(sys.argv[1]), Deadline(None), {})
@@ -238,9 +238,9 @@ def test_passwords_are_not_shown(tmp_path: Path) -> None:
 
 
 def test_the_way_back_to_the_node_obeys_its_pth_files() -> None:
-    lines = environments.parent_lines()
+    lines = virtual_environments.parent_lines()
     assert all(line.startswith("import site; site.addsitedir(") for line in lines)
-    assert str(Path(environments.__file__).resolve().parents[2]) in "".join(lines)
+    assert str(Path(virtual_environments.__file__).resolve().parents[2]) in "".join(lines)
 
 
 @pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not installed, and fetching it needs a network")

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from skate.runtime_env.config import parse as parse_config
+from skate.runtime_env.packages.requirements import read_file
 from skate.runtime_env.refusal import Place, kind, nearest, of_strings
-from skate.runtime_env.requirements import read_file
 
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar.xz")
 # A URI that names a folder which is the same on every machine: used where it is, never copied.

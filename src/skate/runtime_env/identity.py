@@ -15,7 +15,7 @@ from typing import Any
 from skate.runtime_env.fields import protocol_of
 from skate.runtime_env.hooks import pickled
 from skate.runtime_env.package import content_hash, members, module_members
-from skate.runtime_env.requirements import local_path
+from skate.runtime_env.packages.requirements import local_path
 
 _UNCOUNTED = frozenset({"config", "excludes", "_ray_commit", "_ray_release", "_inject_current_ray"})
 

@@ -21,12 +21,12 @@ from typing import Any
 from skate.exceptions import RuntimeEnvSetupError
 from skate.runtime_env import cache as caches
 from skate.runtime_env.cache import Cache
-from skate.runtime_env.conda import conda_environment
 from skate.runtime_env.config import DEFAULT_TIMEOUT_S
 from skate.runtime_env.deadline import Deadline
-from skate.runtime_env.environments import command_of, environment, worker_env_vars
 from skate.runtime_env.hooks import travelling
 from skate.runtime_env.merge import merge
+from skate.runtime_env.packages.conda import conda_environment
+from skate.runtime_env.packages.virtual_environments import command_of, environment, worker_env_vars
 from skate.runtime_env.resolve import validate
 from skate.runtime_env.trees import frozen_fields, module_paths, working_tree
 

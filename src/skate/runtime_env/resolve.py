@@ -10,8 +10,8 @@ from typing import Any
 
 from skate.runtime_env.fields import check, protocol_of
 from skate.runtime_env.hooks import pickled
+from skate.runtime_env.packages.requirements import anchored
 from skate.runtime_env.refusal import Place
-from skate.runtime_env.requirements import anchored
 
 
 def validate(env: Any, *, where: str) -> dict[str, Any]:

@@ -10,13 +10,13 @@ from typing import Any
 
 import skate
 from skate.serve import api
+from skate.serve.code.import_path import load
 from skate.serve.config.autoscaling import AutoscalingPolicy
 from skate.serve.config.checked import nearest
 from skate.serve.config.http import HTTPOptions, gRPCOptions
 from skate.serve.config.wrong_field import WrongField
 from skate.serve.deployment import Application
 from skate.serve.graph import Built, Part, build
-from skate.serve.import_path import load
 from skate.serve.routing import watch
 from skate.serve.schema.deploy import ServeApplicationSchema, ServeDeploySchema
 

@@ -9,13 +9,13 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-from skate.serve import fingerprint, pickler
+from skate.serve.code import fingerprint, pickler
+from skate.serve.code.import_path import load
 from skate.serve.config.actors import actor_options
 from skate.serve.config.deployment import DeploymentConfig
 from skate.serve.deployment import Application, Deployment, configured
 from skate.serve.exceptions import RayServeException
 from skate.serve.handle.handle import DeploymentHandle
-from skate.serve.import_path import load
 
 
 @dataclass

@@ -11,7 +11,8 @@ import threading
 import weakref
 from typing import Any
 
-from skate.serve import context, pickler
+from skate.serve import context
+from skate.serve.code import pickler
 from skate.serve.deployment import Application, Deployment
 from skate.serve.graph import build
 from skate.serve.handle.handle import DeploymentHandle

@@ -51,7 +51,7 @@ def _exporters(named: str) -> list[Any]:
     """Exporters or span processors, from the function that the import path names."""
     if not named:
         return []
-    from skate.serve.import_path import load  # only where tracing is set up
+    from skate.serve.code.import_path import load  # only where tracing is set up
 
     made = load(named)()
     return list(made) if isinstance(made, (list, tuple)) else [made]

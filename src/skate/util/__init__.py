@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from skate.util.check_serialize import inspect_serializability
     from skate.util.client_connect import connect, disconnect
     from skate.util.debug import disable_log_once_globally, enable_periodic_logging, log_once
-    from skate.util.iteration import as_completed, map_unordered
+    from skate.util.iterators.iteration import as_completed, map_unordered
     from skate.util.nodes import get_node_instance_id, get_node_ip_address
     from skate.util.placement_group import (
         PlacementGroup,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _HOME = {
     "ActorPool": "skate.util.actor_pool",
     "PlacementGroup": "skate.util.placement_group",
-    "as_completed": "skate.util.iteration",
+    "as_completed": "skate.util.iterators.iteration",
     "connect": "skate.util.client_connect",
     "deregister_serializer": "skate.util.serialization",
     "disable_log_once_globally": "skate.util.debug",
@@ -60,7 +60,7 @@ _HOME = {
     "inspect_serializability": "skate.util.check_serialize",
     "list_named_actors": "skate.client.actor.actor_class",
     "log_once": "skate.util.debug",
-    "map_unordered": "skate.util.iteration",
+    "map_unordered": "skate.util.iterators.iteration",
     "placement_group_table": "skate.util.placement_group",
     "register_serializer": "skate.util.serialization",
     "remove_placement_group": "skate.util.placement_group",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skate.util.iteration import as_completed, map_unordered
+from skate.util.iterators.iteration import as_completed, map_unordered
 
 DEFAULT_CHUNK_SIZE = 10
 DEFAULT_BACKPRESSURE_SIZE = 100

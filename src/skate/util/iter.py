@@ -11,8 +11,8 @@ from typing import Any
 
 import skate
 from skate.util.iter_metrics import SharedMetrics
-from skate.util.iter_worker import ParallelIteratorWorker
-from skate.util.local_iterator import LocalIterator
+from skate.util.iterators.iter_worker import ParallelIteratorWorker
+from skate.util.iterators.local_iterator import LocalIterator
 
 __all__ = [
     "LocalIterator",

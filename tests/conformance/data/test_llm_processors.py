@@ -185,7 +185,9 @@ def test_stages_by_name() -> None:
     made.log_input_column_names()
 
 
-@pytest.mark.chosen_difference("a missing engine is an error when the processor is built", id="D-data-llm-cpu")
+@pytest.mark.chosen_difference(
+    "a missing engine is an error when the processor is built", id="D-data-llm-cpu"
+)
 def test_an_engine_that_is_not_installed_is_an_import_error() -> None:
     for name in ("vllm", "transformers"):
         try:

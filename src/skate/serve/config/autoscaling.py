@@ -101,7 +101,7 @@ class AutoscalingPolicy(Checked):
         given = self.__dict__.get("_given_function")
         if given is not None:
             return given
-        from skate.serve.import_path import load  # only custom policies
+        from skate.serve.code.import_path import load  # only custom policies
 
         return load(self.policy_function)
 

@@ -97,7 +97,7 @@ class RequestRouterConfig(Checked):
         given = self.__dict__.get("_given_class")
         if given is not None or self.is_default_request_router():
             return given
-        from skate.serve.import_path import load  # only custom routers
+        from skate.serve.code.import_path import load  # only custom routers
 
         return load(self.request_router_class)
 
@@ -171,7 +171,7 @@ class DeploymentActorConfig(Checked):
         """The class as an actor class, loaded if it is named."""
         found = self.actor_class
         if isinstance(found, str):
-            from skate.serve.import_path import load  # only those that are named
+            from skate.serve.code.import_path import load  # only those that are named
 
             found = load(found)
         if hasattr(found, "options"):

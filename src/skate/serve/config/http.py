@@ -126,7 +126,7 @@ class gRPCOptions(Checked):
 
         Raises ImportError or AttributeError for what is not there, ValueError for what cannot be called.
         """
-        from skate.serve.import_path import load  # few serve gRPC
+        from skate.serve.code.import_path import load  # few serve gRPC
 
         found = [load(each) if isinstance(each, str) else each for each in self.grpc_servicer_functions]
         for each, named in zip(found, self.grpc_servicer_functions, strict=True):

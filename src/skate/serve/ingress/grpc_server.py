@@ -13,6 +13,7 @@ from grpc import aio
 
 import skate
 from skate.serve import context
+from skate.serve.code.import_path import load
 from skate.serve.exceptions import (
     BackPressureError,
     DeploymentUnavailableError,
@@ -22,7 +23,6 @@ from skate.serve.exceptions import (
 )
 from skate.serve.grpc_util import RayServegRPCContext
 from skate.serve.handle.handle import DeploymentHandle
-from skate.serve.import_path import load
 from skate.serve.ingress.timer import Timer
 from skate.serve.replica.child_calls import release
 from skate.serve.replica.grpc_method import PREFIX, RemoteMessages

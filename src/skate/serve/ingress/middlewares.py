@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from skate.serve.import_path import load
+from skate.serve.code.import_path import load
 
 VARIABLE = "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"
 

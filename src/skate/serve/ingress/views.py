@@ -7,7 +7,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from skate.serve import context, pickler
+from skate.serve import context
+from skate.serve.code import pickler
 from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError, RayServeException
 
 MARK = "__serve_asgi__"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
-from skate.serve import pickler
+from skate.serve.code import pickler
 
 #: Values that are packed in more bytes than this are taken as they were packed.
 _LARGE_BYTES = 1 << 20
@@ -94,7 +94,7 @@ def own_file(module: ModuleType) -> str | None:
     if not _installed:
         paths = sysconfig.get_paths()
         _installed.extend(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-        _installed.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        _installed.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     file = os.path.abspath(file)
     return None if any(file.startswith(folder + os.sep) for folder in _installed) else file
 

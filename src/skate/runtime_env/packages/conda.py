@@ -19,8 +19,8 @@ from typing import Any
 from skate.exceptions import RuntimeEnvSetupError
 from skate.runtime_env.cache import Cache
 from skate.runtime_env.deadline import Deadline
-from skate.runtime_env.environments import PARENT_PTH, log_of, parent_lines, python_of
-from skate.runtime_env.installers import run
+from skate.runtime_env.packages.installers import run
+from skate.runtime_env.packages.virtual_environments import PARENT_PTH, log_of, parent_lines, python_of
 
 _ASK_TIMEOUT_S = 60.0
 

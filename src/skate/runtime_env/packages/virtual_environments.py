@@ -22,7 +22,7 @@ from skate.exceptions import RuntimeEnvSetupError
 from skate.runtime_env.cache import Cache
 from skate.runtime_env.deadline import Deadline
 from skate.runtime_env.identity import installed
-from skate.runtime_env.installers import run
+from skate.runtime_env.packages.installers import run
 
 PARENT_PTH = "_skate_parent.pth"
 _KEPT_LOGS = 100
@@ -107,7 +107,7 @@ def parent_paths() -> list[str]:
     if site.ENABLE_USER_SITE:
         folders.append(site.getusersitepackages())
     # A checkout, or wherever else this package is imported from.
-    folders.append(str(Path(__file__).resolve().parents[2]))
+    folders.append(str(Path(__file__).resolve().parents[3]))
     return [folder for folder in dict.fromkeys(folders) if os.path.isdir(folder)]
 
 

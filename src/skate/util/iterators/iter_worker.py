@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from skate.util.iter_metrics import SharedMetrics
-from skate.util.local_iterator import LocalIterator
+from skate.util.iterators.local_iterator import LocalIterator
 
 
 class ParallelIteratorWorker:

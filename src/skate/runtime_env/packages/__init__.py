@@ -1,0 +1,1 @@
+"""Packages of environments: pip, uv and conda, their requirement lists and installers."""

@@ -1,0 +1,1 @@
+"""Iterators: results as they are ready, and the parts behind `ray.util.iter`."""
