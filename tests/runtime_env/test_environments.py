@@ -240,7 +240,7 @@ def test_passwords_are_not_shown(tmp_path: Path) -> None:
 def test_the_way_back_to_the_node_obeys_its_pth_files() -> None:
     lines = virtual_environments.parent_lines()
     assert all(line.startswith("import site; site.addsitedir(") for line in lines)
-    assert str(Path(virtual_environments.__file__).resolve().parents[2]) in "".join(lines)
+    assert str(Path(virtual_environments.__file__).resolve().parents[3]) in "".join(lines)
 
 
 @pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not installed, and fetching it needs a network")
