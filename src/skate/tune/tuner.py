@@ -9,10 +9,11 @@ import pickle
 from collections.abc import Mapping
 from typing import Any
 
+from skate.air.config import RunConfig
 from skate.train.storage import filesystem as files
 from skate.train.storage.run_folder import RunFolder
 from skate.tune.analysis import ExperimentAnalysis
-from skate.tune.configs import ResumeConfig, ResumeType, RunConfig, TuneConfig, run_config_of
+from skate.tune.configs import ResumeConfig, ResumeType, TuneConfig, run_config_of
 from skate.tune.error import TuneError
 from skate.tune.execution.launch import Launch, new_name
 from skate.tune.experiment.experiment import Experiment
@@ -129,6 +130,15 @@ class Tuner:
             default_mode=config.mode if isinstance(config.mode, str) else None,
         )
         return ResultGrid(analysis)
+
+    @property
+    def folder(self) -> RunFolder:
+        """Where the search keeps what it makes; a search without a name gets one now."""
+        if self._run_config.name is None:
+            trainable = self._trainable
+            self._run_config = copy.copy(self._run_config)
+            self._run_config.name = new_name(trainable if isinstance(trainable, str) else name_of(trainable))
+        return self._experiment().folder
 
     def _experiment(self) -> Experiment:
         run, config = self._run_config, self._tune_config

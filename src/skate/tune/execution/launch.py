@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import skate
+from skate.air.config import RunConfig
 from skate.air.loggers.lines import JsonLoggerCallback
 from skate.air.loggers.table import CSVLoggerCallback
 from skate.air.loggers.tensorboard import TBXLoggerCallback
 from skate.train.session_for_runs import ensure_session
 from skate.tune.analysis import ExperimentAnalysis
 from skate.tune.callback import checked_callbacks, hooks_of
-from skate.tune.configs import ResumeConfig, ResumeType, RunConfig, TuneConfig, seconds_of
+from skate.tune.configs import ResumeConfig, ResumeType, TuneConfig, seconds_of
 from skate.tune.execution.controller import Controller, Plan
 from skate.tune.execution.log_folders import LogFolders
 from skate.tune.execution.machine import Machine
