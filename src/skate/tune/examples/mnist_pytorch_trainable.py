@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from skate.tune.examples.mnist_pytorch import ConvNet, get_data_loaders, test_func, train_func
-from skate.tune.trainable import Trainable
+from skate.tune.trainable.trainable import Trainable
 
 
 class TrainMNIST(Trainable):

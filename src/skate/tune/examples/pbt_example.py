@@ -8,7 +8,7 @@ from typing import Any
 
 from skate import tune
 from skate.tune.examples.pbt_function import best_rate, risen
-from skate.tune.trainable import Trainable
+from skate.tune.trainable.trainable import Trainable
 
 
 class PBTBenchmarkExample(Trainable):

@@ -133,6 +133,7 @@ class Launch:
             metric=config.metric,
             mode=config.mode,
             fail_fast=failure.fail_fast,
+            restore_retries=int(os.environ.get("TUNE_RESTORE_RETRY_NUM", "0")),
             max_concurrent=config.max_concurrent_trials or 0,
             stamp=time.strftime("%Y-%m-%d_%H-%M-%S"),
             strict_metrics=os.environ.get("TUNE_DISABLE_STRICT_METRIC_CHECKING") != "1",

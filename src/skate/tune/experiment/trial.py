@@ -112,6 +112,8 @@ class Trial:
         self.histories = Histories()
         self.results = 0
         self.num_failures = 0
+        #: How often it has failed since its last result, having gone on from a checkpoint, without a failure counted.
+        self.restore_failures = 0
         self.error_text: str | None = None
         self.pickled_error: Exception | None = None
         self.start_time: float | None = None
@@ -120,6 +122,8 @@ class Trial:
         self.next_checkpoint = 0
         #: Where it goes on from next: a checkpoint with how far that had come.
         self.source: Source | None = None
+        #: Whether it was started from a checkpoint and has not reported since.
+        self.restoring = False
         #: Whether a save is under way whose name is not known yet.
         self.saving = 0
 
@@ -284,8 +288,8 @@ class Trial:
 
     @property
     def is_restoring(self) -> bool:
-        """Whether it goes on from a checkpoint when it starts next."""
-        return self.source is not None and self.status == Trial.PENDING
+        """Whether it goes on from a checkpoint and has not reported since."""
+        return self.restoring
 
     def reset(self) -> Trial:
         """A trial like this one, with another id, that has not begun."""
@@ -330,6 +334,8 @@ class Trial:
         """Take in a result."""
         self.last_result = result
         self.results += 1
+        self.restoring = False
+        self.restore_failures = 0
         self.histories.add(flat(result))
 
     @property
