@@ -42,9 +42,9 @@ class MyTrainableClass(Trainable):
         """Save the step."""
         pathlib.Path(checkpoint_dir, "checkpoint").write_text(json.dumps({"timestep": self.timestep}))
 
-    def load_checkpoint(self, checkpoint: str) -> None:
-        """Resume from the saved step."""
-        self.timestep = json.loads(pathlib.Path(checkpoint, "checkpoint").read_text())["timestep"]
+    def load_checkpoint(self, checkpoint_dir: str) -> None:
+        """Go on from the step."""
+        self.timestep = json.loads(pathlib.Path(checkpoint_dir, "checkpoint").read_text())["timestep"]
         self.restored = True
 
 
