@@ -134,7 +134,7 @@ _MOVED = {
     "ray.tune.stopper.noop": "skate.tune.stopper.stopper",
     "ray.tune.trainable.function_trainable": "skate.tune.trainable.function",
     "ray.tune.trainable.trainable_fn_utils": "skate.tune",
-    "ray.tune.trainable.util": "skate.tune.trainable.binding",
+    "ray.tune.trainable.util": "skate.tune.trainable.bound_parameters",
     "ray.tune.utils.util": "skate.tune.utils",
 }
 

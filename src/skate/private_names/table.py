@@ -96,15 +96,15 @@ TABLE: dict[str, dict[str, Any]] = {
     "_private.ray_constants": {name: {"value": value} for name, value in _CONSTANTS.items()},
     # tests of programs
     "_private.test_utils": {
-        **{name: f"{_HERE}.testing:{name}" for name in _TESTS},
-        **{name: f"{_HERE}.cluster_testing:{name}" for name in _CLUSTER_TESTS},
+        **{name: f"{_HERE}.test_kit:{name}" for name in _TESTS},
+        **{name: f"{_HERE}.cluster_test_kit:{name}" for name in _CLUSTER_TESTS},
     },
     "_common.utils": {name: f"{_HERE}.functions:{name}" for name in _COMMON},
     "_private.utils": {name: f"{_HERE}.functions:{name}" for name in (*_COMMON, *_UTILS)},
     "_common.constants": {
         name: {"value": _CONSTANTS[name]} for name in ("HEAD_NODE_RESOURCE_NAME", "NODE_ID_PREFIX")
     },
-    "_common.test_utils": {name: f"{_HERE}.testing:{name}" for name in _TESTS},
+    "_common.test_utils": {name: f"{_HERE}.test_kit:{name}" for name in _TESTS},
     # Ray_observability, xgboost_ray, mars
     "_raylet": {
         **{
@@ -115,11 +115,11 @@ TABLE: dict[str, dict[str, Any]] = {
     },
     # lance-ray
     "data._internal.util": {
-        "_check_import": f"{_HERE}.loading:check_import",
-        "call_with_retry": f"{_HERE}.loading:call_with_retry",
+        "_check_import": f"{_HERE}.library_names:check_import",
+        "call_with_retry": f"{_HERE}.library_names:call_with_retry",
     },
     # xgboost_ray, lightgbm_ray
-    "train._internal.session": {"get_session": f"{_HERE}.loading:train_session"},
+    "train._internal.session": {"get_session": f"{_HERE}.library_names:train_session"},
     # autogluon, cosmos-xenna, NeMo-Curator, xgboost_ray: the older names of the modules above
     "state": _STATE,
     "worker": _WORKER,

@@ -63,8 +63,9 @@ class ResultGrid:
             )
         best = analysis.get_best_trial(metric, mode, scope, filter_nan_and_inf)
         if best is None:
-            analysis.check_reported(metric or analysis.default_metric)
             asked = metric or analysis.default_metric
+            assert asked is not None  # else this was refused above
+            analysis.check_reported(asked)
             failed = f"; {self.num_errors} of {len(self)} trials failed" if self.num_errors else ""
             raise RuntimeError(
                 f"No best trial found for the given metric: {asked}. No trial has reported a finite "

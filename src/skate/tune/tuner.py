@@ -23,7 +23,7 @@ from skate.tune.journal.codec import dumped
 from skate.tune.journal.journal import VERSION, check_version
 from skate.tune.registry import get_trainable, trainable_exists
 from skate.tune.result_grid import ResultGrid
-from skate.tune.trainable.binding import name_of
+from skate.tune.trainable.bound_parameters import name_of
 from skate.tune.trainable.function import FunctionTrainable
 from skate.tune.trainable.trainable import Trainable
 from skate.tune.trainable.trainer import is_trainer, trainable_of_trainer, trainer_run_config
