@@ -104,6 +104,10 @@ class Trial:
         if trial_name_creator is not None:
             self.custom_trial_name = str(trial_name_creator(self))
         self._dirname_creator = trial_dirname_creator
+        self._begin()
+
+    def _begin(self) -> None:
+        """Set what changes while the trial runs."""
         self.relative_logdir = ""
         self.experiment_folder: RunFolder | None = None
         #: A passing folder for what loggers write while the trial runs, where the search is not on this machine.
