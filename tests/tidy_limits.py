@@ -71,6 +71,7 @@ MANY_PARAMETERS: dict[str, int] = {
     "src/skate/tune/experiment/trial.py::Trial.__init__": 18,
     "src/skate/tune/experiment/experiment.py::Experiment.__init__": 18,
     "src/skate/tune/progress_reporter.py::TuneReporterBase.__init__": 12,
+    "src/skate/tune/resources.py::Resources.__new__": 11,
     "src/skate/tune/schedulers/pb2.py::PB2.__init__": 10,
     "src/skate/tune/schedulers/pbt.py::PopulationBasedTraining.__init__": 13,
     "src/skate/tune/search/bayesopt.py::BayesOptSearch.__init__": 12,

@@ -7,8 +7,9 @@ from typing import Any
 
 #: Public names by the module that has them; loaded when asked for.
 _HOMES = {
-    "skate.train.configs": ("CheckpointConfig", "FailureConfig", "RunConfig", "ScalingConfig"),
-    "skate.air.config": ("DataBatchType",),
+    "skate.air.config": ("CheckpointConfig", "FailureConfig", "RunConfig", "ScalingConfig"),
+    "skate.air.execution.resources.request": ("AcquiredResources", "ResourceRequest"),
+    "skate.air.data_batch_type": ("DataBatchType",),
     "skate.train.result": ("Result",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -57,9 +57,9 @@ class Callback:
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
         """Called when the search has ended."""
 
-    def get_state(self) -> dict[str, Any] | None:
+    def get_state(self) -> dict[Any, Any] | None:
         """The state to save for a restored search; None for nothing."""
         return None
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: dict[Any, Any]) -> None:
         """Restore the state from `get_state`."""

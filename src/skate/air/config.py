@@ -1,21 +1,332 @@
-"""Settings of runs, by the name that programs for older versions of Ray import them by."""
+"""Settings of searches and of older runs: resources, failures, checkpoints, storage.
+
+`ray.tune` has them under the same names. Trainers take those of `ray.train`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Union
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, ClassVar
 
-from skate.train.configs import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
+from skate.tune.placement import PlacementGroupFactory
+from skate.tune.storage import default_storage
 
-if TYPE_CHECKING:
-    import numpy
-    import pandas
-    import pyarrow
-
-#: What `checkpoint_score_order` may be.
 MAX = "max"
 MIN = "min"
+_DEPRECATED = "DEPRECATED"
 
-#: A batch in one of the forms that batches have.
-DataBatchType = Union["numpy.ndarray", "pyarrow.Table", "pandas.DataFrame", dict[str, "numpy.ndarray"]]
 
-__all__ = ["MAX", "MIN", "CheckpointConfig", "DataBatchType", "FailureConfig", "RunConfig", "ScalingConfig"]
+def brief(config: Any, **defaults: Any) -> str:
+    """A config as text, without the fields that have their default value."""
+    said = []
+    for field in fields(config):
+        value = getattr(config, field.name)
+        default = defaults.get(field.name, field.default)
+        if default is MISSING or value != default:
+            said.append(f"{field.name}={value!r}")
+    return f"{type(config).__name__}({', '.join(said)})"
+
+
+@dataclass
+class ScalingConfig:
+    """How many workers a run has, and what each of them gets.
+
+    Args:
+        trainer_resources: of the process that starts the workers; 1 CPU by default.
+        num_workers: how many.
+        use_gpu: one GPU a worker, unless `resources_per_worker` says otherwise.
+        resources_per_worker: such as {"CPU": 2, "GPU": 1}; by default 1 CPU, or 1 GPU with `use_gpu`.
+        placement_strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
+        accelerator_type: the kind of accelerator that nodes must have, such as "H100".
+
+    Raises:
+        ValueError: `use_gpu` and `resources_per_worker` contradict each other.
+    """
+
+    trainer_resources: Any = None
+    num_workers: Any = 1
+    use_gpu: Any = False
+    resources_per_worker: Any = None
+    placement_strategy: Any = "PACK"
+    accelerator_type: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.resources_per_worker, Mapping):
+            self._check_gpus(self.resources_per_worker)
+
+    def _check_gpus(self, given: Mapping[str, float]) -> None:
+        gpus = given.get("GPU", 0)
+        if gpus and not self.use_gpu:
+            raise ValueError(
+                "`use_gpu` is False but `GPU` was found in `resources_per_worker` "
+                f"({gpus} GPU): set use_gpu=True, or leave GPU out"
+            )
+        if self.use_gpu and "GPU" in given and not gpus:
+            raise ValueError(
+                "`use_gpu` is True but `GPU` is set to 0 in `resources_per_worker`: "
+                "leave GPU out, or set use_gpu=False"
+            )
+
+    def __repr__(self) -> str:
+        return brief(self)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, type(self))
+            and self.as_placement_group_factory() == other.as_placement_group_factory()
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # it may change
+
+    @property
+    def _resources_per_worker_not_none(self) -> dict[str, float]:
+        given = self.resources_per_worker
+        found: dict[str, float] = {name: amount for name, amount in (given or {}).items() if amount}
+        if self.use_gpu:
+            found.setdefault("GPU", 1)
+        elif given is None:
+            found = {"CPU": 1}
+        if self.accelerator_type:
+            found.setdefault(f"accelerator_type:{self.accelerator_type}", 0.001)
+        return found
+
+    @property
+    def _trainer_resources_not_none(self) -> dict[str, float]:
+        if self.trainer_resources is None:
+            return {"CPU": 1}
+        return {name: amount for name, amount in self.trainer_resources.items() if amount}
+
+    @property
+    def _most_workers(self) -> int:
+        return int(self.num_workers or 0)
+
+    @property
+    def total_resources(self) -> dict[str, float]:
+        """What all workers and the process that starts them ask for, by resource."""
+        found = dict(self._trainer_resources_not_none)
+        for name, amount in self._resources_per_worker_not_none.items():
+            found[name] = found.get(name, 0.0) + amount * self._most_workers
+        return found
+
+    @property
+    def num_cpus_per_worker(self) -> float:
+        """CPUs of one worker."""
+        return self._resources_per_worker_not_none.get("CPU", 0)
+
+    @property
+    def num_gpus_per_worker(self) -> float:
+        """GPUs of one worker."""
+        return self._resources_per_worker_not_none.get("GPU", 0)
+
+    @property
+    def additional_resources_per_worker(self) -> dict[str, float]:
+        """What one worker asks for besides CPU and GPU."""
+        wanted = self._resources_per_worker_not_none
+        return {name: amount for name, amount in wanted.items() if name not in ("CPU", "GPU")}
+
+    def as_placement_group_factory(self) -> PlacementGroupFactory:
+        """The same as a request of a trial: the first bundle is that of the first worker and of the process that starts all."""
+        each: dict[str, float] = dict(self._resources_per_worker_not_none)
+        first: dict[str, float] = dict(Counter(self._trainer_resources_not_none) + Counter(each))
+        return PlacementGroupFactory(
+            [{}, first, *[each] * (self._most_workers - 1)], strategy=self.placement_strategy
+        )
+
+    @classmethod
+    def from_placement_group_factory(cls, pgf: PlacementGroupFactory) -> ScalingConfig:
+        """The config that a request of a trial was made from."""
+        bundles = pgf.bundles
+        each = bundles[-1]
+        return ScalingConfig(
+            trainer_resources=dict(Counter(bundles[0]) - Counter(each)),
+            num_workers=len(bundles),
+            use_gpu=bool(each.get("GPU", False)),
+            resources_per_worker=each,
+            placement_strategy=pgf.strategy,
+        )
+
+
+@dataclass
+class FailureConfig:
+    """How often a trial may fail and start again.
+
+    Args:
+        max_failures: failures of one trial that are followed by another start, from its last checkpoint; -1 for any number.
+        fail_fast: True ends the whole search at the first trial that fails; "raise" also raises its error.
+
+    Raises:
+        ValueError: a value is out of range, or the two contradict each other.
+    """
+
+    max_failures: int = 0
+    fail_fast: bool | str = False
+
+    def __post_init__(self) -> None:
+        most = self.max_failures
+        if isinstance(most, bool) or not isinstance(most, int) or most < -1:
+            raise ValueError(f"max_failures is a number of failures, or -1 for any number, not {most!r}")
+        text = isinstance(self.fail_fast, str) and self.fail_fast.upper() == "RAISE"
+        if not (isinstance(self.fail_fast, bool) or text):
+            raise ValueError(f"fail_fast must be one of {{bool, 'raise'}}. Got {self.fail_fast!r}")
+        if self.fail_fast and self.max_failures:
+            raise ValueError(
+                f"max_failures must be 0 if fail_fast={self.fail_fast!r}. That ends the search at the first failure, "
+                f"max_failures={self.max_failures} starts again after one: leave one of them out"
+            )
+
+    def __repr__(self) -> str:
+        return brief(self)
+
+
+@dataclass
+class CheckpointConfig:
+    """Which checkpoints of a trial are kept, and how often a class trainable saves one.
+
+    Args:
+        num_to_keep: how many; None keeps all. The last one stays in any case.
+        checkpoint_score_attribute: the reported metric to rank by; None ranks by age.
+        checkpoint_score_order: "max" or "min": which end of the metric is best.
+        checkpoint_frequency: iterations of a class trainable between checkpoints; 0 for none. Functions report their own.
+        checkpoint_at_end: whether a class trainable saves one when its trial ends.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+
+    num_to_keep: int | None = None
+    checkpoint_score_attribute: str | None = None
+    checkpoint_score_order: str = MAX
+    checkpoint_frequency: int = 0
+    checkpoint_at_end: bool | None = None
+    _checkpoint_keep_all_ranks: Any = _DEPRECATED
+    _checkpoint_upload_from_workers: Any = _DEPRECATED
+
+    def __post_init__(self) -> None:
+        if self._checkpoint_keep_all_ranks != _DEPRECATED:
+            raise DeprecationWarning(
+                "The experimental `_checkpoint_keep_all_ranks` config is deprecated. Workers that keep no checkpoint report none"
+            )
+        if self._checkpoint_upload_from_workers != _DEPRECATED:
+            raise DeprecationWarning(
+                "The experimental `_checkpoint_upload_from_workers` config is deprecated. It is how checkpoints are written now"
+            )
+        number = self.num_to_keep
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+            raise ValueError(
+                f"Received invalid num_to_keep: {number}. Must be None or an integer >= 1: a number of checkpoints, None for all"
+            )
+        if self.checkpoint_score_order not in (MAX, MIN):
+            raise ValueError(
+                f'checkpoint_score_order must be either "max" or "min": which end of the metric is best, not '
+                f"{self.checkpoint_score_order!r}"
+            )
+        if not isinstance(self.checkpoint_frequency, int) or self.checkpoint_frequency < 0:
+            raise ValueError(f"checkpoint_frequency must be >=0, got {self.checkpoint_frequency!r}")
+
+    def __repr__(self) -> str:
+        return brief(self)
+
+    @property
+    def _tune_legacy_checkpoint_score_attr(self) -> str | None:
+        """The same as `checkpoint_score_attr` of `tune.run`."""
+        name = self.checkpoint_score_attribute
+        return f"min-{name}" if name is not None and self.checkpoint_score_order == MIN else name
+
+
+@dataclass
+class SyncConfig:
+    """Taken for compatibility: trials write to the storage themselves, so there is nothing to synchronise."""
+
+    sync_period: int = 300
+    sync_timeout: int = 1800
+    sync_artifacts: bool = False
+    sync_artifacts_on_checkpoint: bool = True
+
+
+@dataclass
+class RunConfig:
+    """What a search is called, where its results go, and what happens on the way.
+
+    Args:
+        name: of the search, a folder in `storage_path`; made up if left out.
+        storage_path: a folder or a URL such as "s3://bucket/folder"; by default ~/ray_results.
+        storage_filesystem: a pyarrow filesystem in which `storage_path` is a path.
+        failure_config, checkpoint_config: see there.
+        sync_config: taken for compatibility.
+        verbose: 0 to say nothing, 1 for the table of trials, 2 for results as well. Left out, the table is shown in a terminal
+            and in a notebook.
+        stop: when a trial ends: {"training_iteration": 10}, a function of trial id and result, or a `Stopper`.
+        callbacks: `ray.tune.Callback`s.
+        progress_reporter: shows how the search goes.
+        log_to_file: True, or names, for what trials print to be written to files in their folders.
+
+    Raises:
+        ValueError: a value is out of range.
+        DeprecationWarning: `local_dir` was given.
+    """
+
+    name: str | None = None
+    storage_path: str | None = None
+    storage_filesystem: Any = None
+    failure_config: Any = None
+    checkpoint_config: Any = None
+    sync_config: Any = None
+    verbose: Any = None
+    stop: Any = None
+    callbacks: list[Any] | None = None
+    progress_reporter: Any = None
+    log_to_file: bool | str | tuple[str, str] = False
+    local_dir: Any = None
+
+    #: What is made where none is given.
+    _kinds: ClassVar[tuple[type, type, type]] = (FailureConfig, CheckpointConfig, SyncConfig)
+
+    def __post_init__(self) -> None:
+        if self.local_dir is not None:
+            raise DeprecationWarning(
+                "The `RunConfig(local_dir)` argument is deprecated. You should set the `RunConfig(storage_path)` instead."
+            )
+        failures, checkpoints, syncing = self._kinds
+        self.failure_config = self.failure_config or failures()
+        self.sync_config = self.sync_config or syncing()
+        self.checkpoint_config = _checkpoint_config(self.checkpoint_config, checkpoints)
+        self.storage_path = os.path.expanduser(str(self.storage_path or default_storage()))
+        # Shown by itself where somebody looks on, unless it was asked for.
+        self._verbose = self.verbose
+        if self.verbose is None:
+            self.verbose = 1
+        if self.name is not None and not all(part.strip(".") for part in self.name.split("/")):
+            raise ValueError(f"a search's name is the name of a folder, not {self.name!r}")
+        log = self.log_to_file
+        pair = isinstance(log, (tuple, list)) and len(log) == 2 and all(isinstance(each, str) for each in log)
+        if not (isinstance(log, (bool, str)) or pair):
+            raise ValueError(
+                f"log_to_file is True, a file name, or a pair of them for output and errors, not {log!r}"
+            )
+
+    def __repr__(self) -> str:
+        defaults = {
+            "failure_config": FailureConfig(),
+            "sync_config": SyncConfig(),
+            "checkpoint_config": CheckpointConfig(),
+        }
+        return brief(self, **defaults)
+
+
+def _checkpoint_config(given: Any, kind: type) -> Any:
+    if given is None:
+        return kind()
+    if isinstance(given, Mapping):
+        return kind(**given)
+    names = ("num_to_keep", "checkpoint_score_attribute", "checkpoint_score_order")
+    if isinstance(given, CheckpointConfig):
+        return given
+    if all(hasattr(given, name) for name in names):  # the one of ray.train
+        return kind(**{name: getattr(given, name) for name in names})
+    raise ValueError(f"checkpoint_config is a ray.tune.CheckpointConfig, not {type(given).__name__}")
+
+
+__all__ = ["MAX", "MIN", "CheckpointConfig", "FailureConfig", "RunConfig", "ScalingConfig"]

@@ -24,6 +24,13 @@ CHECKPOINT_ID_ATTR = "_current_checkpoint_id"
 CHECKPOINT_TUNE_METADATA_FILE = ".tune_metadata"
 LAZY_CHECKPOINT_MARKER_FILE = ".lazy_checkpoint_marker"
 COPY_DIRECTORY_CHECKPOINTS_INSTEAD_OF_MOVING_ENV = "TRAIN_COPY_DIRECTORY_CHECKPOINTS_INSTEAD_OF_MOVING"
+SESSION_MISUSE_LOG_ONCE_KEY = "air_warn_session_misuse"
+#: Variables of the environment that Ray knows; those of them that have no effect here are in docs/tune.md.
+AIR_ENV_VARS = {
+    COPY_DIRECTORY_CHECKPOINTS_INSTEAD_OF_MOVING_ENV,
+    "RAY_AIR_FULL_TRACEBACKS",
+    "RAY_AIR_NEW_OUTPUT",
+}
 
 #: Environment variables that are handed on to workers, as they are set in the driver.
 AIR_ENV_VARS = {

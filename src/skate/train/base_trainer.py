@@ -1,11 +1,200 @@
-"""Trainers and what goes with them, by the name that programs for older versions of Ray import them by."""
+"""Trainers of a loop of one's own, as older programs subclass them: each runs as one trial of a search."""
 
 from __future__ import annotations
 
+import abc
+import copy
+import os
+import pickle
+from typing import Any
+
+from skate.air.config import RunConfig, ScalingConfig
 from skate.train.checkpoint import Checkpoint
-from skate.train.configs import RunConfig, ScalingConfig
 from skate.train.errors import TrainingFailedError
 from skate.train.result import Result
-from skate.train.trainer import DataParallelTrainer as BaseTrainer
+from skate.train.storage import filesystem as files
+from skate.train.storage.run_folder import RunFolder
+
+GenDataset = Any
+_SAVED = "trainer.pkl"
+
+
+class BaseTrainer(abc.ABC):
+    """Subclass it and define `training_loop`, which reports with `ray.tune.report`. New programs use `DataParallelTrainer`.
+
+    Args:
+        scaling_config: what the loop and the workers it starts ask for.
+        run_config: name, storage, failures, checkpoints, callbacks.
+        datasets: `Dataset`s by key.
+        metadata: goes into the checkpoints.
+        resume_from_checkpoint: where the loop goes on from.
+
+    Raises:
+        ValueError: an argument is not what it should be.
+    """
+
+    def __init__(
+        self,
+        *,
+        scaling_config: ScalingConfig | None = None,
+        run_config: Any = None,
+        datasets: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
+        resume_from_checkpoint: Checkpoint | None = None,
+    ) -> None:
+        self.scaling_config = ScalingConfig() if scaling_config is None else scaling_config
+        self.run_config = copy.copy(RunConfig() if run_config is None else run_config)
+        self.metadata = metadata
+        self.datasets = {} if datasets is None else datasets
+        self.starting_checkpoint = resume_from_checkpoint
+        self._checked()
+
+    def _checked(self) -> None:
+        if not isinstance(self.scaling_config, ScalingConfig):
+            raise _wrong("scaling_config", "ray.train.ScalingConfig", self.scaling_config)
+        if not hasattr(self.run_config, "storage_path"):
+            raise _wrong("run_config", "ray.train.RunConfig", self.run_config)
+        if not isinstance(self.datasets, dict):
+            raise _wrong("datasets", "dict of names to ray.data.Dataset", self.datasets)
+        for name, dataset in self.datasets.items():
+            if not (callable(dataset) or hasattr(dataset, "iter_batches")):
+                raise ValueError(
+                    f"The Dataset under {name!r} is not a ray.data.Dataset: it is a {type(dataset).__name__}, {dataset!r:.80}"
+                )
+        start = self.starting_checkpoint
+        if start is not None and not isinstance(start, Checkpoint):
+            raise _wrong("resume_from_checkpoint", "ray.train.Checkpoint", start)
+
+    def setup(self) -> None:  # noqa: B027  # subclasses may do without
+        """Called before the loop, where it runs."""
+
+    def preprocess_datasets(self) -> None:
+        """Refused: preprocess datasets before they are given to the trainer."""
+        raise NotImplementedError(
+            "preprocess_datasets is deprecated: call preprocessor.fit_transform(dataset) before the trainer is made"
+        )
+
+    @abc.abstractmethod
+    def training_loop(self) -> None:
+        """The training; define it."""
+
+    def fit(self) -> Result:
+        """Run the loop to its end.
+
+        Raises:
+            TrainingFailedError: it has failed; the cause is what it raised.
+        """
+        from skate.tune.tuner import Tuner  # searches stand on runs
+
+        tuner = Tuner(self.as_trainable(), run_config=self.run_config)
+        self._save(tuner.folder)
+        results = tuner.fit()
+        result: Any = results[0]
+        if result.error:
+            raise TrainingFailedError(
+                f"The training loop of {type(self).__name__} has failed: {type(result.error).__name__}: {result.error}\n"
+                f"It goes on from its last checkpoint with {type(self).__name__}.restore({tuner.folder.path!r}).fit(); for this "
+                "by itself, give RunConfig(failure_config=FailureConfig(max_failures=...))"
+            ) from result.error
+        found: Result = result
+        return found
+
+    def as_trainable(self) -> Any:
+        """A trainable of Tune that sets the trainer up and runs its loop; a configuration takes the place of its attributes."""
+        from skate.tune import with_resources  # as above
+        from skate.tune.trainable.session import get_checkpoint
+
+        trainer = self
+
+        def run(config: dict[str, Any]) -> None:
+            own = copy.copy(trainer)
+            for name, value in config.items():
+                setattr(own, name, value)
+            own.starting_checkpoint = get_checkpoint() or own.starting_checkpoint
+            own.setup()
+            own.training_loop()
+
+        run.__name__ = run.__qualname__ = type(self).__name__
+        return with_resources(run, self.scaling_config.as_placement_group_factory())
+
+    def _save(self, folder: RunFolder) -> None:
+        import cloudpickle  # subclasses are often of the program itself
+
+        folder.create()
+        files.write_bytes(folder.filesystem, folder.at(_SAVED), cloudpickle.dumps(self))
+
+    @classmethod
+    def restore(
+        cls,
+        path: str | os.PathLike[str],
+        storage_filesystem: Any = None,
+        datasets: dict[str, Any] | None = None,
+        scaling_config: ScalingConfig | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """The trainer of a run that was begun; `fit` goes on from its last checkpoint.
+
+        Args:
+            path: its folder: its storage_path and its name.
+            storage_filesystem: a pyarrow filesystem in which `path` is a path.
+            datasets: given anew, under the same names.
+            scaling_config: another one.
+            kwargs: other attributes.
+
+        Raises:
+            ValueError: there is no such run, or it had other datasets.
+        """
+        folder = _folder(path, storage_filesystem)
+        contents = files.read_bytes(folder.filesystem, folder.at(_SAVED))
+        if contents is None:
+            raise ValueError(
+                f"Invalid restore path: {path}. Make sure that this path exists and is the experiment directory that results "
+                f"from a call to `trainer.fit()`: no {_SAVED} is there"
+            )
+        found = pickle.loads(contents)
+        if datasets is not None and datasets.keys() != found.datasets.keys():
+            raise ValueError(
+                f"The run had the datasets {sorted(found.datasets)}; give the same names, not {sorted(datasets)}"
+            )
+        given = {"datasets": datasets, "scaling_config": scaling_config, **kwargs}
+        for name, value in given.items():
+            if value is not None:
+                setattr(found, name, value)
+        found.run_config.name, found.run_config.storage_path = folder.name, folder.root
+        found.run_config.storage_filesystem = storage_filesystem
+        found.starting_checkpoint = _last_checkpoint(folder) or found.starting_checkpoint
+        return found
+
+    @classmethod
+    def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> bool:
+        """Whether a path is the folder of a run that can be gone on with."""
+        folder = _folder(path, storage_filesystem)
+        return files.read_bytes(folder.filesystem, folder.at(_SAVED)) is not None
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} scaling_config={self.scaling_config!r} datasets={sorted(self.datasets)}>"
+        )
+
+
+def _wrong(name: str, kind: str, value: Any) -> ValueError:
+    return ValueError(
+        f"`{name}` should be an instance of `{kind}`, found {type(value).__name__} with value {value!r:.80}"
+    )
+
+
+def _folder(path: str | os.PathLike[str], filesystem: Any) -> RunFolder:
+    parent, _, name = os.fspath(path).rstrip("/").rpartition("/")
+    return RunFolder(parent or ".", name, filesystem)
+
+
+def _last_checkpoint(folder: RunFolder) -> Checkpoint | None:
+    """The checkpoint that the trial of a run has reported last."""
+    from skate.tune.analysis import ExperimentAnalysis  # searches stand on runs
+    from skate.tune.result_grid import ResultGrid
+
+    grid = ResultGrid(ExperimentAnalysis(folder.path, storage_filesystem=folder.filesystem))
+    return grid[0].checkpoint if len(grid) else None
+
 
 __all__ = ["BaseTrainer", "Checkpoint", "Result", "RunConfig", "ScalingConfig", "TrainingFailedError"]

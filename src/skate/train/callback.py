@@ -8,7 +8,11 @@ if TYPE_CHECKING:
     from skate.train.checkpoint import Checkpoint
 
 
-class UserCallback:
+class RayTrainCallback:
+    """What callbacks of a run have in common."""
+
+
+class UserCallback(RayTrainCallback):
     """Subclass it and give instances to `RunConfig(callbacks=[...])`; methods run in the process that called `fit`.
 
     What one raises ends the run with a `ControllerError` that names it. `before_run` and `after_run` are Skate's own additions.

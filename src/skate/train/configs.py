@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from skate.air import config as air_config
+from skate.air.config import SyncConfig as SyncConfig
+
 _DEPRECATED = "DEPRECATED"
 _LEVELS = ("CRITICAL", "DEBUG", "ERROR", "FATAL", "INFO", "NOTSET", "WARN", "WARNING")
 _STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
@@ -22,7 +25,7 @@ def _refuse_deprecated(config: Any, names: Sequence[str], subject: str, instead:
 
 
 @dataclass
-class ScalingConfig:
+class ScalingConfig(air_config.ScalingConfig):
     """The number of workers of a run, and their resources.
 
     Args:
@@ -98,19 +101,6 @@ class ScalingConfig:
                 f"{self.elastic_resize_monitor_interval_s}"
             )
 
-    def _check_gpus(self, given: Mapping[str, float]) -> None:
-        gpus = given.get("GPU", 0)
-        if gpus and not self.use_gpu:
-            raise ValueError(
-                "`use_gpu` is False but `GPU` was found in `resources_per_worker` "
-                f"({gpus} GPU): set use_gpu=True, or leave GPU out"
-            )
-        if self.use_gpu and "GPU" in given and not gpus:
-            raise ValueError(
-                "`use_gpu` is True but `GPU` is set to 0 in `resources_per_worker`: "
-                "leave GPU out, or set use_gpu=False"
-            )
-
     def _check_tpus(self) -> None:
         if self.use_gpu and self.use_tpu:
             raise ValueError(
@@ -166,32 +156,17 @@ class ScalingConfig:
         return found
 
     @property
-    def total_resources(self) -> dict[str, float]:
-        """The total resources of all workers, at the largest number of workers."""
-        return {
-            name: amount * self.max_workers for name, amount in self._resources_per_worker_not_none.items()
-        }
+    def _most_workers(self) -> int:
+        return self.max_workers
 
     @property
-    def num_cpus_per_worker(self) -> float:
-        """The number of CPUs per worker."""
-        return self._resources_per_worker_not_none.get("CPU", 0)
-
-    @property
-    def num_gpus_per_worker(self) -> float:
-        """The number of GPUs per worker."""
-        return self._resources_per_worker_not_none.get("GPU", 0)
+    def _trainer_resources_not_none(self) -> dict[str, float]:
+        return {}
 
     @property
     def num_tpus_per_worker(self) -> float:
         """The number of TPUs per worker."""
         return self._resources_per_worker_not_none.get("TPU", 0)
-
-    @property
-    def additional_resources_per_worker(self) -> dict[str, float]:
-        """The resources of one worker besides CPU and GPU."""
-        wanted = self._resources_per_worker_not_none
-        return {name: amount for name, amount in wanted.items() if name not in ("CPU", "GPU")}
 
 
 def _is_count(value: Any) -> bool:
@@ -233,7 +208,7 @@ class CheckpointConfig:
 
 
 @dataclass
-class FailureConfig:
+class FailureConfig(air_config.FailureConfig):
     """How often a run may fail and restart.
 
     Args:
@@ -264,18 +239,6 @@ class FailureConfig:
                 raise ValueError(f"{name} must be a number of failures, or -1 for no limit, got {value!r}")
         if self.preemption_grace_s < 0:
             raise ValueError(f"preemption_grace_s is 0 or more seconds, not {self.preemption_grace_s}")
-
-
-@dataclass
-class SyncConfig:
-    """Accepted for older programs; `RunConfig(sync_config=...)` is rejected, because reports go to the storage at
-    once.
-    """
-
-    sync_period: int = 300
-    sync_timeout: int = 1800
-    sync_artifacts: bool = False
-    sync_artifacts_on_checkpoint: bool = True
 
 
 @dataclass
@@ -363,7 +326,7 @@ def check_kind(value: Any, kind: type) -> None:
     Raises:
         ValueError: it is something else, such as the one of Tune of the same name.
     """
-    if not isinstance(value, kind) or type(value).__module__.startswith("skate.tune."):
+    if not isinstance(value, kind):
         raise ValueError(
             f"Invalid `{kind.__name__}` type: {type(value)}. Use `ray.train.{kind.__name__}` instead; got {value!r:.120}"
         )

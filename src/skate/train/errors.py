@@ -12,6 +12,10 @@ class TrainingFailedError(RayError):
     """A run has failed for good."""
 
 
+class SessionMisuseError(Exception):
+    """A function of a run was called where there is no run; Skate itself raises `RuntimeError`."""
+
+
 class WorkerGroupError(TrainingFailedError):
     """Workers have failed; `worker_failures` has their exceptions by rank, the first to fail first."""
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 from skate.train.checkpoint import Checkpoint
 
@@ -44,8 +43,11 @@ class ReportedCheckpoint:
     status: ReportedCheckpointStatus
 
 
-#: A function of a checkpoint, and keywords from the task config, that returns metrics to be added.
-ValidationFn = Callable[..., dict[str, Any]]
+class ValidationFn(Protocol):
+    """A function of a checkpoint, and keywords from the task config, that returns metrics to be added."""
+
+    def __call__(self, checkpoint: Checkpoint, **kwargs: Any) -> dict[str, Any]:
+        """The metrics of a checkpoint."""
 
 
 @dataclass

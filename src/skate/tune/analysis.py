@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any
 
@@ -15,6 +16,8 @@ from skate.tune.journal.journal import newest
 from skate.tune.journal.replay import Replay
 from skate.tune.metrics import SCOPES, flat, users
 from skate.tune.result import DEFAULT_METRIC, rows_of
+
+_log = logging.getLogger("skate.tune")
 
 
 class ExperimentAnalysis:
@@ -97,12 +100,12 @@ class ExperimentAnalysis:
             filter_nan_and_inf: skip trials whose value is not finite.
 
         Raises:
-            ValueError: no trial reports the metric (the error lists the reported ones), or scope or mode is invalid.
+            ValueError: scope or mode is invalid.
         """
         metric, mode = self._asked(metric, mode)
         if scope not in SCOPES:
             raise ValueError(
-                f"attempting to get best trial for metric {metric} for scope {scope!r}: it must be one of {', '.join(SCOPES)}"
+                f"attempting to get best trial for metric {metric} for scope {scope} not in {list(SCOPES)}"
             )
         found: list[tuple[float, Trial]] = []
         any_has = False
@@ -115,15 +118,29 @@ class ExperimentAnalysis:
             if filter_nan_and_inf and (value != value or value in (float("inf"), float("-inf"))):
                 continue
             found.append((value, trial))
-        if not any_has and any(trial.results for trial in self.trials):
+        if not found:
+            if not any_has:
+                _log.warning(
+                    "Could not find best trial: no trial reports a number for %r; reported are: %s. Did you pass the correct "
+                    "`metric` parameter?", metric, ", ".join(self._reported()) or "none",
+                )  # fmt: skip
+            return None
+        choose = max if mode == "max" else min
+        return choose(found, key=lambda each: each[0])[1]
+
+    def check_reported(self, metric: str) -> None:
+        """See that a trial reports a metric.
+
+        Raises:
+            ValueError: none does; those that are reported are named.
+        """
+        if any(trial.results for trial in self.trials) and not any(
+            metric in trial.histories.by_name for trial in self.trials
+        ):
             raise NoBestTrial(
                 f"No best trial found for the given metric: {metric}. No trial reports a number for "
                 f"{metric!r}; reported are: {', '.join(self._reported()) or 'none'}"
             )
-        if not found:
-            return None
-        choose = max if mode == "max" else min
-        return choose(found, key=lambda each: each[0])[1]
 
     def get_best_config(
         self, metric: str | None = None, mode: str | None = None, scope: str = "last"

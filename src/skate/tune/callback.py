@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import glob
+import os
+import pickle
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,33 +27,68 @@ HOOKS = (
 )
 
 
-class CallbackList:
+class CallbackList(Callback):
     """Several callbacks as one: calls each hook on all of them, in order."""
+
+    IS_CALLBACK_CONTAINER = True
+    CKPT_FILE_TMPL = "callback-states-{}.pkl"
 
     def __init__(self, callbacks: Sequence[Any]) -> None:
         self._callbacks = checked_callbacks(callbacks)
 
-    def __getattr__(self, hook: str) -> Any:
-        if hook not in (*HOOKS, "setup", "on_experiment_end"):
-            raise AttributeError(f"a callback has no hook {hook!r}; it has {', '.join(HOOKS)}")
-
-        def call(*args: Any, **info: Any) -> None:
-            for each in self._callbacks:
-                getattr(each, hook)(*args, **info)
-
-        return call
-
-    def get_state(self) -> dict[str, Any] | None:
+    def get_state(self) -> dict[int, Any] | None:
         """The state of each callback by its position; None if none has a state."""
-        states = {str(place): each.get_state() for place, each in enumerate(self._callbacks)}
-        kept = {place: state for place, state in states.items() if state is not None}
-        return kept or None
+        states = {place: each.get_state() for place, each in enumerate(self._callbacks)}
+        return states if any(states.values()) else None
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: dict[int, Any]) -> None:
         """Take back what `get_state` gave."""
         for place, each in enumerate(self._callbacks):
-            if str(place) in state:
-                each.set_state(state[str(place)])
+            if state.get(place):
+                each.set_state(state[place])
+
+    def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
+        """Write the state into a folder, if there is any."""
+        state = self.get_state()
+        if state:
+            path = os.path.join(checkpoint_dir, self.CKPT_FILE_TMPL.format(session_str))
+            with open(f"{path}.tmp", "wb") as file:
+                pickle.dump(state, file)
+            os.replace(f"{path}.tmp", path)
+
+    def restore_from_dir(self, checkpoint_dir: str) -> None:
+        """Take the newest state that `save_to_dir` has written into a folder.
+
+        Raises:
+            RuntimeError: there is none.
+        """
+        found = self._saved(checkpoint_dir)
+        if not found:
+            raise RuntimeError(
+                f"Unable to find checkpoint in {checkpoint_dir}: save_to_dir has written none there"
+            )
+        with open(max(found, key=os.path.getmtime), "rb") as file:
+            self.set_state(pickle.load(file))
+
+    def can_restore(self, checkpoint_dir: str) -> bool:
+        """Whether a folder has a state that `save_to_dir` has written."""
+        return bool(self._saved(checkpoint_dir))
+
+    def _saved(self, folder: str) -> list[str]:
+        return glob.glob(os.path.join(folder, self.CKPT_FILE_TMPL.format("*")))
+
+
+def _on_all(hook: str) -> Any:
+    def call(self: CallbackList, **info: Any) -> None:
+        for each in self._callbacks:
+            getattr(each, hook)(**info)
+
+    call.__name__, call.__doc__ = hook, f"Call `{hook}` of all."
+    return call
+
+
+for _hook in (*HOOKS, "setup", "on_experiment_end"):
+    setattr(CallbackList, _hook, _on_all(_hook))
 
 
 def hooks_of(callbacks: Sequence[Any]) -> frozenset[str]:

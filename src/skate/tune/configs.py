@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from skate.air import config as air_config
 from skate.train import configs as train_configs
 
 _DEPRECATED = "DEPRECATED"
@@ -94,143 +95,28 @@ def seconds_of(budget: Any) -> float | None:
 
 
 @dataclass
-class CheckpointConfig(train_configs.CheckpointConfig):
-    """Which checkpoints of a trial are kept, and how often a class trainable saves one.
-
-    Args:
-        num_to_keep: how many; None keeps all. The last one stays in any case.
-        checkpoint_score_attribute: the reported metric to rank by; None ranks by age.
-        checkpoint_score_order: "max" or "min": which end of the metric is best.
-        checkpoint_frequency: iterations of a class trainable between checkpoints; 0 for none. Functions report their own.
-        checkpoint_at_end: whether a class trainable saves one when its trial ends.
-    """
-
-    checkpoint_frequency: Any = 0
-    checkpoint_at_end: Any = None
-    _checkpoint_keep_all_ranks: Any = _DEPRECATED
-    _checkpoint_upload_from_workers: Any = _DEPRECATED
-
-    def __post_init__(self) -> None:
-        if self.checkpoint_frequency == _DEPRECATED:
-            self.checkpoint_frequency = 0
-        if self.checkpoint_at_end == _DEPRECATED:
-            self.checkpoint_at_end = None
-        if not isinstance(self.checkpoint_frequency, int) or self.checkpoint_frequency < 0:
-            raise ValueError(f"checkpoint_frequency must be >=0, got {self.checkpoint_frequency!r}")
-        if self.checkpoint_score_order not in ("max", "min"):
-            raise ValueError(
-                f'checkpoint_score_order must be either "max" or "min", got {self.checkpoint_score_order!r}'
-            )
-        plain = (self.num_to_keep, self.checkpoint_score_attribute, self.checkpoint_score_order)
-        train_configs.CheckpointConfig(*plain)
+class CheckpointConfig(air_config.CheckpointConfig):
+    __doc__ = air_config.CheckpointConfig.__doc__
 
 
 @dataclass
-class FailureConfig:
-    """How often a trial may fail and start again.
-
-    Args:
-        max_failures: failures of one trial that are followed by another start, from its last checkpoint; -1 for any number.
-        fail_fast: True ends the whole search at the first trial that fails; "raise" also raises its error.
-    """
-
-    max_failures: int = 0
-    fail_fast: bool | str = False
-
-    def __post_init__(self) -> None:
-        if (
-            isinstance(self.max_failures, bool)
-            or not isinstance(self.max_failures, int)
-            or self.max_failures < -1
-        ):
-            raise ValueError(
-                f"max_failures must be a number of failures, or -1 for no limit, got {self.max_failures!r}"
-            )
-        if not (isinstance(self.fail_fast, bool) or self.fail_fast == "raise"):
-            raise ValueError(f"fail_fast must be one of {{bool, 'raise'}}. Got {self.fail_fast!r}")
-        if self.fail_fast and self.max_failures:
-            raise ValueError(
-                f"max_failures must be 0 if fail_fast={self.fail_fast}. That ends the search at the first failure, "
-                f"max_failures={self.max_failures} restarts a failed trial; leave one of them out"
-            )
+class FailureConfig(air_config.FailureConfig):
+    __doc__ = air_config.FailureConfig.__doc__
 
 
 @dataclass
-class SyncConfig:
-    """Accepted for compatibility: trials write to the storage themselves, so there is nothing to synchronize."""
-
-    sync_period: int = 300
-    sync_timeout: int = 1800
-    sync_artifacts: bool = False
-    sync_artifacts_on_checkpoint: bool = True
+class SyncConfig(air_config.SyncConfig):
+    __doc__ = air_config.SyncConfig.__doc__
 
 
 @dataclass
-class RunConfig:
-    """The name and storage of a search, and its settings for failures, checkpoints and output.
+class RunConfig(air_config.RunConfig):
+    __doc__ = air_config.RunConfig.__doc__
 
-    Args:
-        name: the name of the search, a folder in `storage_path`; generated if omitted.
-        storage_path: a folder or a URL such as "s3://bucket/folder"; by default ~/ray_results.
-        storage_filesystem: a pyarrow filesystem for `storage_path`.
-        failure_config, checkpoint_config: see FailureConfig and CheckpointConfig.
-        sync_config: accepted for compatibility.
-        verbose: 0 for no output, 1 for the table of trials, 2 for results as well; by default 1 in a terminal
-            and in a notebook, else 0.
-        stop: when a trial ends: {"training_iteration": 10}, a function of trial id and result, or a `Stopper`.
-        callbacks: `ray.tune.Callback`s.
-        progress_reporter: shows the progress of the search.
-        log_to_file: True, or file names, to write the output of trials to files in their folders.
-    """
-
-    name: str | None = None
-    storage_path: str | None = None
-    storage_filesystem: Any = None
-    failure_config: FailureConfig | None = None
-    checkpoint_config: Any = None
-    sync_config: Any = None
-    verbose: Any = None
-    stop: Any = None
-    callbacks: list[Any] | None = None
-    progress_reporter: Any = None
-    log_to_file: bool | str | tuple[str, str] = False
-    local_dir: Any = None
-
-    def __post_init__(self) -> None:
-        if self.local_dir is not None:
-            raise DeprecationWarning(
-                "The `RunConfig(local_dir)` argument is deprecated and has been removed. You should "
-                "set the `RunConfig(storage_path)` instead"
-            )
-        self.failure_config = self.failure_config or FailureConfig()
-        self.checkpoint_config = _checkpoint_config(self.checkpoint_config)
-        if self.storage_path is not None:
-            self.storage_path = str(self.storage_path)
-        if self.name is not None and not all(part.strip(".") for part in self.name.split("/")):
-            raise ValueError(f"a search's name is the name of a folder, not {self.name!r}")
-        log = self.log_to_file
-        pair = isinstance(log, (tuple, list)) and len(log) == 2 and all(isinstance(each, str) for each in log)
-        if not (isinstance(log, (bool, str)) or pair):
-            raise ValueError(
-                f"log_to_file must be True, a file name, or a pair of them for output and errors, got {log!r}"
-            )
+    _kinds = (FailureConfig, CheckpointConfig, SyncConfig)
 
 
-def _checkpoint_config(given: Any) -> CheckpointConfig:
-    if given is None:
-        return CheckpointConfig()
-    if isinstance(given, Mapping):
-        return CheckpointConfig(**given)
-    if isinstance(given, CheckpointConfig):
-        return given
-    if isinstance(given, train_configs.CheckpointConfig):
-        return CheckpointConfig(
-            given.num_to_keep, given.checkpoint_score_attribute, given.checkpoint_score_order
-        )
-    raise ValueError(f"checkpoint_config must be a ray.tune.CheckpointConfig, got {type(given).__name__}")
-
-
-def run_config_of(given: Any) -> RunConfig:
+def run_config_of(given: Any) -> air_config.RunConfig:
     """Convert a config to Tune's RunConfig; from one of Train, the common settings are taken.
 
     Raises:
@@ -238,7 +124,7 @@ def run_config_of(given: Any) -> RunConfig:
     """
     if given is None:
         return RunConfig()
-    if isinstance(given, RunConfig):
+    if isinstance(given, air_config.RunConfig):
         return given
     if isinstance(given, train_configs.RunConfig):
         failures = given.failure_config.max_failures if given.failure_config else 0

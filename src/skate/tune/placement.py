@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from skate.air.execution.resources.request import ResourceRequest
 
 _STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 _LOWER = {"cpu": "CPU", "gpu": "GPU"}
 
 
-class PlacementGroupFactory:
+class PlacementGroupFactory(ResourceRequest):
     """The bundles of a trial: the first is the trainable's own, the others are for the actors it starts.
 
     Args:
         bundles: such as `[{"CPU": 1}, {"CPU": 2, "GPU": 1}]`; with an empty first one the trainable itself
             requests nothing.
         strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
+        args, kwargs: further arguments of `ray.util.placement_group`.
 
     Raises:
-        ValueError: there is no bundle, an amount is negative or not a number, or the strategy is unknown.
+        ValueError: there is no bundle, or only an empty one; an amount is negative or not a number; or the strategy is unknown.
     """
 
     #: Whether a placement group holds the bundles; else they only count when it is decided what finds room.
@@ -27,65 +31,27 @@ class PlacementGroupFactory:
     def __init__(
         self, bundles: list[dict[str, float]], strategy: str = "PACK", *args: Any, **kwargs: Any
     ) -> None:
-        if not bundles:
-            raise ValueError(
-                "a trial needs at least one bundle of resources, such as [{'CPU': 1}], got an empty list"
-            )
         if strategy not in _STRATEGIES:
             raise ValueError(f"strategy must be one of {', '.join(_STRATEGIES)}, got {strategy!r}")
-        found = [_checked(bundle) for bundle in bundles]
-        self.head_bundle_is_empty = not found[0]
-        self._bundles = found[1:] if self.head_bundle_is_empty and len(found) > 1 else found
-        self._strategy = strategy
-        self._args, self._kwargs = args, kwargs
+        super().__init__(bundles, strategy, *args, **kwargs)
 
-    @property
-    def bundles(self) -> list[dict[str, float]]:
-        """The bundles that ask for something."""
-        return [dict(bundle) for bundle in self._bundles]
-
-    @property
-    def strategy(self) -> str:
-        """How the bundles are placed."""
-        return self._strategy
+    @staticmethod
+    def _checked(bundle: Mapping[str, Any]) -> dict[str, float]:
+        return _checked(bundle)
 
     @property
     def head(self) -> dict[str, float]:
         """The resources of the trainable itself."""
         return {} if self.head_bundle_is_empty else dict(self._bundles[0])
 
-    @property
-    def head_cpus(self) -> float:
-        """CPUs of the trainable itself."""
-        return self.head.get("CPU", 0.0)
-
-    @property
-    def required_resources(self) -> dict[str, float]:
-        """The sum over all bundles."""
-        found: dict[str, float] = {}
-        for bundle in self._bundles:
-            for name, amount in bundle.items():
-                found[name] = found.get(name, 0.0) + amount
-        return found
-
-    def __call__(self) -> Any:
-        """A placement group of the bundles."""
-        from skate.util.placement_group import placement_group  # few trials have one
-
-        return placement_group(self.bundles, self._strategy, *self._args, **self._kwargs)
-
-    to_placement_group = __call__
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, PlacementGroupFactory)
-            and self._bundles == other._bundles
-            and self._strategy == other._strategy
-            and self.head_bundle_is_empty == other.head_bundle_is_empty
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Deprecated: `to_placement_group()`."""
+        warnings.warn(
+            "Calling PlacementGroupFactory objects is deprecated. Use `to_placement_group()` instead.",
+            DeprecationWarning,
+            stacklevel=2,
         )
-
-    def __hash__(self) -> int:
-        return hash((repr(self._bundles), self._strategy, self.head_bundle_is_empty))
+        return self.to_placement_group()
 
     def __repr__(self) -> str:
         head = ", head_bundle_is_empty=True" if self.head_bundle_is_empty else ""

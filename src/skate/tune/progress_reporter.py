@@ -7,12 +7,16 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from skate.tune.experiment.trial import Trial
 from skate.tune.metrics import flat, number, users
 
 _BY_STATUS = (Trial.RUNNING, Trial.ERROR, Trial.PAUSED, Trial.PENDING, Trial.TERMINATED)
+
+
+#: What of a result is shown nowhere, being no metric.
+SKIP_RESULTS_IN_REPORT = {"config", "trial_id", "experiment_tag", "done"}
 
 
 class ProgressReporter:
@@ -51,6 +55,16 @@ class TuneReporterBase(ProgressReporter):
         metric, mode: decide which trial is best.
         sort_by_metric: best trials first.
     """
+
+    #: Metrics that have headings of their own.
+    DEFAULT_COLUMNS: ClassVar[dict[str, str]] = {
+        "mean_accuracy": "acc",
+        "mean_loss": "loss",
+        "training_iteration": "iter",
+        "time_total_s": "total time (s)",
+        "timesteps_total": "ts",
+        "episode_reward_mean": "reward",
+    }
 
     def __init__(
         self,
@@ -312,3 +326,6 @@ def in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+IS_NOTEBOOK = in_notebook()

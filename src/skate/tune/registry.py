@@ -8,6 +8,19 @@ from typing import Any
 
 from skate.tune.error import TuneError
 
+TRAINABLE_CLASS = "trainable_class"
+ENV_CREATOR = "env_creator"
+RLLIB_MODEL = "rllib_model"
+RLLIB_PREPROCESSOR = "rllib_preprocessor"
+RLLIB_ACTION_DIST = "rllib_action_dist"
+RLLIB_INPUT = "rllib_input"
+RLLIB_CONNECTOR = "rllib_connector"
+TEST = "__test__"
+KNOWN_CATEGORIES = [
+    *(TRAINABLE_CLASS, ENV_CREATOR, RLLIB_MODEL, RLLIB_PREPROCESSOR),
+    *(RLLIB_ACTION_DIST, RLLIB_INPUT, RLLIB_CONNECTOR, TEST),
+]
+
 _TRAINABLES: dict[str, Any] = {}
 _ENVIRONMENTS: dict[str, Callable[..., Any]] = {}
 
@@ -108,3 +121,36 @@ def get_env(name: str) -> Callable[..., Any]:
         KeyError: the name is unknown.
     """
     return _ENVIRONMENTS[name]
+
+
+_INPUTS: dict[str, Callable[..., Any]] = {}
+
+
+def register_input(name: str, input_creator: Callable[..., Any]) -> None:
+    """Give a function that makes readers of inputs a name.
+
+    Raises:
+        TypeError: it is no function.
+    """
+    if not callable(input_creator):
+        raise TypeError(
+            f"Second argument must be callable: a function that makes a reader of inputs, not {input_creator!r:.80}"
+        )
+    _INPUTS[name] = input_creator
+
+
+def registry_contains_input(name: str) -> bool:
+    """Whether a function was registered for inputs of a name."""
+    return name in _INPUTS
+
+
+def registry_get_input(name: str) -> Callable[..., Any]:
+    """The function that was registered for inputs.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    if name not in _INPUTS:
+        known = ", ".join(sorted(_INPUTS)) or "none"
+        raise ValueError(f"there are no inputs {name!r}; registered are: {known}. Use register_input")
+    return _INPUTS[name]

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
+import inspect
 import os
 import pickle
 from collections.abc import Mapping
 from typing import Any
 
+from skate.air.config import RunConfig
 from skate.train.storage import filesystem as files
 from skate.train.storage.run_folder import RunFolder
 from skate.tune.analysis import ExperimentAnalysis
-from skate.tune.configs import ResumeConfig, ResumeType, RunConfig, TuneConfig, run_config_of
+from skate.tune.configs import ResumeConfig, ResumeType, TuneConfig, run_config_of
 from skate.tune.error import TuneError
 from skate.tune.execution.launch import Launch, new_name
 from skate.tune.experiment.experiment import Experiment
 from skate.tune.journal.codec import dumped
 from skate.tune.journal.journal import VERSION, check_version
+from skate.tune.registry import get_trainable, trainable_exists
 from skate.tune.result_grid import ResultGrid
 from skate.tune.trainable.bound_parameters import name_of
+from skate.tune.trainable.function import FunctionTrainable
+from skate.tune.trainable.trainable import Trainable
 from skate.tune.trainable.trainer import is_trainer, trainable_of_trainer, trainer_run_config
+from skate.tune.utils.dicts import flatten_dict
 
 _SAVED = "tuner.pkl"
 
@@ -130,6 +137,15 @@ class Tuner:
         )
         return ResultGrid(analysis)
 
+    @property
+    def folder(self) -> RunFolder:
+        """Where the search keeps what it makes; a search without a name gets one now."""
+        if self._run_config.name is None:
+            trainable = self._trainable
+            self._run_config = copy.copy(self._run_config)
+            self._run_config.name = new_name(trainable if isinstance(trainable, str) else name_of(trainable))
+        return self._experiment().folder
+
     def _experiment(self) -> Experiment:
         run, config = self._run_config, self._tune_config
         trainable = self._trainable
@@ -149,7 +165,7 @@ class Tuner:
             num_samples=config.num_samples,
             storage_path=storage,
             storage_filesystem=filesystem,
-            checkpoint_config=run.checkpoint_config,
+            checkpoint_config=_saving_at_end(trainable, run.checkpoint_config),
             log_to_file=run.log_to_file,
             max_failures=run.failure_config.max_failures,
         )
@@ -164,6 +180,7 @@ class Tuner:
             rest[name] = _without_what_cannot_be_saved(getattr(self, name))
         experiment.folder.create()
         contents = {"version": VERSION, "trainable": experiment.trainable_name, "space": space, **rest}
+        contents["names"] = _names_in(self._param_space)
         files.write_bytes(
             experiment.folder.filesystem, experiment.folder.at(_SAVED), dumped(contents, "the search")
         )
@@ -172,7 +189,7 @@ class Tuner:
     def restore(
         cls,
         path: str,
-        trainable: Any = None,
+        trainable: Any,
         resume_unfinished: bool = True,
         resume_errored: bool = False,
         restart_errored: bool = False,
@@ -193,7 +210,7 @@ class Tuner:
 
         Raises:
             FileNotFoundError: there is no search at that path.
-            ValueError: the trainable has another name.
+            ValueError: the trainable has another name, or the space has others in it.
         """
         folder, saved = _saved_at(path, storage_filesystem)
         if trainable is None:
@@ -209,11 +226,13 @@ class Tuner:
         )
         found._folder = folder
         if param_space is not None:
+            _check_names(param_space, saved.get("names"))
             found._old_space = _loaded(saved["space"])
         name = found._experiment().trainable_name
         if name != saved["trainable"]:
             raise ValueError(
-                f"the search at {folder.path!r} used the trainable {saved['trainable']!r}, got {name!r}; pass the same one"
+                "Invalid `trainable` input to `Tuner.restore()`. To fix this error, pass in the same trainable that was used to "
+                f"initialize the Tuner: the search at {folder.path!r} was of {saved['trainable']!r}, not of {name!r}"
             )
         errored = (
             ResumeType.RESUME
@@ -243,6 +262,33 @@ def _loaded(contents: bytes) -> Any:
         return pickle.loads(contents)
     except Exception:  # whatever reading the user's objects raises
         return None
+
+
+def _saving_at_end(trainable: Any, config: Any) -> Any:
+    """The checkpoint config of a search: a class that can be saved is saved at the end, unless that was said otherwise."""
+    found = (
+        get_trainable(trainable) if isinstance(trainable, str) and trainable_exists(trainable) else trainable
+    )
+    saves = (
+        inspect.isclass(found) and getattr(found, "save_checkpoint", None) is not Trainable.save_checkpoint
+    )
+    if not saves or issubclass(found, FunctionTrainable) or config.checkpoint_at_end is not None:
+        return config
+    return dataclasses.replace(config, checkpoint_at_end=True)
+
+
+def _names_in(space: Mapping[str, Any]) -> list[str]:
+    return sorted(map(str, flatten_dict(dict(space))))
+
+
+def _check_names(space: Mapping[str, Any], before: list[str] | None) -> None:
+    """See that a space has the names that it had."""
+    names = _names_in(space)
+    if before is not None and names != before:
+        raise ValueError(
+            "Invalid `param_space` input to `Tuner.restore()`. To fix this error, pass in the same `param_space` that was used "
+            f"to initialize the Tuner; objects in it may be others, names may not: there were {before}, got {names}"
+        )
 
 
 def _restore_of_an_instance(*_: Any, **__: Any) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import logging
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import skate
 from skate.air.flat import flat
@@ -13,10 +15,17 @@ from skate.air.logger_callback import LoggerCallback
 from skate.air.required import required
 from skate.air.trial_folder import trial_folder
 
+_log = logging.getLogger("skate.air")
+
 WANDB_ENV_VAR = "WANDB_API_KEY"
 WANDB_PROJECT_ENV_VAR = "WANDB_PROJECT_NAME"
 WANDB_GROUP_ENV_VAR = "WANDB_GROUP_NAME"
 WANDB_MODE_ENV_VAR = "WANDB_MODE"
+#: Variables that name functions, as "module.function": one that returns the API key, one that sets the variables of project and
+#: group, and one that is given each run that was begun.
+WANDB_SETUP_API_KEY_HOOK = "WANDB_SETUP_API_KEY_HOOK"
+WANDB_POPULATE_RUN_LOCATION_HOOK = "WANDB_POPULATE_RUN_LOCATION_HOOK"
+WANDB_PROCESS_RUN_INFO_HOOK = "WANDB_PROCESS_RUN_INFO_HOOK"
 
 #: Settings of a run rather than its metrics, by Ray's names.
 _FACTS = ("trial_id", "experiment_tag", "node_ip", "experiment_id", "hostname", "pid", "date")
@@ -48,6 +57,8 @@ def setup_wandb(
     if rank_zero_only and place.rank:
         return wandb.init(mode="disabled")
     _log_in(wandb, api_key, api_key_file)
+    if not os.environ.get(WANDB_PROJECT_ENV_VAR) and "project" not in kwargs:
+        _hooked(WANDB_POPULATE_RUN_LOCATION_HOOK)
     given: dict[str, Any] = {
         "id": kwargs.pop("trial_id", None) or place.trial_id,
         "name": kwargs.pop("trial_name", None) or place.trial_name,
@@ -58,7 +69,22 @@ def setup_wandb(
         "allow_val_change": True,
         "config": _clean(config or {}),
     }
-    return wandb.init(**{**given, **kwargs})
+    run = wandb.init(**{**given, **kwargs})
+    _hooked(WANDB_PROCESS_RUN_INFO_HOOK, run)
+    return run
+
+
+def _hooked(variable: str, *args: Any) -> Any:
+    """What the function returns that a variable names; None if it is not set, or the function fails, which is logged."""
+    path = os.environ.get(variable)
+    if not path:
+        return None
+    module, _, name = path.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)(*args)
+    except Exception as error:  # logging goes on without it
+        _log.warning("Error executing %s=%s: %s", variable, path, error, exc_info=error)
+        return None
 
 
 def _log_in(wandb: Any, key: str | None, file: str | None) -> None:
@@ -73,6 +99,10 @@ def _log_in(wandb: Any, key: str | None, file: str | None) -> None:
     if key:
         os.environ[WANDB_ENV_VAR] = key
     known = os.environ.get(WANDB_ENV_VAR) or getattr(getattr(wandb, "api", None), "api_key", None)
+    if not known:
+        known = _hooked(WANDB_SETUP_API_KEY_HOOK)
+        if known:
+            os.environ[WANDB_ENV_VAR] = known
     if not known:
         raise ValueError(
             f"Weights & Biases needs an API key: set {WANDB_ENV_VAR}, pass api_key= or api_key_file=, run `wandb login`, "
@@ -101,6 +131,7 @@ class _Recorder:
             given = {"dir": folder, **given}
         self._name = given["name"]
         self._run = self._wandb.init(**given)
+        _hooked(WANDB_PROCESS_RUN_INFO_HOOK, self._run)
 
     def log(self, metrics: dict[str, Any], facts: dict[str, Any], step: int) -> None:
         if facts:
@@ -135,6 +166,9 @@ class WandbLoggerCallback(LoggerCallback):
         ImportError: wandb is not installed.
         ValueError: no project or no API key, when the run begins.
     """
+
+    #: What is put with the settings of a run, not with its metrics.
+    AUTO_CONFIG_KEYS: ClassVar[list[str]] = list(_FACTS)
 
     def __init__(
         self,
@@ -171,6 +205,9 @@ class WandbLoggerCallback(LoggerCallback):
         _log_in(self._wandb, self.api_key, self.api_key_file)
         self.project = self.project or os.environ.get(WANDB_PROJECT_ENV_VAR)
         if not self.project:
+            _hooked(WANDB_POPULATE_RUN_LOCATION_HOOK)
+            self.project = os.environ.get(WANDB_PROJECT_ENV_VAR)
+        if not self.project:
             raise ValueError(f"which W&B project? Give project=, or set {WANDB_PROJECT_ENV_VAR}")
 
     def log_trial_start(self, trial: Any) -> None:
@@ -191,7 +228,8 @@ class WandbLoggerCallback(LoggerCallback):
             "config": settings,
             **self.kwargs,
         }
-        kept = {name: os.environ[name] for name in (WANDB_ENV_VAR, WANDB_MODE_ENV_VAR) if name in os.environ}
+        names = (WANDB_ENV_VAR, WANDB_MODE_ENV_VAR, WANDB_PROCESS_RUN_INFO_HOOK)
+        kept = {name: os.environ[name] for name in names if name in os.environ}
         recorder = skate.remote(_Recorder).options(num_cpus=0, runtime_env={"env_vars": kept})
         self._recorders[trial] = recorder.remote(trial_folder(trial), given)
         self._calls[trial] = []
@@ -205,7 +243,7 @@ class WandbLoggerCallback(LoggerCallback):
         for name, value in flat(result).items():
             if _among(name, left_out):
                 continue
-            if _among(name, (*_FACTS, "config")):
+            if _among(name, (*self.AUTO_CONFIG_KEYS, "config")):
                 facts[name] = _clean(value)
                 continue
             found = self._loggable(value)

@@ -9,7 +9,7 @@ __getattr__, __all__ = lazily(
     {
         "config": ("LightGBMConfig", "get_network_params"),
         "trainer": ("LightGBMTrainer",),
-        "reporting": ("RayTrainReportCallback",),
+        "report_callback": ("RayTrainReportCallback",),
         "checkpoint": ("LightGBMCheckpoint",),
         "frames": ("normalize_pandas_for_lightgbm",),
     },

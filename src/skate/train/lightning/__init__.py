@@ -9,8 +9,8 @@ __getattr__, __all__ = lazily(
     {
         "strategies": ("RayDDPStrategy", "RayDeepSpeedStrategy", "RayFSDPStrategy"),
         "environment": ("RayLightningEnvironment",),
-        "preparing": ("prepare_trainer",),
-        "reporting": ("RayTrainReportCallback",),
+        "prepare": ("prepare_trainer",),
+        "report_callback": ("RayTrainReportCallback",),
     },
     "lightning",
     "lightning",

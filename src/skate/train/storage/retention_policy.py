@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from skate.air.config import CheckpointConfig as OfTune
 from skate.train.configs import CheckpointConfig
 
 
@@ -45,7 +46,7 @@ def best_first(there: Sequence[Kept], attribute: str, order: str) -> list[Kept]:
     return sorted(there, key=key)
 
 
-def to_delete(there: Sequence[Kept], config: CheckpointConfig) -> list[Kept]:
+def to_delete(there: Sequence[Kept], config: CheckpointConfig | OfTune) -> list[Kept]:
     """Select the checkpoints to delete, oldest first; the last one always stays, because a run resumes from it."""
     keep = config.num_to_keep
     if keep is None or len(there) <= keep:

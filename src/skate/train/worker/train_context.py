@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from skate.train.checkpoint import Checkpoint
 from skate.train.modes import CheckpointConsistencyMode
-from skate.train.worker.session import Session, current
+from skate.train.worker.session import Place, Session, active, current
 
 
 class TrainContext:
     """Who this worker is, and which run it belongs to."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, session: Session | None = None) -> None:
+        self._session = session or current("TrainContext()")
 
     def get_experiment_name(self) -> str:
         """The name of the run."""
@@ -78,13 +79,65 @@ def _no_trials(name: str) -> DeprecationWarning:
     )
 
 
+class DistributedTrainContext(TrainContext):
+    """That of a worker in a process of its own."""
+
+
+class LocalTrainContext(TrainContext):
+    """That of a training function in the process of its caller, also of one that torchrun or a test has started.
+
+    Args:
+        experiment_name: the name of the run.
+        world_size, world_rank, local_rank, local_world_size, node_rank: which worker it is.
+    """
+
+    def __init__(
+        self,
+        experiment_name: str,
+        world_size: int = 1,
+        world_rank: int = 0,
+        local_rank: int = 0,
+        local_world_size: int = 1,
+        node_rank: int = 0,
+    ) -> None:
+        self._name = experiment_name
+        self._place = Place(world_rank, world_size, local_rank, local_world_size, node_rank)
+
+    @property
+    def _session(self) -> Any:  # type: ignore[override]  # it stands for one
+        folder = current("get_storage()").folder if active() else None
+        return SimpleNamespace(place=self._place, folder=SimpleNamespace(name=self._name), storage=folder)
+
+    def get_storage(self) -> Any:
+        """Where the run keeps what it makes.
+
+        Raises:
+            NotImplementedError: there is no run.
+        """
+        found = self._session.storage
+        if found is None:
+            raise NotImplementedError("there is no run here, so there is no storage of one")
+        return found
+
+
 def get_context() -> TrainContext:
     """Who this worker is.
 
     Raises:
         RuntimeError: this is not the training function.
     """
-    return TrainContext(current("get_context()"))
+    session = current("get_context()")
+    if session.controlled:
+        return DistributedTrainContext(session)
+    place = session.place
+    return LocalTrainContext(
+        session.folder.name,
+        place.world_size,
+        place.world_rank,
+        place.local_rank,
+        place.local_world_size,
+        place.node_rank,
+    )
 
 
 def get_checkpoint() -> Checkpoint | None:

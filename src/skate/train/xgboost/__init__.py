@@ -9,7 +9,7 @@ __getattr__, __all__ = lazily(
     {
         "config": ("XGBoostConfig",),
         "trainer": ("XGBoostTrainer",),
-        "reporting": ("RayTrainReportCallback",),
+        "report_callback": ("RayTrainReportCallback",),
         "checkpoint": ("XGBoostCheckpoint",),
     },
     "xgboost",

@@ -8,10 +8,10 @@ from typing import Any
 
 from xgboost import Booster
 
-from skate.train.checkpoint import Checkpoint
+from skate.train.framework_checkpoint import FrameworkCheckpoint
 
 
-class XGBoostCheckpoint(Checkpoint):
+class XGBoostCheckpoint(FrameworkCheckpoint):
     """A folder with a booster in one file."""
 
     MODEL_FILENAME = "model.json"
@@ -24,7 +24,10 @@ class XGBoostCheckpoint(Checkpoint):
         folder = path or tempfile.mkdtemp(prefix="checkpoint_")
         os.makedirs(folder, exist_ok=True)
         booster.save_model(os.path.join(folder, cls.MODEL_FILENAME))
-        return cls(folder)
+        made = cls(folder)
+        if preprocessor is not None:
+            made.set_preprocessor(preprocessor)
+        return made
 
     def get_model(self) -> Booster:
         """Load the booster."""

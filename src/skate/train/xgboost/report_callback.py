@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from xgboost import Booster
@@ -21,6 +22,16 @@ class RayTrainReportCallback(RoundReports, TrainingCallback):
     CHECKPOINT_NAME = "model.ubj"
     _kept = -1
     _last: dict[str, Any] | None = None
+
+    def __init__(
+        self,
+        metrics: str | list[str] | dict[str, str] | None = None,
+        filename: str = CHECKPOINT_NAME,
+        frequency: int = 0,
+        checkpoint_at_end: bool = True,
+        results_postprocessing_fn: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    ) -> None:
+        super().__init__(metrics, filename, frequency, checkpoint_at_end, results_postprocessing_fn)
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint, filename: str = CHECKPOINT_NAME) -> Booster:

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import skate
+from skate.air.config import RunConfig
 from skate.air.loggers.lines import JsonLoggerCallback
 from skate.air.loggers.table import CSVLoggerCallback
 from skate.air.loggers.tensorboard import TBXLoggerCallback
 from skate.train.run_session import ensure_session
 from skate.tune.analysis import ExperimentAnalysis
 from skate.tune.callback import checked_callbacks, hooks_of
-from skate.tune.configs import ResumeConfig, ResumeType, RunConfig, TuneConfig, seconds_of
+from skate.tune.configs import ResumeConfig, ResumeType, TuneConfig, seconds_of
 from skate.tune.execution.controller import Controller, Plan
 from skate.tune.execution.log_folders import LogFolders
 from skate.tune.execution.machine import Machine
@@ -132,6 +133,7 @@ class Launch:
             metric=config.metric,
             mode=config.mode,
             fail_fast=failure.fail_fast,
+            restore_retries=int(os.environ.get("TUNE_RESTORE_RETRY_NUM", "0")),
             max_concurrent=config.max_concurrent_trials or 0,
             stamp=time.strftime("%Y-%m-%d_%H-%M-%S"),
             strict_metrics=os.environ.get("TUNE_DISABLE_STRICT_METRIC_CHECKING") != "1",

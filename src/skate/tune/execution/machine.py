@@ -134,6 +134,7 @@ class Machine:
             if on_unpause is not None and not self.scheduler_alg.tells_pauses:
                 on_unpause(trial.trial_id)
         self._commands.append(Start(trial, source))
+        trial.restoring = source is not None
         if source is not None:
             self._tell("on_trial_restore", trial=trial)
         self._tell("on_trial_start", trial=trial)
@@ -241,7 +242,9 @@ class Machine:
     ) -> None:
         result["done"] = flat_result["done"] = True
         self._tell_result(trial, result)
-        if trial.checkpoint_at_end and self.settings.can_save(trial):
+        latest, now = trial.latest, result.get("training_iteration")
+        saved = latest is not None and now is not None and latest.metrics.get("training_iteration") == now
+        if trial.checkpoint_at_end and self.settings.can_save(trial) and not saved:
             trial.saving += 1
             self._commands.append(Save(trial))
         self._complete(trial, result, unwind=True, by_scheduler=by_scheduler)
@@ -278,14 +281,16 @@ class Machine:
         """The process of a trial has failed: it starts again, or that was the end of it."""
         if trial.status != Trial.RUNNING:
             return self._taken()
-        trial.num_failures += 1
+        counted = not trial.restoring or trial.restore_failures >= self.settings.restore_retries
+        trial.num_failures += counted
+        trial.restore_failures += not counted
         trial.error_text = text
         trial.pickled_error = error
         trial.saving = 0
-        again = trial.max_failures < 0 or trial.num_failures <= trial.max_failures
+        again = not counted or trial.should_recover()
         if again and not self.settings.fail_fast:
             trial.status = Trial.PENDING
-            self._note("error", trial, text=text, again=True)
+            self._note("error", trial, text=text, again=True, counted=counted)
             self._commands.append(Stop(trial, unwind=False))
             self._tell("on_trial_recover", trial=trial)
             return self._taken()

@@ -16,6 +16,8 @@ class Settings:
     metric: Any = None
     mode: Any = None
     fail_fast: bool | str = False
+    #: How often a trial may fail, after it has gone on from a checkpoint and before its next result, without a failure counted.
+    restore_retries: int = 0
     max_concurrent: int = 0
     stamp: str = ""
     strict_metrics: bool = True

@@ -19,6 +19,34 @@ from skate.tune.placement import PlacementGroupFactory, request_of
 
 _log = logging.getLogger("skate.tune")
 
+#: Seconds between two looks of a reporter, and the file that Ray keeps a trial's state in.
+DEBUG_PRINT_INTERVAL = 5
+TRIAL_STATE_FILENAME = "trial_metadata.json"
+
+
+class ExportFormat:
+    """Names of the forms in which `Trainable.export_model` writes a model."""
+
+    CHECKPOINT = "checkpoint"
+    MODEL = "model"
+    ONNX = "onnx"
+    H5 = "h5"
+
+    @staticmethod
+    def validate(formats: list[str]) -> None:
+        """Put names into lower case, in place.
+
+        Raises:
+            TuneError: there is no such form.
+        """
+        known = (ExportFormat.CHECKPOINT, ExportFormat.MODEL, ExportFormat.ONNX, ExportFormat.H5)
+        for index, name in enumerate(formats):
+            formats[index] = name.strip().lower()
+            if formats[index] not in known:
+                raise TuneError(
+                    f"Unsupported import/export format: {formats[index]}; there are {', '.join(known)}"
+                )
+
 
 class Trial:
     """One trial of a search.
@@ -35,6 +63,9 @@ class Trial:
     PAUSED = "PAUSED"
     TERMINATED = "TERMINATED"
     ERROR = "ERROR"
+    #: Whether it was started from a checkpoint and has not reported since, and how often it has failed there uncounted.
+    restoring = False
+    restore_failures = 0
 
     def __init__(
         self,
@@ -169,6 +200,8 @@ class Trial:
         if self.path is not None and self.folder.local:
             os.makedirs(self.path, exist_ok=True)
 
+    init_logdir = init_local_path
+
     @property
     def local_experiment_path(self) -> str | None:
         """The folder of the search, if it is on this machine."""
@@ -233,6 +266,48 @@ class Trial:
             raise ValueError(f"the resources of {self} cannot be changed while it runs; pause it first")
         self.placement_group_factory = request_of(resources, self.config)
 
+    def create_placement_group_factory(self) -> None:
+        """See to it that it is known what the trial asks for, by default one CPU; it was said when the trial was made."""
+
+    def should_checkpoint(self) -> bool:
+        """Whether a checkpoint is due after the last result."""
+        if self.last_result.get("done") and self.checkpoint_at_end:
+            return True
+        every = self.checkpoint_freq
+        return bool(every) and self.last_result.get("training_iteration", 0) % every == 0
+
+    def should_recover(self) -> bool:
+        """Whether the trial starts again after its last failure."""
+        return self.max_failures < 0 or self.num_failures <= self.max_failures
+
+    @property
+    def num_failures_after_restore(self) -> int:
+        """How often it has failed."""
+        return self.num_failures
+
+    @property
+    def is_restoring(self) -> bool:
+        """Whether it goes on from a checkpoint and has not reported since."""
+        return self.restoring
+
+    def reset(self) -> Trial:
+        """A trial like this one, with another id, that has not begun."""
+        return Trial(
+            self.trainable_name,
+            config=self.config,
+            evaluated_params=self.evaluated_params,
+            experiment_tag=self.experiment_tag,
+            placement_group_factory=self.placement_group_factory,
+            stopping_criterion=self.stopping_criterion,
+            checkpoint_config=self.checkpoint_config,
+            export_formats=self.export_formats,
+            restore_path=self.restore_path,
+            trial_dirname_creator=self._dirname_creator,
+            log_to_file=self.log_to_file,
+            max_failures=self.max_failures,
+            experiment=self.experiment,
+        )
+
     def should_stop(self, result: Mapping[str, Any]) -> bool:
         """True if a flat result meets a stopping criterion; a missing metric stops nothing, as it may come with a
         later result.
@@ -262,6 +337,8 @@ class Trial:
         """Record a result."""
         self.last_result = result
         self.results += 1
+        self.restoring = False
+        self.restore_failures = 0
         self.histories.add(flat(result))
 
     @property
@@ -322,6 +399,11 @@ class Trial:
     def error_file(self) -> str | None:
         """The path of the text of its errors, None if it had none."""
         return f"{self.path}/error.txt" if self.error_text is not None else None
+
+    @property
+    def pickled_error_file(self) -> str | None:
+        """The path of its last exception, None if it had none."""
+        return f"{self.path}/error.pkl" if self.pickled_error is not None else None
 
     def get_error(self) -> Exception | None:
         """The exception that ended the trial."""

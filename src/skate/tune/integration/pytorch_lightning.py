@@ -12,17 +12,38 @@ from lightning.pytorch.callbacks import Callback
 from skate.train.checkpoint import Checkpoint
 from skate.tune.trainable.session import report
 
-_HOOKS = (
-    "train_epoch_end",
-    "train_batch_end",
-    "validation_end",
-    "validation_epoch_end",
-    "test_end",
-    "fit_end",
-)
+#: Hooks of Lightning, each called with the trainer and the module.
+_HOOKS = frozenset(name.removeprefix("on_") for name in dir(Callback) if name.startswith("on_"))
 
 
-class TuneReportCheckpointCallback(Callback):
+class TuneCallback(Callback):
+    """Does something when one of its hooks is called; subclass it and define `_handle`.
+
+    Args:
+        on: the hook, or several, without the "on_" in front, such as "validation_end".
+
+    Raises:
+        ValueError: there is no such hook.
+    """
+
+    def __init__(self, on: str | Sequence[str] = "validation_end") -> None:
+        super().__init__()
+        self._on = []
+        for hook in [on] if isinstance(on, str) else on:
+            short = hook.removeprefix("on_")
+            if short not in _HOOKS:
+                raise ValueError(f"Invalid hook selected: {hook}. Must be one of {', '.join(sorted(_HOOKS))}")
+            self._on.append(f"on_{short}")
+            setattr(self, f"on_{short}", self._called)
+
+    def _called(self, trainer: Any, pl_module: Any = None, *more: Any, **kwargs: Any) -> None:
+        self._handle(trainer, pl_module)
+
+    def _handle(self, trainer: Any, pl_module: Any) -> None:
+        raise NotImplementedError(f"{type(self).__name__} has to define _handle(trainer, pl_module)")
+
+
+class TuneReportCheckpointCallback(TuneCallback):
     """Reports metrics to the trial, with a Lightning checkpoint, when one of its hooks is called.
 
     Args:
@@ -42,17 +63,12 @@ class TuneReportCheckpointCallback(Callback):
         save_checkpoints: bool = True,
         on: str | Sequence[str] = "validation_end",
     ) -> None:
-        super().__init__()
+        super().__init__(on)
         named = [metrics] if isinstance(metrics, str) else metrics
         self._metrics = dict(named) if isinstance(named, Mapping) else {name: name for name in named or ()}
         self._filename, self._save = filename, save_checkpoints
-        for hook in [on] if isinstance(on, str) else on:
-            short = hook.removeprefix("on_")
-            if short not in _HOOKS:
-                raise ValueError(f"on must be one of {', '.join(_HOOKS)}, got {hook!r}")
-            setattr(self, f"on_{short}", self._tell)
 
-    def _tell(self, trainer: Any, pl_module: Any, *more: Any) -> None:
+    def _handle(self, trainer: Any, pl_module: Any) -> None:
         if trainer.sanity_checking:
             return
         there = {name: value.item() for name, value in trainer.callback_metrics.items()}

@@ -88,7 +88,7 @@ class Replay:
         trial.kept = [each for each in trial.kept if each.name != entry["c"]]
 
     def _on_error(self, trial: Trial, entry: dict[str, Any]) -> None:
-        trial.num_failures += 1
+        trial.num_failures += entry.get("counted", True)
         trial.error_text = entry["text"]
         if entry["again"]:
             trial.status = Trial.PENDING

@@ -305,3 +305,11 @@ def _handed_over(controller: Any, trial: Trial, donor: Trial, config: dict[str, 
     trial.config = config
     trial.experiment_tag = tag
     return True
+
+
+def __getattr__(name: str) -> Any:
+    if name == "PopulationBasedTrainingReplay":  # it reads what is written here
+        from skate.tune.schedulers.pbt_replay import PopulationBasedTrainingReplay
+
+        return PopulationBasedTrainingReplay
+    raise AttributeError(f"module 'skate.tune.schedulers.pbt' has no attribute {name!r}")

@@ -159,3 +159,7 @@ class TuneBOHB(LibrarySearcher):
             else:
                 found.add(package.UniformFloatHyperparameter(name, domain.lower, domain.upper, log=flat.log))
         return found
+
+
+#: The name that older programs know it by.
+BOHB = TuneBOHB

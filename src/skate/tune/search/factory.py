@@ -27,7 +27,7 @@ def create_searcher(search_alg: str, **kwargs: Any) -> Any:
     """
     name = str(search_alg).lower()
     if name not in _BY_NAME:
-        raise ValueError(f"search_alg is one of {', '.join(_BY_NAME)}, not {search_alg!r}")
+        raise ValueError(f"The `search_alg` argument must be one of {list(_BY_NAME)}. Got: {search_alg}")
     module, kind = _BY_NAME[name]
     found = getattr(importlib.import_module(f"skate.tune.search.{module}"), kind)
     return found(**taken_by(found, kwargs))

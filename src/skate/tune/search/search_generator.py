@@ -60,7 +60,7 @@ class SearchGenerator(SearchAlgorithm):
             return None
         return self.create_trial_if_possible(self._experiments[0])
 
-    def create_trial_if_possible(self, experiment: Any) -> Any:
+    def create_trial_if_possible(self, experiment_spec: Any) -> Any:
         """Create a trial from the next suggestion; None if there is none now.
 
         Raises:
@@ -79,14 +79,14 @@ class SearchGenerator(SearchAlgorithm):
                 f"{name}.suggest() must return a configuration as a dict, None or FINISHED, got {suggested!r:.80}"
             )
         nested = nest(suggested)
-        config = merged(_constants(experiment.config), nested)
+        config = merged(_constants(experiment_spec.config), nested)
         number = self._made
         self._made += 1
         if self._made >= self._total:
             self._finished = True
         flat = {tuple(name.split("/")): value for name, value in _flat(nested).items()}
         tag = f"{number + 1}_{format_vars(flat)}".rstrip("_")
-        return experiment.trial(config, trial_id, tag, _flat(nested))
+        return experiment_spec.trial(config, trial_id, tag, _flat(nested))
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Pass a result to the searcher."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import importlib
 import inspect
 import os
 import pickle
@@ -149,3 +150,9 @@ class Searcher:
         if not found:
             raise RuntimeError(f"no saved searcher in {checkpoint_dir!r}")
         self.restore(found[-1])
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ConcurrencyLimiter":  # it inherits from what is here
+        return importlib.import_module("skate.tune.search.concurrency_limiter").ConcurrencyLimiter
+    raise AttributeError(f"module 'skate.tune.search.searcher' has no attribute {name!r}")

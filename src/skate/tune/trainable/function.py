@@ -17,6 +17,9 @@ from skate.tune.error import TrialEnded
 from skate.tune.trainable import session
 from skate.tune.trainable.trainable import Trainable
 
+#: Names of files that older versions of Ray left in folders of checkpoints.
+NULL_MARKER = ".null_marker"
+TEMP_MARKER = ".temp_marker"
 #: So long a function may take to end when it is told to, in seconds.
 _END_SECONDS = 10.0
 
@@ -143,13 +146,17 @@ class FunctionTrainable(Trainable):
         """End the function."""
         self.end()
 
-    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any] | None:
+    def execute(self, fn: Callable[[FunctionTrainable], Any]) -> Any:
+        """What a function makes of this trainable."""
+        return fn(self)
+
+    def save_checkpoint(self, checkpoint_dir: str = "") -> dict[str, Any] | None:
         """Refused: functions report their checkpoints."""
         raise NotImplementedError(
             "a function trainable saves by reporting a checkpoint: tune.report(metrics, checkpoint=...)"
         )
 
-    def load_checkpoint(self, checkpoint: Any) -> None:
+    def load_checkpoint(self, checkpoint_result: Any) -> None:
         """A function asks for its checkpoint itself."""
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:

@@ -16,6 +16,8 @@ from skate.tune.placement import PlacementGroupFactory
 from skate.tune.trainable import session
 from skate.tune.trainable.session import TrialSpec
 
+#: How many seconds of `setup` are worth a note, in Ray.
+SETUP_TIME_THRESHOLD = 10
 DICT_CHECKPOINT = "_dict_checkpoint.pkl"
 _STATE = ".tune_metadata"
 

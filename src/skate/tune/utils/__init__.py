@@ -6,7 +6,9 @@ import importlib
 from typing import Any
 
 _HOMES = {
+    "START_OF_TIME": "skate.tune.utils.slow_calls",
     "Tee": "skate.tune.utils.tee",
+    "UtilMonitor": "skate.tune.utils.monitor",
     "date_str": "skate.tune.utils.dicts",
     "deep_update": "skate.tune.utils.dicts",
     "diagnose_serialization": "skate.tune.utils.serialization_checks",
@@ -14,6 +16,7 @@ _HOMES = {
     "merge_dicts": "skate.tune.utils.dicts",
     "is_nan": "skate.tune.utils.dicts",
     "is_nan_or_inf": "skate.tune.utils.dicts",
+    "retry_fn": "skate.tune.utils.slow_calls",
     "unflatten_dict": "skate.tune.utils.dicts",
     "unflatten_list_dict": "skate.tune.utils.dicts",
     "unflattened_lookup": "skate.tune.utils.dicts",

@@ -42,9 +42,9 @@ class MyTrainableClass(Trainable):
         """Save the step."""
         pathlib.Path(checkpoint_dir, "checkpoint").write_text(json.dumps({"timestep": self.timestep}))
 
-    def load_checkpoint(self, checkpoint: str) -> None:
+    def load_checkpoint(self, checkpoint_dir: str) -> None:
         """Resume from the saved step."""
-        self.timestep = json.loads(pathlib.Path(checkpoint, "checkpoint").read_text())["timestep"]
+        self.timestep = json.loads(pathlib.Path(checkpoint_dir, "checkpoint").read_text())["timestep"]
         self.restored = True
 
 

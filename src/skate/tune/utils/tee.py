@@ -44,6 +44,31 @@ class Tee:
         """Seek in both streams."""
         self._both("seek", *args, **kwargs)
 
+    def _first(self, name: str) -> Any:
+        return getattr(self.stream1 if hasattr(self.stream1, name) else self.stream2, name)
+
+    @property
+    def encoding(self) -> Any:
+        """The encoding of the first stream, or of the second if that has none."""
+        return self._first("encoding")
+
+    @property
+    def error(self) -> Any:
+        """How the first stream treats what it cannot encode."""
+        return self._first("error")
+
+    @property
+    def newlines(self) -> Any:
+        """The newlines of the first stream."""
+        return self._first("newlines")
+
+    def _refused(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError(
+            "a Tee is written to; it cannot be read, and nothing can be detached from it"
+        )
+
+    detach = read = readline = tell = _refused
+
     def __getattr__(self, name: str) -> Any:
         if name == "stream1":  # of a copy that is being made
             raise AttributeError(name)

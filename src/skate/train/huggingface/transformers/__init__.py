@@ -6,7 +6,7 @@ from skate.train.extras import lazily
 
 __getattr__, __all__ = lazily(
     __name__,
-    {"preparing": ("prepare_trainer",), "reporting": ("RayTrainReportCallback",)},
+    {"prepare": ("prepare_trainer",), "report_callback": ("RayTrainReportCallback",)},
     "transformers",
     "transformers",
 )

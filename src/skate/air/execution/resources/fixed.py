@@ -1,0 +1,97 @@
+"""Resources of a fixed budget: what is acquired is taken from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import skate
+from skate.air.execution.resources.request import AcquiredResources, ResourceRequest, options_of
+from skate.air.execution.resources.resource_manager import ResourceManager
+
+#: Amounts are counted in hundred-thousandths, so that three thirds of 0.99 leave nothing.
+_PARTS = 100_000
+
+
+@dataclass
+class FixedAcquiredResources(AcquiredResources):
+    """Resources taken from a budget."""
+
+    bundles: list[dict[str, float]]
+
+    def _annotate_remote_entity(self, entity: Any, bundle: dict[str, float], bundle_index: int) -> Any:
+        return entity.options(**options_of(bundle))
+
+
+class FixedResourceManager(ResourceManager):
+    """Gives from a budget; nothing is reserved in the cluster.
+
+    Args:
+        total_resources: the budget; by default what the task has that asks, and in a driver what the cluster has.
+    """
+
+    def __init__(self, total_resources: dict[str, float] | None = None) -> None:
+        context = skate.get_runtime_context()
+        if not total_resources:
+            in_task = context.get_task_id() is not None or context.get_actor_id() is not None
+            total_resources = context.get_assigned_resources() if in_task else skate.cluster_resources()
+        # On a placement group all comes from one bundle, so that it lies together.
+        self._together = (
+            skate.util.get_current_placement_group() is not None
+            and context.should_capture_child_tasks_in_placement_group
+        )
+        self._total_resources = dict(total_resources)
+        self._requested_resources: list[ResourceRequest] = []
+        self._used_resources: list[ResourceRequest] = []
+
+    @property
+    def _available_resources(self) -> dict[str, float]:
+        left = {name: round(amount * _PARTS) for name, amount in self._total_resources.items()}
+        for used in self._used_resources:
+            for name, amount in used.required_resources.items():
+                left[name] -= round(amount * _PARTS)
+        return {name: parts / _PARTS for name, parts in left.items()}
+
+    def request_resources(self, resource_request: ResourceRequest) -> None:
+        """Ask for resources.
+
+        Raises:
+            RuntimeError: the strategy is one that a budget cannot hold.
+        """
+        strategy = resource_request.strategy
+        if strategy == "STRICT_SPREAD" or (strategy == "STRICT_PACK" and not self._together):
+            raise RuntimeError(
+                f"Requested a resource with placement strategy {strategy}, but this cannot be fulfilled by a "
+                "FixedResourceManager: it counts amounts and does not know of nodes. Ask with PACK or SPREAD, or use a "
+                "PlacementGroupResourceManager"
+            )
+        self._requested_resources.append(resource_request)
+
+    def cancel_resource_request(self, resource_request: ResourceRequest) -> None:
+        """Take back a request."""
+        self._requested_resources.remove(resource_request)
+
+    def has_resources_ready(self, resource_request: ResourceRequest) -> bool:
+        """Whether it was asked for, and the budget has it."""
+        if resource_request not in self._requested_resources:
+            return False
+        left = self._available_resources
+        return all(
+            left.get(name, 0.0) >= amount for name, amount in resource_request.required_resources.items()
+        )
+
+    def acquire_resources(self, resource_request: ResourceRequest) -> FixedAcquiredResources | None:
+        """Take from the budget; None if it has not as much."""
+        if not self.has_resources_ready(resource_request):
+            return None
+        self._used_resources.append(resource_request)
+        return FixedAcquiredResources(resource_request, resource_request.bundles)
+
+    def free_resources(self, acquired_resource: AcquiredResources) -> None:
+        """Give back to the budget."""
+        self._used_resources.remove(acquired_resource.resource_request)
+
+    def clear(self) -> None:
+        """Forget all requests and give everything back."""
+        self._requested_resources.clear()
+        self._used_resources.clear()

@@ -1,0 +1,1 @@
+"""Training functions for PyTorch."""

@@ -1,0 +1,31 @@
+"""The flowers of Fisher's iris data, for small models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_iris
+from sklearn.model_selection import train_test_split
+
+
+def get_iris_data(test_size: float = 0.2) -> tuple[Any, Any, Any, Any]:
+    """Features and classes (one column each) of 150 flowers, drawn into those for training and those for tests.
+
+    Args:
+        test_size: the part of the flowers that is for tests, of 1.
+
+    Returns:
+        Features and classes for training, then those for tests.
+    """
+    flowers = load_iris()
+    parts = train_test_split(flowers.data, np.eye(3)[flowers.target], test_size=test_size)
+    return parts[0], parts[2], parts[1], parts[3]
+
+
+def set_keras_threads(threads: int) -> None:
+    """Have TensorFlow use so many threads in this process, so that trials leave each other room."""
+    import tensorflow as tf  # examples only
+
+    tf.config.threading.set_inter_op_parallelism_threads(threads)
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
