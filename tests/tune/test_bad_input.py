@@ -45,7 +45,7 @@ def test_an_unknown_metric_of_results(tmp_path: Path) -> None:
     results = fit(tmp_path)
     with pytest.raises(ValueError, match="No trial reports a number for 'los'; reported are: loss"):
         results.get_best_result("los", "min")
-    with pytest.raises(ValueError, match="for scope .first"):
+    with pytest.raises(ValueError, match="for scope first not in"):
         results.get_best_result("loss", "min", scope="first")
 
 
@@ -149,7 +149,7 @@ def test_a_stop_by_what_is_not_reported(tmp_path: Path, caplog: Any) -> None:
         (lambda: tune.PlacementGroupFactory([{"CPU": -1}]), "0 or more"),
         (lambda: tune.grid_search(5), "grid_search takes a list"),
         (lambda: tune.sample_from(5), "sample_from takes a function"),
-        (lambda: tune.create_searcher("nope"), "search_alg is one of"),
+        (lambda: tune.create_searcher("nope"), "`search_alg` argument must be one of"),
         (lambda: tune.create_scheduler("nope"), "must be one of"),
         (
             lambda: ConcurrencyLimiter(BasicVariantGenerator(), 2),

@@ -58,8 +58,8 @@ class Callback:
         """Called when the search has ended."""
 
     def get_state(self) -> dict[Any, Any] | None:
-        """What a restored search is to hand back; None for nothing."""
+        """The state to save for a restored search; None for nothing."""
         return None
 
     def set_state(self, state: dict[Any, Any]) -> None:
-        """Take what `get_state` gave."""
+        """Restore the state from `get_state`."""

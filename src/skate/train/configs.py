@@ -26,7 +26,7 @@ def _refuse_deprecated(config: Any, names: Sequence[str], subject: str, instead:
 
 @dataclass
 class ScalingConfig(air_config.ScalingConfig):
-    """How many workers a run has, and what each of them gets.
+    """The number of workers of a run, and their resources.
 
     Args:
         trainer_resources: rejected; the controller runs in the calling process.
@@ -209,7 +209,7 @@ class CheckpointConfig:
 
 @dataclass
 class FailureConfig(air_config.FailureConfig):
-    """How often a run may fail and start again.
+    """How often a run may fail and restart.
 
     Args:
         max_failures: the number of worker failures after which the run restarts; -1 for no limit.

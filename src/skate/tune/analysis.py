@@ -100,7 +100,7 @@ class ExperimentAnalysis:
             filter_nan_and_inf: skip trials whose value is not finite.
 
         Raises:
-            ValueError: scope or mode is another.
+            ValueError: scope or mode is invalid.
         """
         metric, mode = self._asked(metric, mode)
         if scope not in SCOPES:

@@ -28,7 +28,7 @@ HOOKS = (
 
 
 class CallbackList(Callback):
-    """Several callbacks as one: each hook is called on all of them, in order."""
+    """Several callbacks as one: calls each hook on all of them, in order."""
 
     IS_CALLBACK_CONTAINER = True
     CKPT_FILE_TMPL = "callback-states-{}.pkl"
@@ -37,7 +37,7 @@ class CallbackList(Callback):
         self._callbacks = checked_callbacks(callbacks)
 
     def get_state(self) -> dict[int, Any] | None:
-        """What each wants kept, by its place; None if none wants anything."""
+        """The state of each callback by its position; None if none has a state."""
         states = {place: each.get_state() for place, each in enumerate(self._callbacks)}
         return states if any(states.values()) else None
 

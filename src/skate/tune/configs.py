@@ -117,7 +117,7 @@ class RunConfig(air_config.RunConfig):
 
 
 def run_config_of(given: Any) -> air_config.RunConfig:
-    """A RunConfig of Tune for what was given; one of Train is taken for what the two have in common.
+    """Convert a config to Tune's RunConfig; from one of Train, the common settings are taken.
 
     Raises:
         TypeError: it is neither.

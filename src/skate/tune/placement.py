@@ -13,7 +13,7 @@ _LOWER = {"cpu": "CPU", "gpu": "GPU"}
 
 
 class PlacementGroupFactory(ResourceRequest):
-    """The bundles of a trial: the first is the trainable's own, the others are for what it starts.
+    """The bundles of a trial: the first is the trainable's own, the others are for the actors it starts.
 
     Args:
         bundles: such as `[{"CPU": 1}, {"CPU": 2, "GPU": 1}]`; with an empty first one the trainable itself
@@ -22,7 +22,7 @@ class PlacementGroupFactory(ResourceRequest):
         args, kwargs: further arguments of `ray.util.placement_group`.
 
     Raises:
-        ValueError: there is no bundle, or only an empty one; an amount is negative or no number; or the strategy is another.
+        ValueError: there is no bundle, or only an empty one; an amount is negative or not a number; or the strategy is unknown.
     """
 
     #: Whether a placement group holds the bundles; else they only count when it is decided what finds room.
@@ -32,7 +32,7 @@ class PlacementGroupFactory(ResourceRequest):
         self, bundles: list[dict[str, float]], strategy: str = "PACK", *args: Any, **kwargs: Any
     ) -> None:
         if strategy not in _STRATEGIES:
-            raise ValueError(f"strategy is one of {', '.join(_STRATEGIES)}, not {strategy!r}")
+            raise ValueError(f"strategy must be one of {', '.join(_STRATEGIES)}, got {strategy!r}")
         super().__init__(bundles, strategy, *args, **kwargs)
 
     @staticmethod

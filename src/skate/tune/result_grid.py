@@ -63,6 +63,7 @@ class ResultGrid:
             )
         best = analysis.get_best_trial(metric, mode, scope, filter_nan_and_inf)
         if best is None:
+            analysis.check_reported(str(metric or analysis.default_metric))
             asked = metric or analysis.default_metric
             assert asked is not None  # else this was refused above
             analysis.check_reported(asked)

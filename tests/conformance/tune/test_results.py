@@ -38,7 +38,7 @@ class Stepping(Trainable):
         return {"x": self.count, "done": self.count >= 3}
 
     def was(self, what: str, times: int) -> bool:
-        """Return True if this was asked so often already, by any process of the trial."""
+        """Return True if it was asked so often already, by any process of the trial."""
         path = Path(self.config["folder"], what)
         count = len(path.read_text()) if path.exists() else 0
         path.write_text("." * (count + 1))

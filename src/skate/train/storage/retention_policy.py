@@ -47,7 +47,7 @@ def best_first(there: Sequence[Kept], attribute: str, order: str) -> list[Kept]:
 
 
 def to_delete(there: Sequence[Kept], config: CheckpointConfig | OfTune) -> list[Kept]:
-    """Those that go now, oldest first; the last stays in any case, since a run goes on from it."""
+    """Select the checkpoints to delete, oldest first; the last one always stays, because a run resumes from it."""
     keep = config.num_to_keep
     if keep is None or len(there) <= keep:
         return []

@@ -242,7 +242,9 @@ class Machine:
     ) -> None:
         result["done"] = flat_result["done"] = True
         self._tell_result(trial, result)
-        if trial.checkpoint_at_end and self.settings.can_save(trial):
+        latest, now = trial.latest, result.get("training_iteration")
+        saved = latest is not None and now is not None and latest.metrics.get("training_iteration") == now
+        if trial.checkpoint_at_end and self.settings.can_save(trial) and not saved:
             trial.saving += 1
             self._commands.append(Save(trial))
         self._complete(trial, result, unwind=True, by_scheduler=by_scheduler)

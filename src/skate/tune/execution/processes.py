@@ -52,7 +52,7 @@ class Processes:
         request = trial.placement_group_factory
         key = (id(trial.experiment.trainable), request)
         several = len(request.bundles) > 1 or request.strategy != "PACK"
-        group = request() if several and request.reserves else None
+        group = request.to_placement_group() if several and request.reserves else None
         remote = self._options.get(key) if group is None else None
         if remote is None:
             remote = self._with_options(request, group)

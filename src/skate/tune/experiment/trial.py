@@ -63,6 +63,9 @@ class Trial:
     PAUSED = "PAUSED"
     TERMINATED = "TERMINATED"
     ERROR = "ERROR"
+    #: Whether it was started from a checkpoint and has not reported since, and how often it has failed there uncounted.
+    restoring = False
+    restore_failures = 0
 
     def __init__(
         self,

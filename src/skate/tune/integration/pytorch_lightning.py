@@ -44,7 +44,7 @@ class TuneCallback(Callback):
 
 
 class TuneReportCheckpointCallback(TuneCallback):
-    """Reports metrics to the trial, with a checkpoint of Lightning, when one of its hooks is called.
+    """Reports metrics to the trial, with a Lightning checkpoint, when one of its hooks is called.
 
     Args:
         metrics: names of Lightning's metrics, or a dict of new names to those; all by default.

@@ -22,7 +22,7 @@ class Adapted:
 
 
 def reporter_for(run_config: Any, machine: Any, tune_config: Any) -> Any:
-    """The reporter of a search; None if nothing is to be shown."""
+    """Return the reporter of a search; None if nothing is shown."""
     given, verbose = run_config.progress_reporter, run_config._verbose
     metric = tune_config.metric if isinstance(tune_config.metric, str) else machine.scheduler_alg.metric
     mode = tune_config.mode if isinstance(tune_config.mode, str) else machine.scheduler_alg._mode

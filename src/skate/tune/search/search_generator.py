@@ -61,7 +61,7 @@ class SearchGenerator(SearchAlgorithm):
         return self.create_trial_if_possible(self._experiments[0])
 
     def create_trial_if_possible(self, experiment_spec: Any) -> Any:
-        """A trial of the next suggestion; None if there is none now.
+        """Create a trial from the next suggestion; None if there is none now.
 
         Raises:
             TypeError: the searcher suggested something other than a dict.

@@ -43,7 +43,7 @@ class MyTrainableClass(Trainable):
         pathlib.Path(checkpoint_dir, "checkpoint").write_text(json.dumps({"timestep": self.timestep}))
 
     def load_checkpoint(self, checkpoint_dir: str) -> None:
-        """Go on from the step."""
+        """Resume from the saved step."""
         self.timestep = json.loads(pathlib.Path(checkpoint_dir, "checkpoint").read_text())["timestep"]
         self.restored = True
 
