@@ -105,7 +105,7 @@ class ScalingConfig:
 
     @property
     def total_resources(self) -> dict[str, float]:
-        """What all workers and the process that starts them ask for, by resource."""
+        """The resources that all workers and the process that starts them ask for together."""
         found = dict(self._trainer_resources_not_none)
         for name, amount in self._resources_per_worker_not_none.items():
             found[name] = found.get(name, 0.0) + amount * self._most_workers
@@ -123,7 +123,7 @@ class ScalingConfig:
 
     @property
     def additional_resources_per_worker(self) -> dict[str, float]:
-        """What one worker asks for besides CPU and GPU."""
+        """The resources that one worker asks for besides CPU and GPU."""
         wanted = self._resources_per_worker_not_none
         return {name: amount for name, amount in wanted.items() if name not in ("CPU", "GPU")}
 
@@ -248,7 +248,7 @@ class SyncConfig:
 
 @dataclass
 class RunConfig:
-    """What a search is called, where its results go, and what happens on the way.
+    """The name of a search, the place of its results, and its callbacks and limits.
 
     Args:
         name: of the search, a folder in `storage_path`; made up if left out.

@@ -167,7 +167,7 @@ class BaseTrainer(abc.ABC):
 
     @classmethod
     def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> bool:
-        """Whether a path is the folder of a run that can be gone on with."""
+        """Return True if a path is the folder of a run that can be restored."""
         folder = _folder(path, storage_filesystem)
         return files.read_bytes(folder.filesystem, folder.at(_SAVED)) is not None
 

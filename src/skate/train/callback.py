@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class RayTrainCallback:
-    """What callbacks of a run have in common."""
+    """The base of callbacks of a run."""
 
 
 class UserCallback(RayTrainCallback):

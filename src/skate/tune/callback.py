@@ -71,7 +71,7 @@ class CallbackList(Callback):
             self.set_state(pickle.load(file))
 
     def can_restore(self, checkpoint_dir: str) -> bool:
-        """Whether a folder has a state that `save_to_dir` has written."""
+        """Return True if a folder has a state that `save_to_dir` has written."""
         return bool(self._saved(checkpoint_dir))
 
     def _saved(self, folder: str) -> list[str]:

@@ -140,7 +140,7 @@ def register_input(name: str, input_creator: Callable[..., Any]) -> None:
 
 
 def registry_contains_input(name: str) -> bool:
-    """Whether a function was registered for inputs of a name."""
+    """Return True if a function was registered for inputs of a name."""
     return name in _INPUTS
 
 

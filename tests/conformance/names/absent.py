@@ -210,6 +210,3 @@ ABSENT: dict[str, str] = {
     "ray.util.tpu.SubslicePlacementGroup.*": "slices of several TPU hosts: several machines",
     "ray.widgets.Template.*": "no HTML templates: objects show themselves as text",
 }
-
-#: Being built now, or machinery behind the public modules of a library; looked through when the libraries are done.
-UNDER_WAY: list[str] = []

@@ -75,7 +75,7 @@ def setup_wandb(
 
 
 def _hooked(variable: str, *args: Any) -> Any:
-    """What the function returns that a variable names; None if it is not set, or the function fails, which is logged."""
+    """Call the function that a variable names; None if it is not set, or if the function fails, which is logged."""
     path = os.environ.get(variable)
     if not path:
         return None

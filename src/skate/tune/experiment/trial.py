@@ -278,14 +278,14 @@ class Trial:
         """See to it that it is known what the trial asks for, by default one CPU; it was said when the trial was made."""
 
     def should_checkpoint(self) -> bool:
-        """Whether a checkpoint is due after the last result."""
+        """Return True if a checkpoint is due after the last result."""
         if self.last_result.get("done") and self.checkpoint_at_end:
             return True
         every = self.checkpoint_freq
         return bool(every) and self.last_result.get("training_iteration", 0) % every == 0
 
     def should_recover(self) -> bool:
-        """Whether the trial starts again after its last failure."""
+        """Return True if the trial starts again after its last failure."""
         return self.max_failures < 0 or self.num_failures <= self.max_failures
 
     @property
@@ -295,7 +295,7 @@ class Trial:
 
     @property
     def is_restoring(self) -> bool:
-        """Whether it goes on from a checkpoint and has not reported since."""
+        """True if the trial continues from a checkpoint and has not reported since."""
         return self.restoring
 
     def reset(self) -> Trial:

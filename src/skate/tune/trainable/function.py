@@ -147,7 +147,7 @@ class FunctionTrainable(Trainable):
         self.end()
 
     def execute(self, fn: Callable[[FunctionTrainable], Any]) -> Any:
-        """What a function makes of this trainable."""
+        """Return the result of a function that is called with this trainable."""
         return fn(self)
 
     def save_checkpoint(self, checkpoint_dir: str = "") -> dict[str, Any] | None:

@@ -32,7 +32,7 @@ def set_verbosity(level: int | Verbosity) -> None:
 
 
 def has_verbosity(level: int | Verbosity) -> bool:
-    """Whether what belongs to a level is printed."""
+    """Return True if messages of a level are printed."""
     return int(verbosity) >= int(level)
 
 

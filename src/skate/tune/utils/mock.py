@@ -24,7 +24,7 @@ class TrialStatusSnapshot:
         return max((list(each.values()).count(Trial.RUNNING) for each in self._snapshot), default=0)
 
     def all_trials_are_terminated(self) -> bool:
-        """Whether all trials had ended well when it was looked last."""
+        """Return True if all trials had ended well at the last look."""
         last = self._snapshot[-1] if self._snapshot else None
         return last is not None and all(status == Trial.TERMINATED for status in last.values())
 

@@ -72,7 +72,7 @@ class FixedResourceManager(ResourceManager):
         self._requested_resources.remove(resource_request)
 
     def has_resources_ready(self, resource_request: ResourceRequest) -> bool:
-        """Whether it was asked for, and the budget has it."""
+        """Return True if the request was made and fits the budget."""
         if resource_request not in self._requested_resources:
             return False
         left = self._available_resources

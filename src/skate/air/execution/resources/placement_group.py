@@ -99,7 +99,7 @@ class PlacementGroupResourceManager(ResourceManager):
         remove_placement_group(group)
 
     def has_resources_ready(self, resource_request: ResourceRequest) -> bool:
-        """Whether a group for such a request is ready."""
+        """Return True if a group for such a request is ready."""
         late = time.monotonic() > self._last_update + self.update_interval_s
         if not self._request_to_ready_pgs[resource_request] and late:
             self.update_state()

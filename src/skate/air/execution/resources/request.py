@@ -45,7 +45,7 @@ class ResourceRequest:
 
     @property
     def head_bundle_is_empty(self) -> bool:
-        """Whether the first of what is started asks for nothing."""
+        """True if the first bundle, that of the starting process, asks for nothing."""
         return self._head_bundle_is_empty
 
     @property

@@ -1,4 +1,4 @@
-"""What a manager of resources does."""
+"""The interface of a manager of resources."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class ResourceManager(ABC):
 
     @abstractmethod
     def has_resources_ready(self, resource_request: ResourceRequest) -> bool:
-        """Whether `acquire_resources` would give something."""
+        """Return True if `acquire_resources` would return resources."""
 
     @abstractmethod
     def acquire_resources(self, resource_request: ResourceRequest) -> AcquiredResources | None:
-        """What a request is met with; None if it cannot be met now."""
+        """Return the resources for a request; None if there are too few now."""
 
     @abstractmethod
     def free_resources(self, acquired_resource: AcquiredResources) -> None:
