@@ -158,7 +158,7 @@ def test_runtime_environment(site: Site, tmp_path: Path) -> None:
         ),
         (
             "applications:\n- {name: a, import_path: 'p:app'}\n- {name: b, import_path: 'p:app'}\n",
-            "line 3: applications[1].route_prefix: Found duplicate applications for route prefix '/'",
+            "line 3: applications[1].route_prefix: Found duplicate applications for route prefix",
         ),
         ("http_options:\n  port: many\napplications: []\n", "line 2: http_options.port: "),
         ("applications: [\n", "is not valid YAML"),

@@ -198,7 +198,8 @@ def _fitted(value: Any, hint: Any, cls: type, name: str) -> Any:
         assert last is not None
         raise last
     wrong = WrongField(
-        f"{cls.__name__}.{name} is {_words(hint)}, not {value!r:.80}. Input should be {_input(hint)}{_no_member(value, hint)}"
+        f"{cls.__name__}.{name} must be {_words(hint)}, got {value!r:.80}. "
+        f"Input should be {_input(hint)}{_no_member(value, hint)}"
     )
     if origin is typing.Literal:
         if value in get_args(hint):
