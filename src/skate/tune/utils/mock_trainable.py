@@ -32,7 +32,9 @@ class MyTrainableClass(Trainable):
         config = self.config
         fails = config.get(MOCK_ERROR_KEY) and (config.get("persistent_error") or not self.restored)
         if fails and self.timestep > 0:
-            raise RuntimeError(f"Failing on purpose, as configured, after step {self.timestep}")
+            raise RuntimeError(
+                f"Failing on purpose! The configuration asks for it after step {self.timestep}"
+            )
         time.sleep(config.get("sleep", 0))
         self.timestep += 1
         height, width = float(config.get("height", 1)), float(config.get("width", 1))
