@@ -157,7 +157,7 @@ def test_strategies_that_there_are_not(fit: Any) -> None:
     from skate.train import WorkerGroupError
 
     with pytest.raises(
-        WorkerGroupError, match='is one of "ddp", "fsdp", "fsdp2", "deepspeed", or None, not .ZeRO'
+        WorkerGroupError, match='must be one of "ddp", "fsdp", "fsdp2", "deepspeed", or None, got .ZeRO'
     ):
         fit(TorchTrainer, sharded, {"strategy": "ZeRO"}, workers=1)
 
