@@ -164,7 +164,7 @@ def test_a_run_of_a_fixed_size_waits_for_a_node_in_the_place_of_a_lost_one(
 
     run.fit(change, 2)
     assert [entry["workers"] for entry in run.entries("start")] == [2, 2]
-    assert "2 workers with 1 CPU each were asked for" in "".join(said)
+    assert "2 workers with 1 CPU each were requested" in "".join(said)
     assert "room for 1 worker" in "".join(said)
 
 
