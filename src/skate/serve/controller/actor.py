@@ -228,8 +228,9 @@ class Controller:
         """End everything; the caller ends this actor then."""
         await self.delete(list(self.machine.apps), wait=True)
         self.machine.changed = True
-        if self.server is not None:
-            await self.server.close()
+        server, self.server = self.server, None  # a tick while it closes must not have it accept again
+        if server is not None:
+            await server.close()
         if self.keeper is not None:
             self.keeper.close()
             self.keeper = None

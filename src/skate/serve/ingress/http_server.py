@@ -129,7 +129,7 @@ class HttpServer:
     def accept(self, wanted: bool) -> None:
         """Start or stop accepting."""
         sock = self._listening
-        if sock is None or wanted == self._accepting:
+        if sock is None or wanted == self._accepting or (wanted and self._closed):
             return
         self._accepting = wanted
         if wanted:
