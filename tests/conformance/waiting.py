@@ -46,15 +46,18 @@ class Gate:
 
 
 class Tally:
-    """A count shared between processes: one byte is appended to a file per ``add``."""
+    """A count shared between processes: one byte is appended to a file per ``add``.
+
+    No two calls of ``add`` return the same number: each returns the position after its own byte.
+    """
 
     def __init__(self, path: pathlib.Path | str) -> None:
         self.path = pathlib.Path(path)
 
     def add(self) -> int:
-        with self.path.open("ab") as file:
+        with self.path.open("ab", buffering=0) as file:
             file.write(b".")
-        return self.count()
+            return file.tell()
 
     def count(self) -> int:
         return self.path.stat().st_size if self.path.exists() else 0

@@ -92,7 +92,8 @@ def test_a_reader_asks_and_sees_tokens_arrive(driver: webdriver.Chrome, address:
     ask(driver, QUESTION)
     wait(driver, "running === null && at('status').textContent")
     lengths = [length for length, working in driver.execute_script("return window.seen") if working]
-    assert len(lengths) >= 5 and lengths == sorted(lengths), "the text grows, piece by piece"
+    # A busy browser draws several pieces at once.
+    assert len(set(lengths)) >= 3 and lengths == sorted(lengths), "the text grows, piece by piece"
     assert len(text(driver, "answer")) > 30
     assert re.fullmatch(r"First text after \d+ ms, all of it after \d+ ms\.", text(driver, "status"))
     assert not browser.complaints(driver)
