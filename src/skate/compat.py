@@ -15,13 +15,17 @@ import pathlib
 import pkgutil
 import sys
 from collections.abc import Iterator, Sequence
-from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate.private_names import table
 from skate.version import RAY_VERSION
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+else:
+    Loader = object  # importlib.abc imports tempfile and random, which every worker would pay for
 
 # Worker processes read it at start, so that tasks defined in an aliased program find `ray` as well.
 ENVIRONMENT_VARIABLE = "SKATE_COMPAT"

@@ -1,5 +1,6 @@
 """Names of Ray's inside that packages in use rely on, with what they do there: `ray._private.worker.global_worker` and the like.
 
+    finder.py     the import hook
     table.py      the declared table: each module, each name in it, and where it lives here
     worker.py     what `ray._private.worker` holds: the worker of this process
     state.py      what `ray._private.state` tells of the cluster
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import sys
 
-from skate.private_names.table import Finder
+from skate.private_names.finder import Finder
 
 # Functions that use these modules are sent to workers, which import them by name.
 if not any(type(each) is Finder for each in sys.meta_path):

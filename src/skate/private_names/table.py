@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
-from importlib.abc import Loader
-from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from skate.private_names.finder import PREFIX
+
 _HERE = "skate.private_names"
-#: What the modules are called, so that functions which use them can be sent.
-_AS = f"{_HERE}.ray."
 _IDS = ("ActorClassID", "ActorID", "ClusterID", "FunctionID", "JobID", "NodeID", "ObjectID", "PlacementGroupID",
         "TaskID", "UniqueID", "WorkerID")  # fmt: skip
 _CALLS = (
@@ -142,7 +139,7 @@ def is_package(name: str) -> bool:
 
 def module(name: str) -> ModuleType:
     """Return a module of the table."""
-    full = f"{_AS}{name}"
+    full = f"{PREFIX}{name}"
     found = sys.modules.get(full)
     if found is None:
         found = _Private(
@@ -155,27 +152,6 @@ def module(name: str) -> ModuleType:
     return found
 
 
-class Finder:
-    """Imports the modules by the names that they have here."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        name = fullname.removeprefix(_AS)
-        if fullname + "." == _AS or (name != fullname and has(name)):
-            return ModuleSpec(fullname, _Loader(), is_package=True)
-        return None
-
-
-class _Loader(Loader):
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        name = spec.name.removeprefix(_AS)
-        return ModuleType(spec.name) if name == spec.name else module(name)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """No-op: the module's content comes from the table."""
-
-
 class _Private(ModuleType):
     """A module whose names are looked up in the table when they are first used."""
 
@@ -184,7 +160,7 @@ class _Private(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         home = self.__dict__.get("names", {}).get(name)
-        own = self.__name__.removeprefix(_AS)
+        own = self.__name__.removeprefix(PREFIX)
         if home is None:
             if has(f"{own}.{name}"):
                 return module(f"{own}.{name}")

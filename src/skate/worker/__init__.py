@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
 
 
 def __getattr__(name: str) -> Any:
+    # An import of a submodule asks here first; it must not load the table in every worker.
+    if os.path.exists(os.path.join(__path__[0], f"{name}.py")):
+        raise AttributeError(f"module {__name__!r} has not imported {name!r} yet")
     return getattr(importlib.import_module("skate.private_names.table").module("worker"), name)

@@ -59,7 +59,6 @@ class Executor:
         self._main = threading.get_ident()
         self.departure = WorkerExit(self)
         self.title = Title()
-        self.title.show(self.title.idle)
         # When the process goes to sleep, which is when nobody waits for it any more.
         self.pump.on_sleep = self._rest
         process.handlers.update(

@@ -6,9 +6,24 @@ The kernel reads the command line from the memory of the process's arguments. It
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 PREFIX = "ray::"
+#: Where the command line lies, and how long it is; a fork does not move it, so the zygote looks once for its workers.
+_place: list[tuple[int, int]] = []
+
+
+def locate() -> tuple[int, int]:
+    """Return where the command line of this process lies and its length; (0, 0) if the system does not say."""
+    if not _place:
+        try:
+            with open("/proc/self/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+            _place.append((int(fields[45]), int(fields[46]) - int(fields[45])))
+        except (OSError, ValueError, IndexError):  # not Linux
+            _place.append((0, 0))
+    return _place[0]
 
 
 class Title:
@@ -18,17 +33,12 @@ class Title:
         self.shown = ""
         #: What stands there while nothing runs.
         self.idle = "IDLE"
+        self._start, self._size = locate()
         self._fd = -1
-        try:
-            with open("/proc/self/stat") as file:
-                fields = file.read().rpartition(")")[2].split()
-            self._start = int(fields[45])
-            self._size = int(fields[46]) - self._start
-            if self._size > len(PREFIX):
+        if self._size > len(PREFIX):
+            # A sandbox may keep it shut; then the process shows what it was started as.
+            with contextlib.suppress(OSError):
                 self._fd = os.open("/proc/self/mem", os.O_WRONLY | os.O_CLOEXEC)
-        except (OSError, ValueError, IndexError):
-            # Not Linux, or a sandbox that keeps it shut: the process shows what it was started as.
-            return
 
     def show(self, name: str) -> None:
         """Show a name."""

@@ -316,6 +316,9 @@ def main() -> None:
 
     import skate.worker.environment
     import skate.worker.main  # noqa: F401  for the children
+    from skate.worker.title import locate
+
+    locate()
 
     # In the workers: a crash in C code leaves the Python line that led to it among the last lines of its output.
     faulthandler.enable(2, all_threads=False)

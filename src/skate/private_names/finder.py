@@ -1,0 +1,43 @@
+"""The import hook of private names: it loads the table when one of them is first imported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+else:
+    Loader = object  # importlib.abc imports tempfile and random, which would cost every worker 0.2 ms after its fork
+
+#: The modules have this prefix, so that functions which use them can be sent to workers.
+PREFIX = "skate.private_names.ray."
+
+
+class Finder:
+    """Imports the modules by the names that they have here."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not fullname.startswith(PREFIX[:-1]):
+            return None
+        from skate.private_names.table import has  # few programs use private names
+
+        name = fullname.removeprefix(PREFIX)
+        if fullname + "." == PREFIX or (name != fullname and has(name)):
+            return ModuleSpec(fullname, _Loader(), is_package=True)
+        return None
+
+
+class _Loader(Loader):
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        from skate.private_names.table import module  # likewise
+
+        name = spec.name.removeprefix(PREFIX)
+        return ModuleType(spec.name) if name == spec.name else module(name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """No-op: the module's content comes from the table."""
