@@ -7,13 +7,12 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from skate.private_names.prefix import PREFIX
+
 if TYPE_CHECKING:
     from importlib.abc import Loader
 else:
     Loader = object  # importlib.abc imports tempfile and random, which would cost every worker 0.2 ms after its fork
-
-#: The modules have this prefix, so that functions which use them can be sent to workers.
-PREFIX = "skate.private_names.ray."
 
 
 class Finder:

@@ -7,7 +7,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from skate.private_names.finder import PREFIX
+from skate.private_names.prefix import PREFIX
 
 _HERE = "skate.private_names"
 _IDS = ("ActorClassID", "ActorID", "ClusterID", "FunctionID", "JobID", "NodeID", "ObjectID", "PlacementGroupID",

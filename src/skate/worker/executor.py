@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate.client.process import Process
 from skate.protocol import messages as m
@@ -19,10 +19,12 @@ from skate.worker.arguments import give_up, unpack_arguments
 from skate.worker.context import ActorExit, Running, WorkerContext
 from skate.worker.environment import apply_lease
 from skate.worker.returns import Partial, interrupted, pack_failure, pack_returns, pack_value
-from skate.worker.system_calls import SYSTEM_GROUP, SystemCalls
-from skate.worker.templates import WorkerTemplate
+from skate.worker.templates import SYSTEM_GROUP, WorkerTemplate
 from skate.worker.title import Title
 from skate.worker.worker_exit import TERMINATED, WorkerExit
+
+if TYPE_CHECKING:
+    from skate.worker.system_calls import SystemCalls
 
 FLUSH_SECONDS = 0.001
 SHORT_SECONDS = 0.0005
@@ -87,6 +89,8 @@ class Executor:
         _, key, fields = message
         template = self.templates[key] = WorkerTemplate(key, fields, self.functions)
         if template.group == SYSTEM_GROUP and self.system is None:
+            from skate.worker.system_calls import SystemCalls  # few actors have such calls
+
             self.system = SystemCalls(self)
             self.process.handlers[m.INVOKE] = self._enqueue_or_system
 

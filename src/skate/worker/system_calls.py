@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import queue
 import time
 from typing import TYPE_CHECKING
 
@@ -11,19 +12,13 @@ from skate.wire.limits import LimitReached, start_thread
 from skate.worker.context import ActorExit, Running
 
 if TYPE_CHECKING:
-    import queue
-
     from skate.worker.executor import Executor
-
-SYSTEM_GROUP = "_ray_system"
 
 
 class SystemCalls:
     """One thread that takes such calls in the order they come."""
 
     def __init__(self, executor: Executor) -> None:
-        import queue  # few actors have such calls
-
         self._executor = executor
         self._calls: queue.SimpleQueue[m.Invoke] = queue.SimpleQueue()
         self._started = False
