@@ -22,7 +22,7 @@ from skate.serve.ingress.request_head import (
     HeadBuffer,
     framed,
     is_absolute,
-    is_whole,
+    lacking,
     path_of,
     with_path,
 )
@@ -141,12 +141,18 @@ class Gated(asyncio.Protocol):
         return bool(self._left or self._chunks is not None or self._rest.data)
 
     def data_received(self, data: bytes) -> None:
-        # Most of what comes is one request, whole, while nothing else is here, and for this process.
+        # Most of what comes is one request, or the beginning of one, while nothing else is here, and for this process.
         if self._quiet and self.cycle.response_complete and not self.transport.discards:
             front = self._serving.front
-            if front.only_own and not front.draining and not front.full() and is_whole(data, self._limits):
-                super().data_received(data)
-                return
+            if front.only_own and not front.draining and not front.full():
+                left = lacking(data, self._limits)
+                if left is not None:
+                    if left:  # the rest of the body needs no copy either
+                        self._left = left
+                        self._quiet = False
+                        self._serving.bodies.begin(self, self.loop.time(), self.brought)
+                    super().data_received(data)
+                    return
         self._take(data)
 
     def _take(self, data: bytes) -> None:

@@ -128,22 +128,26 @@ class HeadBuffer:
             raise BadRequest(400, "the request does not begin with a request line")
 
 
-def is_whole(data: bytes, limits: Limits) -> bool:
-    """True if the data is exactly one request of the most common form, which needs no closer inspection.
+def lacking(data: bytes, limits: Limits) -> int | None:
+    """Return how many bytes a request of the most common form still lacks; None if the data is something else.
 
-    That is: a path as target, Host first, at most one Content-Length and no other coding, and a body of that length.
+    That is: nothing but a whole head with a path as target, Host first, at most one Content-Length and no other coding, and
+    all or the beginning of a body of that length. Such a request needs no closer inspection.
     """
     found = _usual(data)
     if found is None:
-        return False
+        return None
     end, length = found.end(), found[1]
-    if length is None:
-        whole = end == len(data)
-    else:
-        whole = end + int(length) == len(data) and b"upgrade:" not in data[:end].lower()
-    if not whole or end > limits.head_bytes:
-        return False
-    return end <= 4 * limits.fields or data.count(b"\r\n", 0, end) - 2 <= limits.fields
+    left = end - len(data)
+    if length is not None:
+        left += int(length)
+        if b"upgrade:" in data[:end].lower():
+            return None
+    if left < 0 or end > limits.head_bytes:
+        return None
+    if end > 4 * limits.fields and data.count(b"\r\n", 0, end) - 2 > limits.fields:
+        return None
+    return left
 
 
 def framed(head: bytes, limits: Limits) -> int:
