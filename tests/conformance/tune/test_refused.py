@@ -122,6 +122,12 @@ def test_a_nested_dict_of_bounds_is_taken(run):
     assert trial.status == "TERMINATED"
 
 
+@pytest.mark.chosen_difference("nested bounds end a trial, instead of being ignored", id="D-tune-nested-stop")
+def test_a_nested_dict_of_bounds_ends_a_trial(run):
+    [trial] = run(nesting, stop={"a": {"b": 3}}).trials
+    assert trial.last_result["training_iteration"] == 4
+
+
 def test_a_metric_that_comes_late_ends_the_trial_once_it_is_there(run):
     def late(config):
         for step in range(8):
