@@ -156,7 +156,7 @@ def test_an_unknown_key() -> None:
 
 def test_keys_of_types_that_cannot_be_equal() -> None:
     with pytest.raises(Exception, match="(?i)type"):
-        left().join(right(value="w"), "inner", 2, on=("id",), right_on=("w",)).take_all()
+        left().join(right(value="w"), "inner", 2, on=("id",), right_on=("w",), right_suffix="_r").take_all()
 
 
 def test_schemas_can_be_looked_at_before() -> None:
