@@ -235,20 +235,35 @@ def test_rows_of_repartitioned_blocks(rows: int, blocks: int, sizes: list[int]) 
 def test_two_readers_of_one_part_are_refused() -> None:
     iterators = ray.data.range(20, override_num_blocks=20).streaming_split(2)
     errors: list[str] = []
+    begun, next_epoch = threading.Semaphore(0), threading.Event()
 
-    def read(number: int) -> None:
+    def read(number: int, waits: bool) -> None:
         try:
-            for _ in range(2):
-                for _ in iterators[number].iter_batches(batch_size=1):
-                    pass
+            for epoch in range(2):
+                for place, _ in enumerate(iterators[number].iter_batches(batch_size=1)):
+                    if epoch == place == 0:
+                        begun.release()
+                        if waits:
+                            next_epoch.wait(20)
+                    if epoch == 1 and not waits:
+                        next_epoch.set()
         except ValueError as error:
             errors.append(str(error))
+            next_epoch.set()
         except Exception:  # the session ends while the other one still reads
             return
 
-    threads = [threading.Thread(target=read, args=(number,), daemon=True) for number in (0, 1, 1)]
-    for each in threads:
-        each.start()
+    def start(*arguments: Any) -> threading.Thread:
+        thread = threading.Thread(target=read, args=arguments, daemon=True)
+        thread.start()
+        return thread
+
+    # Two readers of part 1 are in the first epoch; one of them and the reader of part 0 begin the second.
+    threads = [start(1, False), start(1, True)]
+    # Ray lets any two begin, Skate waits for the reader of part 0.
+    for _ in threads:
+        begun.acquire(timeout=1.5)
+    threads.append(start(0, False))
     for each in threads:
         each.join(20)
         if errors:
