@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 FILES_IN_A_FOLDER = 20
-CIRCLES: list[int] = [30, 30, 16, 12, 8, 8, 6, 4, 3, 2, 2, 2]
-CROWDED: dict[str, int] = {"simulation": 25, "util": 22}
+CIRCLES: list[int] = [30, 16, 15, 8, 8, 8, 6, 4, 4, 3, 2, 2, 2]
+CROWDED: dict[str, int] = {"simulation": 24, "util": 22}
 IMPORTS_BY_STRING: dict[str, int] = {
     "client": 5,
     "dag": 4,

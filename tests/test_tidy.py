@@ -40,7 +40,7 @@ ARROWS: dict[str, set[str]] = {
     "node": {"protocol", "core", "wire", "fabric", "runtime_env", "exceptions"},
     "client": {"protocol", "core", "wire", "node", "fabric", "runtime_env", "exceptions"},
     "worker": {"protocol", "core", "wire", "client", "runtime_env", "exceptions"},
-    "simulation": {"protocol", "core"},
+    "simulation": {"protocol", "core", "client"},
 }
 ENGINE = {"protocol", "core", "wire", "fabric", "node", "client", "worker", "head"}
 # The public face: its files re-export what the client holds, and nothing of the engine below that.

@@ -14,10 +14,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from skate.client.actor.actor_hold import ActorHold
 from skate.simulation import Cluster, Spec
+from skate.simulation.frame import Frame, Ref
 from skate.simulation.process import Process
 from skate.simulation.programs import CPU, method
-from skate.simulation.refs import Frame, Hold, Ref
 
 PENDING = "pending"
 DIED = "ActorDiedError"
@@ -70,7 +71,7 @@ class Being:
         self.calls: list[Call] = []
         self.restarts = restarts
         self.name = name
-        self.hold: Hold | None = None
+        self.hold: ActorHold | None = None
         self.wanted = True
         self.dead = False
 
@@ -119,7 +120,9 @@ class NodeMachine(RuleBasedStateMachine):
 
     # -- the real thing
 
-    def do(self, operation: tuple[Any, ...], refs: Any = (), hold: Hold | None = None) -> tuple[Any, Frame]:
+    def do(
+        self, operation: tuple[Any, ...], refs: Any = (), hold: ActorHold | None = None
+    ) -> tuple[Any, Frame]:
         """Run an operation of the driver to its end: its result, and the frame with what it made at the end of its lists."""
         frame = Frame()
         frame.refs = list(refs)

@@ -15,8 +15,8 @@ from skate.core.diagnosis.deadlock import DeadlockSearch
 from skate.simulation import runs
 from skate.simulation.cluster import Cluster
 from skate.simulation.faults import CALM
-from skate.simulation.patience import overlooked
 from skate.simulation.programs import Author
+from skate.simulation.quiet import overlooked
 
 SEEDS = int(os.environ.get("SKATE_SEEDS", "120"))
 BLOCKS = 4
@@ -37,7 +37,7 @@ def run(seed: int, merciful: bool) -> Cluster:
 
 def wrong(cluster: Cluster) -> list[object]:
     """The verdicts on waits that have ended by themselves."""
-    return [each for each in cluster.verdicts if each[1] not in each[0].patience.waits]
+    return [each for each in cluster.verdicts if each[1] not in each[0].waits]
 
 
 @pytest.fixture

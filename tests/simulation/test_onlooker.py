@@ -134,11 +134,11 @@ def test_memory_that_is_free_or_another_objects(cluster: Cluster) -> None:
     cluster.settle()
     ref = driver.frame.refs[0]
     cluster.onlooker.reads(cluster, ref)
-    record = cluster.core.objects.records.pop(ref.oid)
+    record = cluster.core.objects.records.pop(ref._id)
     with pytest.raises(AssertionError, match="that is free by now"):
         cluster.onlooker.reads(cluster, ref)
-    cluster.core.objects.records[ref.oid] = record
-    cluster.memory[ref.value[0]] = (b"another", ())
+    cluster.core.objects.records[ref._id] = record
+    cluster.memory[ref._value[0]] = (b"another", ())
     with pytest.raises(AssertionError, match="holds another object"):
         cluster.onlooker.reads(cluster, ref)
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skate.client.object.object_ref import site_text
 
-if TYPE_CHECKING:
-    from skate.client.process import Process
 
-
-def to_exception(error: tuple[str, dict[str, Any]], site: Any, process: Process | None) -> BaseException:
+def to_exception(error: tuple[str, dict[str, Any]], site: Any, process: object) -> BaseException:
     """The exception for an error payload; `site` is where the failed call was submitted."""
     from skate import exceptions as e  # only errors need the tree
 

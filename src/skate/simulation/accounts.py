@@ -8,8 +8,10 @@ is ever free for the node.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from skate.client.actor.actor_hold import ActorHold
+from skate.client.object.object_ref import ObjectRef
 from skate.protocol import messages as m
 
 if TYPE_CHECKING:
@@ -22,11 +24,11 @@ TAKING = (m.ESCAPE, m.HOLD, m.PUT, m.CREATE_ACTOR)
 def check(core: NodeCore, process: Process) -> None:
     """Raise AssertionError if a node counts less than what a process has."""
     has: Counter[bytes] = Counter()
-    for table in (process.known, process.actors):
-        for any_id, weak in table.items():
-            thing = weak()
-            if thing is not None:
-                has[any_id] += thing.grants
+    has.update(held(process))
+    for frame in process.frames():
+        things: list[Any] = [*frame.refs, *frame.holds]
+        for thing in things:
+            check_entry(process, thing)
     for any_id, grants in process.graves:
         has[any_id] += grants
     for message in process.outbox:
@@ -42,3 +44,21 @@ def check(core: NodeCore, process: Process) -> None:
             assert counted >= grants, (
                 f"{process} has {grants} grants of {record or any_id.hex()}, {counted} are counted"
             )
+
+
+def check_entry(process: Process, thing: ObjectRef[Any] | ActorHold) -> None:
+    """Raise AssertionError if a program has something granted that is not in the tables of its process."""
+    if isinstance(thing, ObjectRef):
+        granted, weak = thing._grants, process.known.get(thing._id)
+    else:
+        granted, weak = thing.grants, process.actors.get(thing.actor_id)
+    assert not granted or (weak is not None and weak() is thing), f"{process} has lost sight of {thing}"
+
+
+def held(process: Process) -> dict[bytes, int]:
+    """The grants of what a process can reach."""
+    refs = {oid: ref._grants for oid, weak in process.known.items() if (ref := weak()) is not None}
+    holds = {
+        actor_id: hold.grants for actor_id, weak in process.actors.items() if (hold := weak()) is not None
+    }
+    return {any_id: grants for any_id, grants in {**refs, **holds}.items() if grants}

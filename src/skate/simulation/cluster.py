@@ -328,7 +328,7 @@ class Cluster(FaultInjector):
 
     def condemns(self, process: Process, number: int) -> bool:
         """Handle the verdict that a wait can never end; False if it shall continue."""
-        if number in process.patience.waits:
+        if number in process.waits:
             self.verdicts.append((process, number))
         return self.merciful
 
@@ -366,6 +366,8 @@ class Cluster(FaultInjector):
             assert not process.streams, (
                 f"{process} never got the end of {list(process.streams)}; {self.why()}"
             )
+        self.reconcile()
+        for process in drivers:
             process.frame.clear()
         self.settle()
         self.core.check()
@@ -378,8 +380,7 @@ class Cluster(FaultInjector):
     def reconcile(self) -> None:
         """Nothing is under way: what the core thinks each process holds must be what it holds."""
         for process in self.processes.values():
-            holds = {oid: weak() for table in (process.known, process.actors) for oid, weak in table.items()}
-            grants = {oid: thing.grants for oid, thing in holds.items() if thing is not None and thing.grants}
+            grants = accounts.held(process)
             things: dict[bytes, Any] = {**self.core.objects.records, **self.core.actors.actors}
             counted = {
                 oid: thing.holders[process.cid]
@@ -395,12 +396,12 @@ class Cluster(FaultInjector):
             group_id for group_id, group in groups.items() if group.state != GroupState.REMOVED
         ]:
             for group_id in open_groups:
-                driver.ask((m.REQUEST, "remove_group", (group_id,)))
+                driver.ask("remove_group", group_id)
             self.settle()  # which may lead a driver to make more of them
         actors = self.core.actors.actors
         while living := [a for a in actors.values() if a.state != DEAD and (a.detached or every_actor)]:
             for actor in living:
-                driver.send((m.KILL, actor.actor_id, True))
+                driver.send(m.Kill(m.KILL, actor.actor_id, True))
             self.settle()
 
     def why(self) -> str:

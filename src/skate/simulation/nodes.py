@@ -291,6 +291,9 @@ class World:
             assert process.thread is None and not process.todo, f"{process} still waits; {why}"
             assert not process.pending, f"{process} never got {process.pending}; {why}"
             assert not process.streams, f"{process} never got the end of {list(process.streams)}; {why}"
+        for node in living:
+            node.reconcile()
+        for process in drivers:
             process.frame.clear()
         self.settle()
         for node in living:
@@ -318,9 +321,9 @@ class World:
             if not groups and not actors:
                 return
             for group_id in groups:
-                driver.ask((m.REQUEST, "remove_group", (group_id,)))
+                driver.ask("remove_group", group_id)
             for actor in actors:
-                driver.send((m.KILL, actor.actor_id, True))
+                driver.send(m.Kill(m.KILL, actor.actor_id, True))
             self.settle()
 
     def __repr__(self) -> str:

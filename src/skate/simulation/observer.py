@@ -17,8 +17,8 @@ from skate.simulation.programs import CPU, Spec
 
 if TYPE_CHECKING:
     from skate.simulation.cluster import Cluster
+    from skate.simulation.frame import Ref
     from skate.simulation.process import Process
-    from skate.simulation.refs import Ref
     from skate.simulation.worker import Running, Worker
 
 
@@ -119,9 +119,9 @@ class Observer:
 
     def result(self, ref: Any) -> str:
         """The state of a ref: "pending", "ok" or the name of an error class."""
-        if ref.kind == m.ERROR:
-            return str(ref.value[0])
-        return "pending" if ref.kind in (m.PENDING, m.UNKNOWN) else "ok"
+        if ref._kind == m.ERROR:
+            return str(ref._value[0])
+        return "pending" if ref._kind in (m.PENDING, m.UNKNOWN) else "ok"
 
     def forget(self, process: Process) -> None:
         """Forget a process that has ended, with its requests."""
@@ -300,10 +300,10 @@ class Observer:
 
     def reads(self, cluster: Cluster, ref: Ref) -> None:
         """A process reads a large value."""
-        oid, _ = cluster.memory[ref.value[0]]
-        assert oid == ref.oid, f"{ref} reads memory that holds another object by now"
+        oid, _ = cluster.memory[ref._value[0]]
+        assert oid == ref._id, f"{ref} reads memory that holds another object by now"
         record = cluster.core.objects.get(oid)
-        assert record is not None and record.payload == ref.value, f"{ref} reads memory that is free by now"
+        assert record is not None and record.payload == ref._value, f"{ref} reads memory that is free by now"
 
     # -- the end
 

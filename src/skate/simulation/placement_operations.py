@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
 from typing import Any
 
-from skate.simulation.programs import Spec
-from skate.simulation.refs import Frame
-
-Thread = Generator[Callable[[], bool] | None, None, Any]
+from skate.simulation.frame import Frame
+from skate.simulation.programs import Spec, Thread
 
 
 class PlacementOperations:
@@ -28,7 +25,7 @@ class PlacementOperations:
             oid = self.next_object_id()
             group_id = frame.groups[number % len(frame.groups)]
             yield from self.do_request(frame, parent, "group_ready", group_id, oid)
-            frame.refs.append(self.adopt(oid, 1))
+            frame.refs.append(self.adopt_any(oid))
 
     def do_remove_group(self: Any, frame: Frame, parent: bytes, number: int) -> Thread:
         """Remove a placement group."""

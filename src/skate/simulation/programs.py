@@ -6,15 +6,17 @@ actors, streams and groups are taken modulo of how many there are, so any operat
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from skate.simulation.themes import THEMES
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable
 
 Operation = tuple[Any, ...]
+#: A program that runs; see `process`.
+Thread = Generator[Callable[[], bool] | None, None, Any]
 
 CPU = 10_000
 SIDE_BY_SIDE_MAX = 3  # calls that a concurrent actor runs at once

@@ -7,12 +7,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from skate.client.object import views
 from skate.protocol import messages as m
 from skate.protocol.version import VERSION
-from skate.simulation.placement_operations import Thread
-from skate.simulation.process import Interrupted, Process
-from skate.simulation.programs import SIDE_BY_SIDE_MAX, Spec
-from skate.simulation.refs import Frame
+from skate.simulation.frame import Frame
+from skate.simulation.object_operations import Interrupted, id_of
+from skate.simulation.process import Process
+from skate.simulation.programs import SIDE_BY_SIDE_MAX, Spec, Thread
 
 if TYPE_CHECKING:
     from skate.simulation.cluster import Cluster
@@ -126,7 +127,7 @@ class Worker(Process):
         """A task does not run here: what was granted with its arguments is given back."""
         for _, oid, kind, _ in message[4]:
             if kind == m.ARENA:
-                self.graves.append((oid, 1))
+                self.bury(oid, 1)
 
     def _stop_task(self, message: tuple[Any, ...]) -> None:
         task_id = message[1]
@@ -159,6 +160,10 @@ class Worker(Process):
     def at_work(self) -> list[Running]:
         """The running tasks."""
         return [*([self.running] if self.running is not None else ()), *self.side.values()]
+
+    def frames(self) -> list[Frame]:
+        """The variables of all programs that run."""
+        return [self.frame, *(running.frame for running in self.at_work())]
 
     def runs(self, task_id: bytes) -> bool:
         """True if it runs this task."""
@@ -233,7 +238,7 @@ class Worker(Process):
             self.running = None
             self.side.clear()
             self.leaving = True
-            self.send((m.EXITING, "exit_actor"))
+            self.send(m.Exiting(m.EXITING, "exit_actor"))
 
     def answer_for(self, running: Running, status: int, returns: Any, retriable: bool) -> None:
         """Send DONE for a task."""
@@ -256,8 +261,8 @@ class Worker(Process):
         for _, oid, kind, payload in deps:
             if kind == m.ARENA:
                 ref = self.adopt(oid, 1)
-                ref.kind, ref.value = kind, payload
-                ref.views += 1
+                views.keep(ref)
+                ref._kind, ref._value = kind, payload
                 granted.append(ref)
         yield None
         for each in inner:
@@ -277,7 +282,7 @@ class Worker(Process):
         yield None
         for ref in granted:
             self.cluster.onlooker.reads(self.cluster, ref)
-            ref.views -= 1
+            views.let_go(ref)
         granted.clear()
         for operation in running.spec.program:
             if operation[0] in ("fail", "crash", "exit", "item", "give", "work", "gate", "stash"):
@@ -296,12 +301,12 @@ class Worker(Process):
 
     def pack(self, running: Running, oid: bytes, large: bool, picks: tuple[int, ...]) -> Thread:
         """One result, with the refs inside it, which are kept until it is sent."""
-        kept = [ref for ref in map(running.frame.pick, picks) if ref is not None]
+        kept: list[Any] = [ref for ref in map(running.frame.pick, picks) if ref is not None]
         if running.frame.holds and picks:
-            kept.append(running.frame.holds[picks[0] % len(running.frame.holds)])  # type: ignore[arg-type]
+            kept.append(running.frame.holds[picks[0] % len(running.frame.holds)])
         running.kept += kept
         if large:
-            place = yield from self.write(oid, tuple(each.oid for each in kept))
+            place = yield from self.write(oid, tuple(map(id_of, kept)))
             if place is None:
                 raise Failed(retriable=False)
             return (m.ARENA, place, tuple(self.escape(each) for each in kept))
@@ -366,7 +371,7 @@ class Worker(Process):
             self.stash.append(ref)
         yield None
 
-    def block(self, ready: Callable[[], bool], parent: bytes, what: bytes) -> Thread:
+    def block(self, ready: Callable[[], bool], parent: bytes, what: Any) -> Thread:
         """Wait in `get`: others may have the CPU, and what is queued behind runs elsewhere."""
         known = self.cluster.core.scheduler.workers.get(self.cid)
         self.waited_on = known.lease if known is not None else None

@@ -93,7 +93,7 @@ def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
     context = WorkerContext(process)
     process.context = context
     link = WorkerLink(channel, context, process)
-    process.link = link
+    process.connect(link)
     slot = Slot(arena_fd, config["board_at"] + config["slot"] * SLOT_BYTES)
     executor = Executor(process, channel, context, slot)
     link.executor = executor

@@ -134,15 +134,11 @@ class ActorClass:
             descriptor = descriptor.with_tensors()
         packed = submission.pack_arguments(process, args, kwargs, self._constructor)
         fields, definition = self._fields(process, given, descriptor)
-        blob, deps, met = packed
         with process.lock:
             exported = exports.export_template(process, fields, exports.export_function(process, *definition))
-            dep_ids = tuple((place, process.escape(ref)) for place, ref in deps)
-            held = tuple(process.escape(inner) for inner in met)
             actor_id = process.next_actor_id()
             hold = process.hold_actor(actor_id, 1)
             handle = ActorHandle(actor_id, descriptor, hold, given.get("max_pending_calls") or -1)
-            parent = b"" if process.context is None else process.context.task_id()
             life: ActorFields = {
                 "actor_name": name or "",
                 "namespace": namespace,
@@ -152,9 +148,7 @@ class ActorClass:
                 "concurrent": fields["concurrent"],
                 "handle": values.pack(handle._skate_public()).joined() if name else b"",
             }
-            process.send(
-                m.CreateActor(m.CREATE_ACTOR, actor_id, exported.key, blob, dep_ids, held, parent, life)
-            )
+            submission.create_actor(process, actor_id, exported.key, packed, life)
             process.link.flush()
         if name and given.get("get_if_exists"):
             # Somebody else may have asked at the same time, and have been first.

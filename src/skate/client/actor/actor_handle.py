@@ -10,7 +10,7 @@ from skate.client.object.generators import open_gathered, open_stream
 from skate.client.session import session
 from skate.client.task import exports, options, submission
 from skate.client.task.remote_function import parameter_names, return_fields
-from skate.client.tensor import graphs, tensor_transports
+from skate.client.tensor import graphs, made_refs, tensor_transports
 from skate.protocol.fields import TemplateFields
 from skate.wire import values
 
@@ -231,7 +231,7 @@ class ActorMethod:
         if state.transport is not None:
             tensor_transports.before_call(handle, state.transport, state.name)
         packed = submission.pack_arguments(process, args, kwargs, state)
-        if packed[1] and tensor_transports.made:
+        if packed[1] and made_refs.made:
             tensor_transports.check_receiver(handle, packed[1])
         site = submission.call_site(2)
         returns = state.returns
@@ -247,7 +247,7 @@ class ActorMethod:
                 _watch(handle._skate_hold, refs[0])
         if returns == 1:
             if state.transport is not None:
-                tensor_transports.made[refs[0]] = tensor_transports.MadeRef(handle, state.transport)
+                made_refs.made[refs[0]] = made_refs.MadeRef(handle, state.transport)
             return refs[0]
         return refs or None
 

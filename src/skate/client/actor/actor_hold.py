@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skate.client.process import Process
+    from skate.client.core.owner import Owner
 
 
 class ActorHold:
@@ -13,7 +13,7 @@ class ActorHold:
 
     __slots__ = ("actor_id", "process", "grants", "waiting", "__weakref__")
 
-    def __init__(self, actor_id: bytes, process: Process) -> None:
+    def __init__(self, actor_id: bytes, process: Owner) -> None:
         self.actor_id = actor_id
         self.process = process
         self.grants = 0

@@ -6,7 +6,6 @@ for deadlocks; any that lasts ten seconds says on stderr what it waits for and w
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import threading
@@ -14,10 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate.client.core.wait import Wait
 from skate.client.object.object_ref import ObjectRef, site_text
-from skate.protocol import messages as m
 from skate.protocol.fields import WaitFacts
-from skate.protocol.messages import PENDING
 
 if TYPE_CHECKING:
     from skate.client.process import Process
@@ -29,7 +27,6 @@ NOTE_SECONDS = 10.0
 SECOND_NOTE = 6
 LATER_NOTES = 30
 ANSWER_SECONDS = 2.0
-IDS_MAX = 1000
 HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 LIBRARIES = ("site-packages", "dist-packages")
 
@@ -49,8 +46,8 @@ def wait_told(process: Process, ready: Ready, timeout: float | None, what: Any, 
         else:
             arrived = pump.wait(ready, quick)
             if not arrived and not process.closed:
-                patience = BlockingWait(process, what if isinstance(what, list) else [what], needed)
-                arrived = patience.wait(ready, None if timeout is None else timeout - quick)
+                lasting = BlockingWait(process, what if isinstance(what, list) else [what], needed)
+                arrived = lasting.wait(ready, None if timeout is None else timeout - quick)
     finally:
         if told:
             process.link.unblock()
@@ -59,30 +56,23 @@ def wait_told(process: Process, ready: Ready, timeout: float | None, what: Any, 
     return arrived
 
 
-class BlockingWait:
-    """One wait that lasts."""
+class BlockingWait(Wait):
+    """One wait of a thread that lasts."""
 
     def __init__(self, process: Process, what: list[Any], needed: int) -> None:
+        context = process.context
+        super().__init__(what, needed, b"" if context is None else context.task_id())
         self.process = process
-        self.what = what
-        self.needed = needed
         self.started = time.monotonic() - (process.pump.quick_seconds or 0.0)
         self.thread = threading.get_ident()
         self.where = user_line()
-        context = process.context
-        self.task_id = b"" if context is None else context.task_id()
-        self.verdict: str | None = None
-        self._number = 0
 
     def wait(self, ready: Ready, left: float | None) -> bool:
         """Continue waiting, for `left` seconds at most."""
         process = self.process
         deadline = None if left is None else time.monotonic() + left
         if deadline is None and self._is_own_thread():
-            process.waits_count += 1
-            self._number = process.waits_count
-            process.waits[self._number] = self
-            self.tell()
+            process.begin_wait(self)
             process.link.flush()
         try:
             pauses = note_times()
@@ -104,12 +94,8 @@ class BlockingWait:
                 self._note(ready)
                 note_at = next(pauses, None)
         finally:
-            if self._number:
-                process.waits.pop(self._number, None)
-                if not process.closed:
-                    process.send(m.WaitOver(m.WAIT_OVER, self._number))
-
-    # -- said to the node
+            if self.number:
+                process.end_wait(self)
 
     def _is_own_thread(self) -> bool:
         """True if the wait of this thread is one that a task, or a driver, makes no progress in."""
@@ -118,29 +104,9 @@ class BlockingWait:
             return True
         return thread.name.startswith("skate-call-")
 
-    def tell(self) -> None:
-        """WAITS: what is waited for just now; the lock is held."""
-        process = self.process
-        ids = self.missing()
-        needed = len(ids)
-        if self.needed:
-            needed = self.needed - (len(self.what) - len(ids))
-            if len(ids) > IDS_MAX:
-                needed = 0  # too many to be judged: taken for one that ends
-        facts: WaitFacts = {"where": self.where, "free": threads_free(process)}
-        process.send(
-            m.Waits(m.WAITS, self._number, tuple(ids[:IDS_MAX]), min(needed, IDS_MAX), self.task_id, facts)
-        )
-
-    def missing(self) -> list[bytes]:
-        """The ids of what is not there, those of streams as that of their task."""
-        ids = [each._id for each in self.what if type(each) is ObjectRef and each._kind == PENDING]
-        ids += [
-            each._stream.task_id
-            for each in self.what
-            if type(each) is not ObjectRef and not each._stream.moved()
-        ]
-        return ids
+    def facts(self) -> WaitFacts:
+        """The line that waits, and how many other threads of the process may do something."""
+        return {"where": self.where, "free": threads_free(self.process)}
 
     # -- said to the user
 
@@ -187,37 +153,8 @@ def site_of(thing: Any) -> str | None:
 
 def why(process: Process, any_id: bytes) -> str:
     """The node's reason why an object is not ready; empty if it gives none. The lock is held."""
-    answers = process.answers
-    number = process.next_number()
-    process.send(m.Request(m.REQUEST, number, "why", (any_id,)))
-    process.link.flush()
-    process.pump.wait(lambda: answers[number] is not None or process.closed, ANSWER_SECONDS)
-    answer = answers.pop(number)
+    answer = process.wait_for_answer(process.ask("why", any_id), ANSWER_SECONDS)
     return str(answer[1]) if answer is not None and answer[0] else ""
-
-
-def handlers(process: Process) -> dict[int, Callable[[Any], None]]:
-    """Who takes the node's words about waits that last."""
-
-    def condemned(message: m.Deadlock) -> None:
-        _, number, text = message
-        patience = process.waits.get(number)
-        if patience is not None:
-            patience.verdict = text
-
-    return {m.CONFIRM: lambda message: confirm(process, message), m.DEADLOCK: condemned}
-
-
-def confirm(process: Process, message: m.Confirm) -> None:
-    """CONFIRM: say again what is waited for, behind all that the garbage collector lets go; the lock is held."""
-    _, asked_in = message
-    if asked_in:
-        gc.collect()
-        process.tidy()
-    for patience in list(process.waits.values()):
-        patience.tell()
-    process.send(m.Still(m.STILL, asked_in))
-    process.link.flush()
 
 
 def note_times() -> Iterator[float]:
@@ -240,7 +177,7 @@ def threads_free(process: Process) -> int:
 
     Not counted are Skate's own, and daemons in which nothing but an installed library runs, as progress bars have them.
     """
-    known = {patience.thread for patience in process.waits.values()}
+    known = {wait.thread for wait in process.waits.values() if isinstance(wait, BlockingWait)}
     if not process.is_driver:
         known.add(threading.main_thread().ident or 0)  # the node knows what runs in it
     frames = sys._current_frames()

@@ -2,118 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from skate.client.core.stream import Stream
 from skate.client.object.blocking_wait import wait_told
 from skate.client.object.object_ref import ObjectRef
 from skate.client.task.submission import send
 from skate.protocol import messages as m
-from skate.protocol.messages import PENDING
 from skate.wire import values
 
 if TYPE_CHECKING:
-    from skate.client.process import Process
-
-PICKLED_NONE = b"\x80\x05N."
-#: How many values a reader has taken that takes no more: a generator held back by its reader goes on to its end.
-ALL = 2**62
-
-
-class Stream:
-    """The values of a stream that have arrived and were not taken yet."""
-
-    __slots__ = (
-        "task_id",
-        "process",
-        "ready",
-        "arrived",
-        "count",
-        "taken",
-        "site",
-        "waiters",
-        "whole",
-        "last",
-        "dropped",
-    )
-
-    def __init__(self, task_id: bytes, process: Process, whole: ObjectRef[Any]) -> None:
-        self.task_id = task_id
-        self.process = process
-        self.ready: deque[ObjectRef[Any]] = deque()
-        self.arrived = 0
-        self.count: int | None = None
-        self.taken = 0
-        self.site = whole._site
-        self.waiters: list[Any] = []
-        self.whole = whole
-        self.last: ObjectRef[Any] | None = None
-        self.dropped = False  # nobody will take what comes
-
-    def add(self, index: int, ref: ObjectRef[Any]) -> None:
-        """The next value is there; the lock is held."""
-        self.arrived = index
-        self.last = ref
-        if self.dropped:
-            ref._held = ()
-        else:
-            self.ready.append(ref)
-        self.wake()
-
-    def end(self, count: int) -> None:
-        """Mark the end of the stream; the lock is held."""
-        self.count = count
-        last, self.last = self.last, None
-        self.settle(last)
-        self.process.wake(self.whole)
-        self.wake()
-
-    def settle(self, last: ObjectRef[Any] | None) -> None:
-        """Give the ref of the whole task its value; the lock is held."""
-        whole = self.whole
-        if last is not None and last._kind == m.ERROR:
-            whole._value, whole._kind = last._value, m.ERROR
-            self.process.failed += 1
-            whole._held = ()  # whether anybody looks at the error is the last item's to tell
-        else:
-            whole._value, whole._kind = PICKLED_NONE, m.INLINE
-
-    def wake(self) -> None:
-        """Call who waits for the stream to move; the lock is held."""
-        waiters, self.waiters = self.waiters, []
-        for waiter in waiters:
-            waiter()
-
-    def drop(self) -> None:
-        """Discard present and future values, including errors. The lock is held."""
-        self.dropped = True
-        for ref in (*self.ready, self.whole):
-            if not isinstance(ref._held, list):
-                ref._held = ()
-        self.ready.clear()
-
-    def abandon(self) -> None:
-        """Release a generator that waits for its reader, which is gone. The lock is held."""
-        if self.count is None and not self.dropped:
-            self.process.link.send(m.Consumed(m.CONSUMED, self.task_id, ALL))
-        self.drop()
-
-    def moved(self) -> bool:
-        """True if there is a value to take, or the end."""
-        return bool(self.ready) or self.count is not None or self.process.closed
-
-    def take(self) -> ObjectRef[Any] | None:
-        """The next ref, or None at the end; the lock is held and `moved` is true."""
-        if self.ready:
-            ref = self.ready.popleft()
-            self.taken += 1
-            if self.count is None:
-                self.process.send(m.Consumed(m.CONSUMED, self.task_id, self.taken))
-                self.process.link.flush()
-            return ref
-        if self.count is None:
-            raise self.process.ended()
-        return None
+    from skate.client.core.client_core import ClientCore
 
 
 class ObjectRefGenerator:
@@ -139,13 +38,16 @@ class ObjectRefGenerator:
     def _next_sync(self, timeout_s: float | None = None) -> Any:
         """The next ref; None at the end; a nil ref if `timeout_s` seconds pass first."""
         stream = self._stream
-        process = stream.process
+        process: Any = stream.process  # with a lock around it
         with process.lock:
             if not stream.moved():
                 wait_told(process, stream.moved, timeout_s, self)
             if not stream.moved():
                 return ObjectRef.nil()
-            return stream.take()
+            ref = stream.take()
+            if stream.count is None:
+                process.link.flush()
+            return ref
 
     def __aiter__(self) -> ObjectRefGenerator:
         return self
@@ -154,11 +56,13 @@ class ObjectRefGenerator:
         import asyncio  # whoever iterates asynchronously has it already
 
         stream = self._stream
-        process = stream.process
+        process: Any = stream.process
         while True:
             with process.lock:
                 if stream.moved():
                     ref = stream.take()
+                    if stream.count is None:
+                        process.link.flush()
                     break
                 loop = asyncio.get_running_loop()
                 arrived = loop.create_future()
@@ -180,22 +84,26 @@ class ObjectRefGenerator:
 
     def next_ready(self) -> bool:
         """True if `next` would return at once."""
-        with self._stream.process.lock:
+        process: Any = self._stream.process
+        with process.lock:
             return bool(self._stream.ready) or self._stream.count is not None
 
     def is_finished(self) -> bool:
         """True if the task has ended and every ref was taken."""
-        with self._stream.process.lock:
+        process: Any = self._stream.process
+        with process.lock:
             return self._stream.count is not None and not self._stream.ready
 
     def close(self) -> None:
         """Cancel the task and drop what has not been taken."""
-        process = self._stream.process
+        process: Any = self._stream.process
         with process.lock:
-            if not process.closed:
-                process.send(m.Cancel(m.CANCEL, self._stream.task_id, False, True))
-                process.link.flush()
-            self._stream.drop()
+            if process.closed:
+                self._stream.drop()
+                return
+            process.send(m.Cancel(m.CANCEL, self._stream.task_id, False, True))
+            self._stream.abandon()  # a method that is held back by its reader is not interrupted
+            process.link.flush()
 
     def send(self, value: Any) -> Any:
         """Raise NotImplementedError: a remote generator takes no values."""
@@ -263,11 +171,11 @@ class Gathered(Stream):
     __slots__ = ()
 
     def settle(self, last: ObjectRef[Any] | None) -> None:
-        """Give the ref of the whole task the refs of all values, the error that ended them among them; the lock is held."""
+        """Give the ref of the whole task the refs of all values, the error that ended them among them."""
         whole, process = self.whole, self.process
         refs = [*self.ready]
         self.ready.clear()
-        error = last._value if last is not None and last._kind == m.ERROR else None
+        error = last._value if last is not None else None
         if error is not None and (error[0] != "RayTaskError" or error[1].get("cancelled")):
             super().settle(last)  # it was no error of the generator's own
         else:
@@ -278,29 +186,25 @@ class Gathered(Stream):
                     ref._forgive()
             whole._held = refs
             whole._value, whole._kind = packed.joined(), m.INLINE
-        if whole._grants:  # it escaped while the task ran
-            held = () if whole._kind == m.ERROR else tuple(process.escape(ref) for ref in refs)
-            process.send(m.Publish(m.PUBLISH, whole._id, whole._kind, whole._value, held, False))
 
 
-def open_gathered(process: Process, actor_id: bytes, key: bytes, packed: Any, site: Any) -> ObjectRef[Any]:
+def open_gathered(process: ClientCore, actor_id: bytes, key: bytes, packed: Any, site: Any) -> ObjectRef[Any]:
     """Submit a call with `num_returns="dynamic"`; the lock is held."""
     return _open(process, (actor_id, key), packed, site, Gathered).whole
 
 
-def open_stream(process: Process, actor_id: bytes, key: bytes, packed: Any, site: Any) -> ObjectRefGenerator:
+def open_stream(
+    process: ClientCore, actor_id: bytes, key: bytes, packed: Any, site: Any
+) -> ObjectRefGenerator:
     """Submit a streaming call; the lock is held."""
     stream = _open(process, (actor_id, key), packed, site, Stream)
     return ObjectRefGenerator(stream.whole, stream)
 
 
-def _open(process: Process, call: Any, packed: Any, site: Any, kind: type[Stream]) -> Stream:
+def _open(process: ClientCore, call: Any, packed: Any, site: Any, kind: type[Stream]) -> Stream:
     actor_id, key = call
     task_id = process.next_task_id()
-    # Index 0 stands for the whole task; the items begin at 1.
-    whole: ObjectRef[Any] = ObjectRef(task_id + b"\0\0\0\0", process, PENDING)
-    whole._site = site
-    stream = kind(task_id, process, whole)
+    stream = kind(task_id, process, site)
     process.streams[task_id] = stream
     send(process, task_id, actor_id, key, packed)
     return stream

@@ -6,15 +6,17 @@ import gc
 import os
 import threading
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from skate.client.tensor.made_refs import made
 from skate.protocol.messages import ARENA, ERROR, INLINE, PENDING, REMOTE, UNKNOWN
 from skate.wire import values
 
 if TYPE_CHECKING:
     import concurrent.futures
 
-    from skate.client.process import Process
+    from skate.client.core.owner import Owner
+    from skate.client.session.link import Link
 
 T = TypeVar("T")
 
@@ -57,7 +59,7 @@ class ObjectRef(Generic[T]):
     )
 
     def __init__(
-        self, oid: bytes, process: Process | None = None, kind: int = UNKNOWN, value: Any = None
+        self, oid: bytes, process: Owner | None = None, kind: int = UNKNOWN, value: Any = None
     ) -> None:
         self._id = oid
         self._process = process
@@ -166,8 +168,6 @@ class ObjectRef(Generic[T]):
 
     def tensor_transport(self) -> str:
         """How tensors of the value travel."""
-        from skate.client.tensor.tensor_transports import made  # nobody asks
-
         known = made.get(self)
         return "OBJECT_STORE" if known is None else known.transport
 
@@ -285,11 +285,31 @@ def set_current(process: Any) -> None:
     _current[0] = process
 
 
-def _process_of(ref: ObjectRef[Any]) -> Process:
-    process = ref._process
+class Session(Protocol):
+    """The process around the tables, which waits for values and unpacks them."""
+
+    lock: Any
+    link: Link
+    closed: bool
+
+    def _check_open(self) -> None: ...
+
+    def ask_for(self, ref: ObjectRef[Any]) -> None:
+        """Have a borrowed ref's value sent here."""
+
+    def when_ready(self, ref: ObjectRef[Any], call: Callable[[], None]) -> None:
+        """Call back when a ref has its value."""
+
+    def load(self, ref: ObjectRef[Any]) -> Any:
+        """Unpack the value of a ready ref."""
+
+
+def _process_of(ref: ObjectRef[Any]) -> Session:
+    process: Any = ref._process
     if process is None or process.closed:
         raise RuntimeError(f"{ref!r} belongs to no running session; its value is gone")
-    return process
+    session: Session = process
+    return session
 
 
 def site_text(site: Any) -> str | None:

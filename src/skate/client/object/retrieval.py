@@ -46,19 +46,20 @@ def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bo
         with through_object_store():
             return get(object_refs, timeout=timeout)
     if type(object_refs) is ObjectRef:
-        process = object_refs._process
+        process: Any = object_refs._process
         if process is None or process.closed:
             return _get_all([object_refs], timeout)[0]
-        if object_refs._kind == PENDING and process is session.current_or_none():
+        if object_refs._kind == PENDING:
+            current = session.current_or_none()
+            if current is None or current is not process:
+                return _get_all([object_refs], timeout)[0]
             if timeout is not None and timeout < 0:
                 timeout = None if timeout == -1 else 0
-            with process.lock:
+            with current.lock:
                 if object_refs._kind == PENDING and not wait_told(
-                    process, object_refs._is_ready, timeout, object_refs
+                    current, object_refs._is_ready, timeout, object_refs
                 ):
-                    raise _not_there(process, [object_refs], timeout)
-        elif object_refs._kind == PENDING:
-            return _get_all([object_refs], timeout)[0]
+                    raise _not_there(current, [object_refs], timeout)
         if object_refs._kind >= UNKNOWN:  # it is on another node
             return _get_all([object_refs], timeout)[0]
         return process.load(object_refs)

@@ -1,4 +1,4 @@
-"""Views of values in shared memory, and the node's question whether there are any.
+"""Views of values in shared memory.
 
 A process that was told where a value lies may look at it there at any time, so the node asks (RECALL) before it moves one. A ref
 counts its views, and those who are about to take one, in a list: finalizers, which run in any thread at any moment, only pop
@@ -9,32 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.protocol import messages as m
-from skate.protocol.messages import ARENA, PENDING, REMOTE, UNKNOWN
+from skate.protocol.messages import ARENA, PENDING, UNKNOWN
 
 if TYPE_CHECKING:
     from skate.client.object.object_ref import ObjectRef
     from skate.client.process import Process
-
-
-def recall(process: Process, message: m.Recall) -> None:
-    """RECALL: forget where a value is, unless it is being looked at; the lock is held.
-
-    The answer carries the grants counted here. If the node counts more, something that it sent is not yet looked at.
-    """
-    _, number, oid = message
-    weak = process.known.get(oid)
-    ref = weak() if weak is not None else None
-    if ref is None:
-        process.send(m.Recalled(m.RECALLED, number, oid, 0))
-    elif ref._views:
-        process.send(m.Recalled(m.RECALLED, number, oid, -1))
-    else:
-        if ref._kind == ARENA:
-            # It is there, only not in memory: `wait` need not have it brought back.
-            ref._kind = REMOTE
-            ref._value = ref._value[1]
-        process.send(m.Recalled(m.RECALLED, number, oid, ref._grants))
 
 
 def keep(ref: ObjectRef[Any]) -> None:

@@ -115,7 +115,7 @@ class Attachment:
             self._channel = channel = Channel(sock)
             self.process = process = Process(welcome["cid"], pump, welcome["node_id"], welcome["job"])
             self.link = AttachedLink(channel, process, pump)
-            process.link = self.link
+            process.connect(self.link)
             arena, overflow = [*fds, -1][:2]
             self._memory = AttachedMemory(arena, welcome["arena_bytes"], overflow, welcome["overflow_bytes"])
             for fd in fds:
@@ -193,7 +193,7 @@ class Attachment:
             f"the node at {self.path} is gone ({how.format(pid=self.pid)}), and with it the tasks, actors and values of "
             "this session; start another node (`skate start --head`), then shutdown() and init() here"
         )
-        process.link = EndedLink(process)
+        process.connect(EndedLink(process))
         process.end()
         self._pump.wake_ready()
 
@@ -215,7 +215,7 @@ class Attachment:
                     self.link.send(m.Leave(m.LEAVE, self._in_view()))
                     self.link.flush()
                     process.end()
-                    process.link = EndedLink(process)
+                    process.connect(EndedLink(process))
                 pump.wake_ready()
                 pump.wait(lambda: self._said_farewell, FAREWELL_SECONDS)
             self._printer.close()

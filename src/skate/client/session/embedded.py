@@ -17,7 +17,7 @@ def join(host: NodeHost, namespace: str, runtime_env: dict[str, Any] | None) -> 
     """Have this process take part as a driver of the node it hosts; the lock is held."""
     node_id = host.core.node_id
     process = host.process = Process(DRIVER, host.pump, node_id, host.job)
-    process.link = EmbeddedLink(host)
+    process.connect(EmbeddedLink(host))
     process.mapping = host.mapping
     process.is_driver = True
     process.namespace = namespace

@@ -31,13 +31,7 @@ def ask(process: Process, kinds: tuple[str, ...], timeout: float) -> tuple[list[
     token = next(_tokens)
     with process.lock:
         process._check_open()
-        number = process.next_number()
-        process.send(m.Request(m.REQUEST, number, "survey", (token, kinds)))
-        answers = process.answers
-        if answers[number] is None:
-            process.link.flush()
-            process.pump.wait(lambda: answers[number] is not None or process.closed, timeout)
-        answer = answers.pop(number)
+        answer = process.wait_for_answer(process.ask("survey", token, kinds), timeout)
     if answer is None:
         answer = (True, process.request("survey_so_far", token))
     parts, missing = answer[1]

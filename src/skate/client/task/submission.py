@@ -13,7 +13,9 @@ from skate.protocol.messages import PENDING
 from skate.wire import values
 
 if TYPE_CHECKING:
+    from skate.client.core.client_core import ClientCore
     from skate.client.process import Process
+    from skate.protocol.fields import ActorFields
 
 NO_ARGUMENTS = b""
 WHOLE = "*"  # the place of an argument that is all arguments at once
@@ -59,10 +61,7 @@ def pack_arguments(process: Process, args: tuple[Any, ...], kwargs: dict[str, An
         return packed.joined(), deps, packed.met
     with process.lock:
         whole: ObjectRef[Any] = ObjectRef(process.next_object_id(), process, PENDING)
-        place = large_values.write(process, whole._id, packed)
-        held = tuple(process.escape(inner) for inner in packed.met)
-        large_values.adopt(process, whole, place)
-        process.send(m.Put(m.PUT, whole._id, held))
+        process.place(whole, large_values.write(process, whole._id, packed), packed.met)
     deps.append((WHOLE, whole))
     return NO_ARGUMENTS, deps, []
 
@@ -96,7 +95,7 @@ def call_site(depth: int) -> Any:
 
 
 def submit(
-    process: Process, actor_id: bytes, key: bytes, returns: int, packed: Packed, site: Any
+    process: ClientCore, actor_id: bytes, key: bytes, returns: int, packed: Packed, site: Any
 ) -> list[ObjectRef[Any]]:
     """Send a call on its way and return the refs of its results; the lock is held.
 
@@ -122,7 +121,7 @@ def submit(
     return refs
 
 
-def send(process: Process, task_id: bytes, actor_id: bytes, key: bytes, packed: Packed) -> None:
+def send(process: ClientCore, task_id: bytes, actor_id: bytes, key: bytes, packed: Packed) -> None:
     """Say to the node that a task is to run; the lock is held."""
     blob, deps, met = packed
     if deps or met:
@@ -138,3 +137,13 @@ def send(process: Process, task_id: bytes, actor_id: bytes, key: bytes, packed: 
     else:
         message = (m.SUBMIT, task_id, key, blob, dep_ids, held, parent)
     process.send(message)
+
+
+def create_actor(process: ClientCore, actor_id: bytes, key: bytes, packed: Packed, life: ActorFields) -> None:
+    """Say to the node that an actor is to start; the lock is held."""
+    blob, deps, met = packed
+    dep_ids = tuple((place, process.escape(ref)) for place, ref in deps)
+    held = tuple(process.escape(inner) for inner in met)
+    context = process.context
+    parent = b"" if context is None else context.task_id()
+    process.send(m.CreateActor(m.CREATE_ACTOR, actor_id, key, blob, dep_ids, held, parent, life))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 import threading
 import warnings
-import weakref
 from typing import Any, NamedTuple
 
 from skate.client.task import option_values
+from skate.client.tensor.made_refs import made
 
 #: Of the names that Ray knows, those whose tensors stay with the actor that made them; the others use the object store.
 _BUILT_IN = {
@@ -26,19 +26,6 @@ class TransportInfo(NamedTuple):
     data_type: Any
 
 
-class MadeRef:
-    """The caller's knowledge of the result of a method with a transport."""
-
-    __slots__ = ("source", "transport", "receivers", "warned")
-
-    def __init__(self, source: Any, transport: str) -> None:
-        #: A handle to the actor that has the tensors; None for the process itself.
-        self.source = source
-        self.transport = transport
-        self.receivers: set[bytes] = set()
-        self.warned = False
-
-
 #: Of each thread: `argument` while it reads arguments of a call, `through_store` while tensors are to come by the object
 #: store, `tensors` of the value that is being unpacked.
 reading = threading.local()
@@ -47,8 +34,6 @@ _custom: dict[str, TransportInfo] = {}
 _managers: dict[str, Any] = {}
 #: Actors that know the transports registered here, and how many of them.
 _told: dict[bytes, int] = {}
-#: Refs of results of methods with a transport, and of values that were put with one.
-made: weakref.WeakKeyDictionary[Any, MadeRef] = weakref.WeakKeyDictionary()
 
 
 def register(name: str, devices: Any, manager_class: type, data_type: type) -> None:

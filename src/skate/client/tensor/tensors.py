@@ -14,7 +14,7 @@ from skate.client.actor.actor_handle import SYSTEM_GROUP, ActorHandle
 from skate.client.actor.actor_hold import ActorHold
 from skate.client.object.object_ref import ObjectRef
 from skate.client.session import session
-from skate.client.tensor import tensor_transports
+from skate.client.tensor import made_refs, tensor_transports
 from skate.client.tensor.tensor_store import existing, store_of
 from skate.wire import values
 
@@ -272,13 +272,13 @@ def put(process: Process, value: Any, transport: str) -> ObjectRef[Any]:
     context = process.context
     actor_id = b"" if context is None else context.actor_id
     source = _actor(process, actor_id) if actor_id else None
-    tensor_transports.made[ref] = tensor_transports.MadeRef(source, transport)
+    made_refs.made[ref] = made_refs.MadeRef(source, transport)
     return ref
 
 
 def set_target(ref: ObjectRef[Any], target: Any) -> None:
     """Set where the tensors of a ref are received: into tensors, or on a device. Raises ValueError for other refs."""
-    known = tensor_transports.made.get(ref)
+    known = made_refs.made.get(ref)
     if known is None and not _is_sealed(ref):
         raise ValueError(f"Ref {ref} is not an RDT object. It was not made with a tensor transport")
     key = ref.hex()

@@ -55,7 +55,7 @@ class LocalHost:
         self.core.actor_manager.patient = True  # nothing runs here while no thread waits
         job = os.urandom(2).rjust(4, b"\0")
         self.process = LocalProcess(self, node_id, job)
-        self.process.link = LocalLink(self)
+        self.process.connect(LocalLink(self))
         self.process.mapping = memory
         self.process.is_driver = True
         self.process.namespace = settings.namespace

@@ -1,0 +1,38 @@
+"""The port through which refs, actor holds and streams reach the tables that they belong to."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from skate.protocol import messages as m
+
+
+class Owner(Protocol):
+    """The tables of one process, as `ClientCore` keeps them."""
+
+    closed: bool
+    failed: int
+
+    def send(self, message: m.ToNode) -> None:
+        """Send a message, after pending releases."""
+
+    def escape(self, ref: Any) -> bytes:
+        """Make a ref known to the node before it travels; return its id."""
+
+    def wake(self, ref: Any) -> None:
+        """Call who waits for a ref."""
+
+    def bury(self, any_id: bytes, grants: int) -> None:
+        """Record that a ref or hold has ended."""
+
+    def abandon(self, stream: Any) -> None:
+        """Record that a stream has lost its reader."""
+
+    def report_unhandled(self, error: tuple[str, dict[str, Any]], site: Any) -> None:
+        """Record that an error was dropped unseen."""
+
+    def keep_forever(self, ref: Any) -> None:
+        """Keep a ref for the session."""
+
+    def ended(self) -> BaseException:
+        """Return the exception of a wait that the end of the session interrupts."""

@@ -1,0 +1,124 @@
+"""The values of a streaming call that have arrived, and the credit that its reader gives."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from skate.client.object.object_ref import ObjectRef
+from skate.protocol import messages as m
+from skate.protocol.messages import PENDING
+
+if TYPE_CHECKING:
+    from skate.client.core.owner import Owner
+
+PICKLED_NONE = b"\x80\x05N."
+#: How many values a reader has taken that takes no more: a generator held back by its reader goes on to its end.
+ALL = 2**62
+
+
+class Stream:
+    """The values of a stream that have arrived and were not taken yet."""
+
+    __slots__ = (
+        "task_id",
+        "process",
+        "ready",
+        "arrived",
+        "count",
+        "taken",
+        "site",
+        "waiters",
+        "whole",
+        "last",
+        "dropped",
+    )
+
+    def __init__(self, task_id: bytes, process: Owner, site: Any = None) -> None:
+        self.task_id = task_id
+        self.process = process
+        self.ready: deque[ObjectRef[Any]] = deque()
+        self.arrived = 0
+        self.count: int | None = None
+        self.taken = 0
+        self.site = site
+        self.waiters: list[Callable[[], None]] = []
+        #: Index 0 stands for the whole task; the items begin at 1.
+        self.whole: ObjectRef[Any] = ObjectRef(task_id + b"\0\0\0\0", process, PENDING)
+        self.whole._site = site
+        self.last: ObjectRef[Any] | None = None  # the error that it ends with
+        self.dropped = False  # nobody will take what comes
+
+    def add(self, index: int, ref: ObjectRef[Any]) -> None:
+        """Take the next value."""
+        self.arrived = index
+        self.last = ref if ref._kind == m.ERROR else None
+        if self.dropped:
+            ref._held = ()
+        else:
+            self.ready.append(ref)
+        self.wake()
+
+    def end(self, count: int) -> None:
+        """Mark the end of the stream."""
+        self.count = count
+        last, self.last = self.last, None
+        self.settle(last)
+        self._publish()
+        self.process.wake(self.whole)
+        self.wake()
+
+    def settle(self, last: ObjectRef[Any] | None) -> None:
+        """Give the ref of the whole task its value."""
+        whole = self.whole
+        if last is not None:
+            whole._value, whole._kind = last._value, m.ERROR
+            self.process.failed += 1
+            whole._held = ()  # whether anybody looks at the error is the last item's to tell
+        else:
+            whole._value, whole._kind = PICKLED_NONE, m.INLINE
+
+    def _publish(self) -> None:
+        """Give the ref of the whole task its value elsewhere, if it escaped while the task ran."""
+        whole, process = self.whole, self.process
+        if whole._grants:
+            inside = whole._held if isinstance(whole._held, list) else ()
+            held = tuple(process.escape(ref) for ref in inside)
+            process.send(m.Publish(m.PUBLISH, whole._id, whole._kind, whole._value, held, False))
+
+    def wake(self) -> None:
+        """Call who waits for the stream to move."""
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            waiter()
+
+    def drop(self) -> None:
+        """Discard present and future values, including errors."""
+        self.dropped = True
+        for ref in (*self.ready, self.whole):
+            if not isinstance(ref._held, list):
+                ref._held = ()
+        self.ready.clear()
+
+    def abandon(self) -> None:
+        """Release a generator that waits for its reader, which is gone."""
+        if self.count is None and not self.dropped:
+            self.process.send(m.Consumed(m.CONSUMED, self.task_id, ALL))
+        self.drop()
+
+    def moved(self) -> bool:
+        """True if there is a value to take, or the end."""
+        return bool(self.ready) or self.count is not None or self.process.closed
+
+    def take(self) -> ObjectRef[Any] | None:
+        """The next ref, or None at the end; `moved` is true."""
+        if self.ready:
+            ref = self.ready.popleft()
+            self.taken += 1
+            if self.count is None:
+                self.process.send(m.Consumed(m.CONSUMED, self.task_id, self.taken))
+            return ref
+        if self.count is None:
+            raise self.process.ended()
+        return None

@@ -1,0 +1,50 @@
+"""A wait for objects, as it is reported to the node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.client.object.object_ref import ObjectRef
+from skate.protocol import messages as m
+from skate.protocol.fields import WaitFacts
+from skate.protocol.messages import PENDING
+
+IDS_MAX = 1000
+
+
+class Wait:
+    """One wait: `needed` of the refs and generators in `what` are enough, or all of them if it is 0."""
+
+    def __init__(self, what: list[Any], needed: int, task_id: bytes) -> None:
+        self.number = 0  # until it is reported
+        self.what = what
+        self.needed = needed
+        self.task_id = task_id
+        #: Why the wait can never end, once the node has found out.
+        self.verdict: str | None = None
+
+    def missing(self) -> list[bytes]:
+        """The ids of what is not there, those of streams as that of their task."""
+        ids = [each._id for each in self.what if type(each) is ObjectRef and each._kind == PENDING]
+        ids += [
+            each._stream.task_id
+            for each in self.what
+            if type(each) is not ObjectRef and not each._stream.moved()
+        ]
+        return ids
+
+    def facts(self) -> WaitFacts:
+        """The circumstances of the wait, which a pure process does not have."""
+        return {}
+
+    def message(self) -> m.Waits:
+        """WAITS: what is waited for at the moment."""
+        ids = self.missing()
+        needed = len(ids)
+        if self.needed:
+            needed = self.needed - (len(self.what) - len(ids))
+            if len(ids) > IDS_MAX:
+                needed = 0  # too many to be judged: taken for one that ends
+        return m.Waits(
+            m.WAITS, self.number, tuple(ids[:IDS_MAX]), min(needed, IDS_MAX), self.task_id, self.facts()
+        )
