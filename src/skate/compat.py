@@ -32,8 +32,8 @@ ENVIRONMENT_VARIABLE = "SKATE_COMPAT"
 
 # Skate's engine room: Ray has no public modules of these names, so no `ray.` name may lead there.
 _ENGINE = frozenset({
-    "__main__", "client", "command", "compat", "core", "fabric", "installed", "lazy_loader", "node", "protocol", "resources",
-    "simulation", "version", "wire", "worker",
+    "__main__", "client", "command", "compat", "core", "crc32c", "fabric", "installed", "lazy_loader", "node", "procfs",
+    "protocol", "resources", "simulation", "version", "wire", "worker",
 })  # fmt: skip
 
 # Modules of Ray's that programs import by a name which Skate has another noun for.
