@@ -6,13 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from skate import lazy_loader
-
-
-def missing(part: str, library: str, extra: str) -> ModuleNotFoundError:
-    """The error of a part whose library is not installed."""
-    return ModuleNotFoundError(
-        f"{part} stands on {library}, which is not installed here: pip install 'skate[{extra}]'", name=library
-    )
+from skate.installed import missing
 
 
 def lazily(
@@ -36,6 +30,6 @@ def lazily(
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != library.partition(".")[0]:
                 raise
-            raise missing(part, library, extra) from error
+            raise missing(library, part, f"'skate[{extra}]'") from error
 
     return found, names

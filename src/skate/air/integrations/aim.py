@@ -10,8 +10,8 @@ from skate.air.flat import flat, numbers
 from skate.air.integrations.training import BESIDE_METRICS
 from skate.air.logged_run import LoggedRun
 from skate.air.logger_callback import LoggerCallback
-from skate.air.required import required
 from skate.air.trial_folder import trial_folder
+from skate.installed import require
 
 
 class AimLoggerCallback(LoggerCallback):
@@ -37,7 +37,7 @@ class AimLoggerCallback(LoggerCallback):
         metrics: list[str] | None = None,
         **aim_run_kwargs: Any,
     ) -> None:
-        self._aim = required("aim", "AimLoggerCallback")
+        self._aim = require("aim", "AimLoggerCallback")
         if metrics is not None and not metrics:
             raise ValueError(
                 "metrics=[] would log nothing; name at least one metric, or leave it out to log all of them"

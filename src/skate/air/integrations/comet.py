@@ -7,7 +7,7 @@ from typing import Any
 
 from skate.air.flat import flat, numbers
 from skate.air.logger_callback import LoggerCallback
-from skate.air.required import required
+from skate.installed import require
 
 _QUIET = ("auto_output_logging", "log_git_metadata", "log_git_patch", "log_env_cpu", "log_env_gpu")
 _NEVER = ("done", "should_checkpoint", "config")
@@ -36,7 +36,7 @@ class CometLoggerCallback(LoggerCallback):
         **experiment_kwargs: Any,
     ) -> None:
         os.environ.setdefault("COMET_DISABLE_AUTO_LOGGING", "1")
-        self._comet = required("comet_ml", "CometLoggerCallback", "comet-ml")
+        self._comet = require("comet_ml", "CometLoggerCallback", "comet-ml")
         self.online = online
         self.tags = list(tags or ())
         self.save_checkpoints = save_checkpoints
@@ -49,7 +49,7 @@ class CometLoggerCallback(LoggerCallback):
             kind = self._comet.Experiment if self.online else self._comet.OfflineExperiment
             self._experiments[trial] = kind(**self.experiment_kwargs)
             # Else the next trial's experiment would end this one.
-            required("comet_ml.config", "CometLoggerCallback").set_global_experiment(None)
+            require("comet_ml.config", "CometLoggerCallback").set_global_experiment(None)
         experiment = self._experiments[trial]
         experiment.set_name(str(trial))
         experiment.add_tags(self.tags)

@@ -8,8 +8,8 @@ from typing import Any
 from skate.air.flat import flat, numbers
 from skate.air.integrations.training import here
 from skate.air.logger_callback import LoggerCallback
-from skate.air.required import required
 from skate.air.trial_folder import trial_folder
+from skate.installed import require
 
 
 class _Nothing:
@@ -60,7 +60,7 @@ def setup_mlflow(
         ImportError: mlflow is not installed (a RuntimeError as well).
         ValueError: there is no such experiment.
     """
-    mlflow = required("mlflow", "setup_mlflow")
+    mlflow = require("mlflow", "setup_mlflow")
     place = here()
     if rank_zero_only and place.rank:
         return _Nothing()
@@ -102,7 +102,7 @@ def _experiment(
     if by_id is not None:
         try:
             return str(mlflow.get_experiment(by_id).experiment_id)
-        except required("mlflow.exceptions", "MLflow").MlflowException:
+        except require("mlflow.exceptions", "MLflow").MlflowException:
             pass
     by_name = wanted_name or os.environ.get("MLFLOW_EXPERIMENT_NAME")
     if by_name is not None:
@@ -146,7 +146,7 @@ class MLflowLoggerCallback(LoggerCallback):
         save_artifact: bool = False,
         log_params_on_trial_end: bool = False,
     ) -> None:
-        self._mlflow = required("mlflow", "MLflowLoggerCallback")
+        self._mlflow = require("mlflow", "MLflowLoggerCallback")
         self.tracking_uri = tracking_uri
         self.registry_uri = registry_uri
         self.experiment_name = experiment_name
@@ -165,7 +165,7 @@ class MLflowLoggerCallback(LoggerCallback):
         name = self.experiment_name or getattr(trial, "experiment_dir_name", None) or "skate"
         server = (self.tracking_uri, self.registry_uri, self.tracking_token)
         self._experiment = _experiment(mlflow, server, None, name, None, create=True)
-        self._client = required("mlflow.tracking", "MLflow").MlflowClient(
+        self._client = require("mlflow.tracking", "MLflow").MlflowClient(
             tracking_uri=mlflow.get_tracking_uri(), registry_uri=mlflow.get_registry_uri()
         )
 

@@ -12,8 +12,8 @@ import skate
 from skate.air.flat import flat
 from skate.air.integrations.training import here
 from skate.air.logger_callback import LoggerCallback
-from skate.air.required import required
 from skate.air.trial_folder import trial_folder
+from skate.installed import require
 
 _log = logging.getLogger("skate.air")
 
@@ -52,7 +52,7 @@ def setup_wandb(
         ImportError: wandb is not installed (a RuntimeError as well).
         ValueError: there is no API key, or two of them.
     """
-    wandb = kwargs.pop("_wandb", None) or required("wandb", "setup_wandb")
+    wandb = kwargs.pop("_wandb", None) or require("wandb", "setup_wandb")
     place = here()
     if rank_zero_only and place.rank:
         return wandb.init(mode="disabled")
@@ -125,7 +125,7 @@ class _Recorder:
     """One run of W&B in a process of its own: the library keeps state by process, and may wait for its service."""
 
     def __init__(self, folder: str | None, given: dict[str, Any]) -> None:
-        self._wandb = required("wandb", "WandbLoggerCallback")
+        self._wandb = require("wandb", "WandbLoggerCallback")
         if folder is not None:
             os.chdir(folder)
             given = {"dir": folder, **given}
@@ -185,7 +185,7 @@ class WandbLoggerCallback(LoggerCallback):
         image_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        self._wandb = required("wandb", "WandbLoggerCallback")
+        self._wandb = require("wandb", "WandbLoggerCallback")
         self.project = project
         self.group = group
         self.api_key_file = api_key_file

@@ -11,8 +11,8 @@ from skate.air.integrations.training import BESIDE_METRICS
 from skate.air.logged_run import LoggedRun
 from skate.air.logger_callback import LoggerCallback
 from skate.air.loggers.events import EventFile, scalars, settings
-from skate.air.required import MissingPackageError, required
 from skate.air.trial_folder import trial_folder
+from skate.installed import MissingPackageError, require
 
 
 class TBXLoggerCallback(LoggerCallback):
@@ -137,12 +137,12 @@ def _library() -> Any:
     """The library that renders arrays; None if none is installed, which is logged once."""
     global _asked_for
     try:
-        required("tensorboardX", "TBXLoggerCallback")
-        return required("tensorboardX.summary", "TBXLoggerCallback")
+        require("tensorboardX", "TBXLoggerCallback")
+        return require("tensorboardX.summary", "TBXLoggerCallback")
     except MissingPackageError:
         pass
     try:
-        return required("torch.utils.tensorboard.summary", "TBXLoggerCallback")
+        return require("torch.utils.tensorboard.summary", "TBXLoggerCallback")
     except ImportError:
         if not _asked_for:
             _asked_for = True
