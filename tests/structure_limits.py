@@ -8,13 +8,12 @@ CROWDED: dict[str, int] = {"simulation": 25, "util": 22}
 #: The places that may import a module by a string that is not a literal name of another package, and why.
 IMPORTS_BY_STRING: dict[str, str] = {
     "skate.air.integrations.wandb": "a hook that the environment names",
-    "skate.air.required": "packages that are not required",
     "skate.client.tensor.tensor_transports": "the transports of Ray's experimental package, which builds on the client",
     "skate.client.tracing": "a hook that the program names",
     "skate.command": "the table of verbs",
     "skate.compat": "names of Ray",
     "skate.data.internal": "packages that are not required",
-    "skate.data.source.formats.crc32c": "packages that are not required",
+    "skate.crc32c": "packages that are not required",
     "skate.installed": "packages that are not required",
     "skate.lazy_loader": "public names of packages",
     "skate.private_names.functions": "a path that the program gives",
@@ -57,8 +56,27 @@ SHARE_OF_ANY: dict[str, int] = {
     "tune": 24,
     "util": 14,
     "wire": 13,
-    "worker": 10,
+    "worker": 9,
 }
+#: Definitions of the engine that nothing of Skate uses: public names of Ray, and what tests look at.
+USED_BY_PROGRAMS_OR_TESTS = {
+    "skate.client.process.on_message",
+    *(
+        f"skate.client.runtime_context.{name}"
+        for name in (
+            "get_task_name", "get_task_function_name", "get_actor_name", "get_resource_ids", "get_placement_group_id",
+            "get_node_labels", "is_canceled", "get_session_name", "get_temp_dir",
+        )
+    ),
+    "skate.client.session.logging_config.from_dict",
+    "skate.core.ids.from_int",
+    # Invariants and models of tests.
+    "skate.core.memory.arena.largest_free",
+    "skate.core.resource.resources.free_units",
+    "skate.core.resource.resources.total_of",
+    # The table of messages in the documents.
+    "skate.protocol.directory.constant_of",
+}  # fmt: skip
 #: Nouns of the field, and modules that Ray names so.
 NOUNS_IN_ING = {
     "autoscaling",
