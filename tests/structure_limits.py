@@ -75,6 +75,7 @@ USED_BY_PROGRAMS_OR_TESTS = {
     "skate.core.resource.resources.free_units",
     "skate.core.resource.resources.total_of",
     # The table of messages in the documents.
+    "skate.protocol.directory.DIRECTIONS",
     "skate.protocol.directory.constant_of",
 }  # fmt: skip
 #: Nouns of the field, and modules that Ray names so.
