@@ -7,6 +7,7 @@ from typing import Any
 
 from skate.air.flat import flat, numbers
 from skate.air.logger_callback import LoggerCallback
+from skate.air.trial import LoggableTrial
 from skate.installed import require
 
 _QUIET = ("auto_output_logging", "log_git_metadata", "log_git_patch", "log_env_cpu", "log_env_gpu")
@@ -43,7 +44,7 @@ class CometLoggerCallback(LoggerCallback):
         self.experiment_kwargs = {**dict.fromkeys(_QUIET, False), **experiment_kwargs}
         self._experiments: dict[Any, Any] = {}
 
-    def log_trial_start(self, trial: Any) -> None:
+    def log_trial_start(self, trial: LoggableTrial) -> None:
         """Begin an experiment with the settings."""
         if trial not in self._experiments:
             kind = self._comet.Experiment if self.online else self._comet.OfflineExperiment
@@ -56,7 +57,7 @@ class CometLoggerCallback(LoggerCallback):
         experiment.log_other("Created from", "Skate")
         experiment.log_parameters(flat(trial.config or {}))
 
-    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration: int, trial: LoggableTrial, result: dict[str, Any]) -> None:
         """Log the numbers of a result."""
         if trial not in self._experiments:
             self.log_trial_start(trial)
@@ -72,7 +73,7 @@ class CometLoggerCallback(LoggerCallback):
         metrics = {name: value for name, value in result.items() if name not in beside}
         experiment.log_metrics(numbers(metrics), step=step)
 
-    def log_trial_save(self, trial: Any) -> None:
+    def log_trial_save(self, trial: LoggableTrial) -> None:
         """Log a checkpoint as an artifact, if enabled."""
         checkpoint = getattr(trial, "checkpoint", None)
         if not self.save_checkpoints or checkpoint is None or not checkpoint._local:
@@ -84,7 +85,7 @@ class CometLoggerCallback(LoggerCallback):
                 artifact.add(path, logical_path=os.path.relpath(path, checkpoint.path))
         self._experiments[trial].log_artifact(artifact)
 
-    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+    def log_trial_end(self, trial: LoggableTrial, failed: bool = False) -> None:
         """End the trial's experiment."""
         experiment = self._experiments.pop(trial, None)
         if experiment is not None:

@@ -8,6 +8,7 @@ from typing import Any
 from skate.air.flat import flat, numbers
 from skate.air.integrations.training import here
 from skate.air.logger_callback import LoggerCallback
+from skate.air.trial import LoggableTrial
 from skate.air.trial_folder import trial_folder
 from skate.installed import require
 
@@ -158,7 +159,7 @@ class MLflowLoggerCallback(LoggerCallback):
         self._experiment: str | None = None
         self._runs: dict[Any, str] = {}
 
-    def _begin(self, trial: Any) -> None:
+    def _begin(self, trial: LoggableTrial) -> None:
         if self._client is not None:
             return
         mlflow = self._mlflow
@@ -169,7 +170,7 @@ class MLflowLoggerCallback(LoggerCallback):
             tracking_uri=mlflow.get_tracking_uri(), registry_uri=mlflow.get_registry_uri()
         )
 
-    def log_trial_start(self, trial: Any) -> None:
+    def log_trial_start(self, trial: LoggableTrial) -> None:
         """Make a run, and log the settings."""
         self._begin(trial)
         if trial not in self._runs:
@@ -179,18 +180,18 @@ class MLflowLoggerCallback(LoggerCallback):
         if not self.log_params_on_trial_end:
             self._log_settings(trial)
 
-    def _log_settings(self, trial: Any) -> None:
+    def _log_settings(self, trial: LoggableTrial) -> None:
         for key, value in flat(trial.config or {}).items():
             self._client.log_param(self._runs[trial], key, value)
 
-    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration: int, trial: LoggableTrial, result: dict[str, Any]) -> None:
         """Log the numbers of a result."""
         step = int(result.get("timesteps_total") or result.get("training_iteration", iteration))
         values = {name: value for name, value in result.items() if name != "config"}
         for key, value in numbers(values).items():
             self._client.log_metric(self._runs[trial], key, value, step=step)
 
-    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+    def log_trial_end(self, trial: LoggableTrial, failed: bool = False) -> None:
         """End the run, and upload its files if enabled."""
         run = self._runs.pop(trial, None)
         if run is None:

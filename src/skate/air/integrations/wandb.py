@@ -12,6 +12,7 @@ import skate
 from skate.air.flat import flat
 from skate.air.integrations.training import here
 from skate.air.logger_callback import LoggerCallback
+from skate.air.trial import LoggableTrial
 from skate.air.trial_folder import trial_folder
 from skate.installed import require
 
@@ -210,7 +211,7 @@ class WandbLoggerCallback(LoggerCallback):
         if not self.project:
             raise ValueError(f"which W&B project? Give project=, or set {WANDB_PROJECT_ENV_VAR}")
 
-    def log_trial_start(self, trial: Any) -> None:
+    def log_trial_start(self, trial: LoggableTrial) -> None:
         """Begin a run in a process of its own; a restarted trial continues its run."""
         if trial in self._recorders:
             return
@@ -234,7 +235,7 @@ class WandbLoggerCallback(LoggerCallback):
         self._recorders[trial] = recorder.remote(trial_folder(trial), given)
         self._calls[trial] = []
 
-    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration: int, trial: LoggableTrial, result: dict[str, Any]) -> None:
         """Log the numbers of a result, and its arrays as pictures and videos."""
         if trial not in self._recorders:
             self.log_trial_start(trial)
@@ -271,19 +272,19 @@ class WandbLoggerCallback(LoggerCallback):
             return [self._wandb.Video(each, **self.video_kwargs) for each in value]
         return None
 
-    def log_trial_save(self, trial: Any) -> None:
+    def log_trial_save(self, trial: LoggableTrial) -> None:
         """Upload a checkpoint, if enabled."""
         checkpoint = getattr(trial, "checkpoint", None)
         if self.upload_checkpoints and checkpoint is not None and checkpoint._local:
             self._call(trial, self._recorders[trial].save.remote(checkpoint.path))
 
-    def _call(self, trial: Any, ref: Any) -> None:
+    def _call(self, trial: LoggableTrial, ref: Any) -> None:
         """Remember a call without waiting for it; raise the error of one that failed before."""
         calls = self._calls[trial]
         ended, calls[:] = skate.wait([*calls, ref], num_returns=len(calls) + 1, timeout=0)
         skate.get(ended)
 
-    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+    def log_trial_end(self, trial: LoggableTrial, failed: bool = False) -> None:
         """End the run; remaining uploads are awaited at the end of the experiment."""
         if trial in self._recorders:
             self._calls[trial].append(self._recorders[trial].finish.remote(1 if failed else 0))
