@@ -204,3 +204,50 @@ def test_a_command_line_that_makes_no_sense_shows_the_usage(
 def test_the_misspelt_verb_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     main(["rum"])
     assert "no verb or script named 'rum'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--help"], ["version"], ["list", "--help"], ["run", "--help"], ["serve", "--help"], ["tune", "--help"]],
+    ids=" ".join,
+)
+def test_a_reader_that_goes_away_is_no_error(words: list[str], tmp_path: Path) -> None:
+    """As in `skate list tasks | head -1`: the pipe is closed before anything is written."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as closed:
+        ended = subprocess.run(
+            [sys.executable, "-m", "skate", *words],
+            cwd=tmp_path,
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            env={**os.environ, "PYTHONPATH": SOURCE},
+        )
+    # argparse itself passes over a help text that nobody reads.
+    assert ended.returncode in (
+        (0, 128 + signal.SIGPIPE) if "--help" in words[1:] else (128 + signal.SIGPIPE,)
+    )
+    assert ended.stderr == ""
+
+
+def test_a_program_meets_the_closed_pipe_itself(tmp_path: Path) -> None:
+    write(tmp_path, "program.py", "print('line', flush=True)")
+    said = []
+    for words in (["-m", "skate", "run", "program.py"], ["program.py"]):
+        reading, writing = os.pipe()
+        os.close(reading)
+        with os.fdopen(writing, "wb") as closed:
+            ended = subprocess.run(
+                [sys.executable, *words],
+                cwd=tmp_path,
+                stdout=closed,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=60,
+                env={**os.environ, "PYTHONPATH": SOURCE},
+            )
+        said.append((ended.returncode, ended.stderr))
+    assert said[0] == said[1]
+    assert "BrokenPipeError" in said[0][1]

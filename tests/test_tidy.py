@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tidy_limits import MANY_PARAMETERS, VAGUE_DOCSTRINGS
+from tidy_limits import MANY_PARAMETERS, OVER_THE_ARROW, VAGUE_DOCSTRINGS
 
 ROOT = Path(__file__).parents[1]
 UNTOUCHED = ROOT / "tests" / "mission" / "blocks"  # as the mission's documents print them
@@ -42,29 +42,17 @@ ARROWS: dict[str, set[str]] = {
     "worker": {"protocol", "core", "wire", "client", "runtime_env", "exceptions"},
     "simulation": {"protocol", "core", "client"},
 }
-ENGINE = {"protocol", "core", "wire", "fabric", "node", "client", "worker", "head"}
+# Modules that import nothing of Skate; all but the pure layers may import them.
+BELOW_ALL = {"lazy_loader", "procfs", "resources"}
+PURE = {"core", "protocol", "simulation"}
+ARROWS.update(dict.fromkeys(BELOW_ALL, set()))
+ENGINE = {"protocol", "core", "wire", "fabric", "node", "client", "worker"}
 # The public face: its files re-export what the client holds, and nothing of the engine below that.
 FACE = {
     "__init__", "__main__", "actor", "autoscaler", "client_builder", "cloudpickle", "cluster_utils", "command", "compat",
     "cross_language", "experimental", "job_config", "private_names", "remote_function", "runtime_context", "types", "util",
 }  # fmt: skip
 FACE_MAY_IMPORT = {"client"}
-# Files that reach further down than their place allows, and where to. May only shrink.
-OVER_THE_ARROW: dict[str, set[str]] = {
-    # Ray's users find these two under ray.util; what they are about is how values are packed.
-    "src/skate/util/check_serialize.py": {"wire"},
-    "src/skate/util/serialization.py": {"wire"},
-    # init(local_mode=True) runs tasks in the driver, so that the driver is a worker as well.
-    "src/skate/client/session/session.py": {"worker"},
-    # The workers of a program that says `import ray` say it too.
-    "src/skate/worker/main.py": {"compat"},
-    # In local mode the driver is the node as well.
-    "src/skate/worker/local/local_mode.py": {"node"},
-    # The zygote is what becomes a worker.
-    "src/skate/node/worker/zygote.py": {"worker"},
-    # A cluster of nodes for tests is put together from the engine's own parts.
-    "src/skate/cluster_utils.py": {"fabric", "node"},
-}
 
 BANNED_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "stuff", "tools"}
 # Ray's own public names, and the tests of them.
@@ -189,6 +177,8 @@ def imports_follow_the_arrows(source: Source) -> Iterator[str]:
         barred = ENGINE
         may = "public names alone; what it needs becomes public API"
     barred -= {source.layer} | OVER_THE_ARROW.get(source.name, set())
+    if source.layer not in PURE | BELOW_ALL:
+        barred -= BELOW_ALL
     for node in ast.walk(source.tree):
         if isinstance(node, ast.ImportFrom) and node.level:
             yield f"{source.name}:{node.lineno} imports relatively: write the full name, to show the arrow"
@@ -223,7 +213,7 @@ def imports_stand_at_the_top(source: Source) -> Iterator[str]:
         for module in [module for node in group for module in imported(node)]:
             top = module.split(".")[0]
             if top == "skate":
-                if module_of(source.name) in reached_from(module):
+                if module_of(source.name) in reached_from(module, module_of(source.name)):
                     yield f"{where}: {module} imports this module in turn; cut the cycle, do not dodge it"
             elif top not in OPTIONAL | SLOW_TO_IMPORT:
                 yield f"{where}: {top} is neither optional nor slow; move it to the top"
@@ -281,14 +271,18 @@ def for_type_checkers(tree: ast.Module) -> set[int]:
     }
 
 
-def reached_from(module: str) -> set[str]:
-    """All modules of Skate that importing one brings in, the face excepted: it imports lazily."""
+def reached_from(module: str, importer: str = "") -> set[str]:
+    """All modules of Skate that importing one brings in, the face excepted: it imports lazily.
+
+    The packages that the importer lies in are loaded before it, so they bring in nothing.
+    """
     graph = imports_at_the_top()
+    loaded = {"skate", *(name for name in graph if importer.startswith(name + "."))}
     reached: set[str] = set()
-    pending = {module, module.rpartition(".")[0]} & graph.keys()
+    pending = {module, module.rpartition(".")[0]} & graph.keys() - loaded
     while pending:
         reached |= pending
-        pending = {target for name in pending for target in graph[name]} - reached - {"skate"}
+        pending = {target for name in pending for target in graph[name]} - reached - loaded
     return reached
 
 

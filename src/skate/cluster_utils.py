@@ -306,12 +306,18 @@ class Cluster:
 class Driver:
     """A session of this process on a cluster that outlives it."""
 
+    address = ""
+
     def __init__(self, host: NodeHost, settings: Settings) -> None:
         self.node = host
         with host.lock:
             host.control_c.take()
             self.process = join(host, settings.namespace, settings.runtime_env)
+            self.output = host.output
             host.output.enabled = settings.log_to_driver
+
+    def preload(self, name: str) -> None:
+        """No-op: workers belong to the cluster."""
 
     def forked(self) -> None:
         """In a forked child: leave everything to the parent."""

@@ -31,23 +31,10 @@ else:
 ENVIRONMENT_VARIABLE = "SKATE_COMPAT"
 
 # Skate's engine room: Ray has no public modules of these names, so no `ray.` name may lead there.
-_ENGINE = frozenset(
-    {
-        *(
-            "__main__",
-            "client",
-            "command",
-            "compat",
-            "core",
-            "fabric",
-            "head",
-            "node",
-            "simulation",
-            "version",
-        ),
-        *("wire", "worker"),
-    }
-)
+_ENGINE = frozenset({
+    "__main__", "client", "command", "compat", "core", "crc32c", "fabric", "installed", "lazy_loader", "node", "procfs",
+    "protocol", "resources", "simulation", "version", "wire", "worker",
+})  # fmt: skip
 
 # Modules of Ray's that programs import by a name which Skate has another noun for.
 _MOVED = {

@@ -7,17 +7,35 @@ import importlib.util
 from typing import Any
 
 
-def library(module: str, what: str, package: str | None = None) -> Any:
-    """A module. Raises ImportError saying what needs it and how it is installed."""
+class MissingPackageError(ModuleNotFoundError, RuntimeError):
+    """A package is not installed; also a RuntimeError, which is what Ray's integrations raise."""
+
+
+def require(module: str, needed_by: str, package: str | None = None) -> Any:
+    """Import a module.
+
+    Args:
+        module: its dotted name.
+        needed_by: what cannot be done without it.
+        package: what pip calls it; the first part of `module` if left out.
+
+    Raises:
+        MissingPackageError: it is not installed.
+    """
+    top = module.partition(".")[0]
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        top = module.split(".", 1)[0]
-        if error.name is not None and error.name.split(".", 1)[0] != top:
+        if error.name is not None and error.name.partition(".")[0] != top:
             raise  # it is there, and lacks something of its own
-        raise ImportError(
-            f"{what} needs {package or top}; install it with `pip install {package or top}`", name=module
-        ) from None
+        raise missing(top, needed_by, package) from error
+
+
+def missing(library: str, needed_by: str, package: str | None = None) -> MissingPackageError:
+    """Return the error for a library that is not installed; `package` is what pip calls it."""
+    return MissingPackageError(
+        f"{needed_by} needs {library}, which is not installed: pip install {package or library}", name=library
+    )
 
 
 def there(package: str) -> bool:

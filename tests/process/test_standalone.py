@@ -107,6 +107,18 @@ def test_joining_by_every_kind_of_address(node: Node, run: Callable[..., Program
         assert ended.lines == [node.path]
 
 
+def test_verbs_ask_the_node_that_the_environment_names(node: Node, tmp_path: Path) -> None:
+    node.start()
+    elsewhere = {"SKATE_TMPDIR": str(tmp_path / "nothing here")}
+    for name in ("SKATE_ADDRESS", "RAY_ADDRESS"):
+        for words in (["list", "nodes"], ["summary", "tasks"], ["memory", "--stats-only"], ["status"]):
+            node.command(*words, **elsewhere, **{name: node.path})
+    refused = node.command("list", "nodes", check=False, **elsewhere)
+    assert refused.returncode == 1 and "nothing here" in refused.stderr
+    refused = node.command("list", "nodes", check=False, SKATE_ADDRESS="skate:///gone/node-1.sock")
+    assert refused.returncode == 1 and "/gone/node-1.sock" in refused.stderr
+
+
 def test_plain_init_hosts_its_own_node(node: Node, run: Callable[..., Program]) -> None:
     node.start()
     ended = run('print(ray.init(START).address_info["address"])', **node.environment)

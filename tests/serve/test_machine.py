@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from skate.resources import Resources
 from skate.serve.config import DeploymentConfig
 from skate.serve.controller.actions import Check, Configure, Start, Stop
 from skate.serve.controller.machine import Machine
@@ -126,10 +127,10 @@ def test_without_room_the_old_one_goes_first() -> None:
     world = World()
     world.deploy(target("1"))
     world.settle()
-    world.machine.free = {"CPU": 0.0}
+    world.machine.free = Resources({"CPU": 0.0})
     world.deploy(target("2"))
     assert [type(each) for each in world.open] == [Stop]
-    world.machine.free = {"CPU": 1.0}
+    world.machine.free = Resources({"CPU": 1.0})
     world.do()
     assert [type(each) for each in world.open] == [Start]
     world.settle()

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from serve.test_machine import KEY, app, target
 
+from skate.resources import Resources
 from skate.serve.controller.actions import Check, Configure, Start, Stop
 from skate.serve.controller.machine import Machine
 from skate.serve.controller.records import STARTING
@@ -161,7 +162,7 @@ def test_it_comes_to_what_is_wanted_whatever_happens(
     world.deploy("v0", 2, None, share)
     for what, number in steps:
         world.now += 1
-        world.machine.free = {"CPU": float(max(0, 4 - len(world.living)))} if cramped else None
+        world.machine.free = Resources({"CPU": float(max(0, 4 - len(world.living)))}) if cramped else None
         if what == "deploy":
             world.deploy(f"v{number % 3}", 1 + number % 5, {"n": number % 2}, share)
         elif what in ("do", "crash", "raise") and world.open:
@@ -207,7 +208,7 @@ def test_a_rolling_update_keeps_the_promised_share(
     away = max(1, math.floor(share * count))
 
     def see() -> None:
-        world.machine.free = {"CPU": float(count + spare - len(world.record.replicas))}
+        world.machine.free = Resources({"CPU": float(count + spare - len(world.record.replicas))})
 
     see()
     world.deploy("new", count, None, share)

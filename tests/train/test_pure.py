@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skate.resources import Resources
 from skate.train.configs import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
 from skate.train.controller.failures import described, told_by_others
 from skate.train.controller.ranks import places
@@ -33,13 +34,13 @@ NODES = [{"CPU": 4.0, "GPU": 1.0}, {"CPU": 2.0}]
     ],
 )
 def test_room_by_strategy(bundle: dict[str, float], strategy: str, most: int) -> None:
-    assert fitting_together(bundle, NODES, 100, strategy) == most
-    assert why_not(bundle, NODES, most, strategy) == ""
-    assert f"room for {most} worker" in why_not(bundle, NODES, most + 1, strategy)
+    assert fitting_together(Resources(bundle), NODES, 100, strategy) == most
+    assert why_not(Resources(bundle), NODES, most, strategy) == ""
+    assert f"room for {most} worker" in why_not(Resources(bundle), NODES, most + 1, strategy)
 
 
 def test_what_is_missing_is_named() -> None:
-    text = why_not({"GPU": 2, "CPU": 1}, NODES, 3, "PACK")
+    text = why_not(Resources({"GPU": 2, "CPU": 1}), NODES, 3, "PACK")
     assert "6 GPU, 3 CPU in all" in text and "no node has 2 GPU" in text and "use_gpu=False" in text
 
 

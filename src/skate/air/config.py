@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar
 
+from skate.resources import Resources
 from skate.tune.placement import PlacementGroupFactory
 from skate.tune.storage import default_storage
 
@@ -106,10 +107,8 @@ class ScalingConfig:
     @property
     def total_resources(self) -> dict[str, float]:
         """The resources that all workers and the process that starts them ask for together."""
-        found = dict(self._trainer_resources_not_none)
-        for name, amount in self._resources_per_worker_not_none.items():
-            found[name] = found.get(name, 0.0) + amount * self._most_workers
-        return found
+        workers = Resources(self._resources_per_worker_not_none) * self._most_workers
+        return dict(workers + self._trainer_resources_not_none)
 
     @property
     def num_cpus_per_worker(self) -> float:

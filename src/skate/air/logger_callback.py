@@ -8,6 +8,7 @@ from typing import Any
 from skate.air.callback import Callback
 from skate.air.flat import plain
 from skate.air.logged_run import LoggedRun
+from skate.air.trial import LoggableTrial
 from skate.train.callback import UserCallback
 
 
@@ -21,46 +22,46 @@ class LoggerCallback(Callback, UserCallback):
     kept_files: tuple[str, ...] = ()
     _run: LoggedRun | None = None
 
-    def log_trial_start(self, trial: Any) -> None:
+    def log_trial_start(self, trial: LoggableTrial) -> None:
         """Called when a trial starts."""
 
-    def log_trial_restore(self, trial: Any) -> None:
+    def log_trial_restore(self, trial: LoggableTrial) -> None:
         """A trial goes back to a checkpoint."""
 
-    def log_trial_save(self, trial: Any) -> None:
+    def log_trial_save(self, trial: LoggableTrial) -> None:
         """A trial has written a checkpoint: `trial.checkpoint`."""
 
-    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration: int, trial: LoggableTrial, result: dict[str, Any]) -> None:
         """Called when a trial reports."""
 
-    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+    def log_trial_end(self, trial: LoggableTrial, failed: bool = False) -> None:
         """Called when a trial has ended."""
 
     # -- what Tune tells
 
     def on_trial_result(
-        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+        self, iteration: int, trials: list[Any], trial: LoggableTrial, result: dict[str, Any], **info: Any
     ) -> None:
         """Forward to `log_trial_result`."""
         self.log_trial_result(iteration, trial, result)
 
-    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: LoggableTrial, **info: Any) -> None:
         """Forward to `log_trial_start`."""
         self.log_trial_start(trial)
 
-    def on_trial_restore(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+    def on_trial_restore(self, iteration: int, trials: list[Any], trial: LoggableTrial, **info: Any) -> None:
         """Forward to `log_trial_restore`."""
         self.log_trial_restore(trial)
 
-    def on_trial_save(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+    def on_trial_save(self, iteration: int, trials: list[Any], trial: LoggableTrial, **info: Any) -> None:
         """Forward to `log_trial_save`."""
         self.log_trial_save(trial)
 
-    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: LoggableTrial, **info: Any) -> None:
         """Forward to `log_trial_end`."""
         self.log_trial_end(trial, failed=False)
 
-    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: LoggableTrial, **info: Any) -> None:
         """Forward to `log_trial_end` as failed."""
         self.log_trial_end(trial, failed=True)
 

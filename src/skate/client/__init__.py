@@ -4,7 +4,6 @@ name.
 
 from __future__ import annotations
 
-import importlib
 import sys
 import types
 from typing import Any
@@ -15,9 +14,9 @@ class _Package(types.ModuleType):
 
     def __call__(self, address: str | None = None, _deprecation_warn_enabled: bool = True) -> Any:
         """A builder of a session; see `remote_client.client`."""
-        return importlib.import_module("skate.client.session.client_builder").client(
-            address, _deprecation_warn_enabled
-        )
+        from skate.client.session.client_builder import client  # few programs call it
+
+        return client(address, _deprecation_warn_enabled)
 
 
 sys.modules[__name__].__class__ = _Package

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from skate.client import deprecation
 from skate.client.session import session
 from skate.core.ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, WorkerID
-from skate.core.resource.resources import DEVICES
+from skate.core.resource.resources import DEVICES, to_amounts
 
 if TYPE_CHECKING:
     from skate.client.process import Process
@@ -125,10 +125,7 @@ class RuntimeContext:
     def get_assigned_resources(self) -> dict[str, float]:
         """The resources of the running task or actor. Raises RuntimeError in a driver, which holds none."""
         self._need_execution("get_assigned_resources()")
-        return {
-            name: units / 10_000 if name != "memory" else units / 10_000
-            for name, units in self._execution.resources().items()
-        }
+        return to_amounts(self._execution.resources())
 
     def get_resource_ids(self) -> dict[str, list[str]]:
         """Older name of `get_accelerator_ids`."""

@@ -61,7 +61,8 @@ def _function(text: str) -> Callable[[], Any]:
     except ModuleNotFoundError as error:
         if error.name != "ray":
             raise
-        found = importlib.import_module("skate" + module.removeprefix("ray"))
+        own = f"skate{module.removeprefix('ray')}"
+        found = importlib.import_module(own)
     for part in name.split("."):
         found = getattr(found, part)
     function: Callable[[], Any] = found

@@ -19,6 +19,8 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from skate.command import broken_pipe
+
 # Where each verb lives. A script of the same name is reached by its path: `skate run ./version`.
 VERBS = {
     "list": "skate.command.list_rows",
@@ -46,14 +48,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the words after the program's name; those of this process when left out.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    first = _SPELLINGS.get(words[0], words[0]) if words else ""
+    if first == "run" or first not in VERBS and _is_program(first):
+        # Nothing is caught around a program: it ends as it does under `python`.
+        return _call("run", words[first == "run" :])
+    return broken_pipe.run_quietly(lambda: _answer(first, words))
+
+
+def _answer(first: str, words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         print(_help())
         return 0 if words else USAGE_ERROR
-    first = _SPELLINGS.get(words[0], words[0])
     if first in VERBS:
         return _call(first, words[1:])
-    if first == "-m" or not first.startswith("-") and _looks_like_a_program(first):
-        return _call("run", words)
     print(f"skate: no verb or script named {first!r}\n\n{_help()}", file=sys.stderr)
     return USAGE_ERROR
 
@@ -63,8 +70,10 @@ def _call(verb: str, words: list[str]) -> int:
     return int(status)
 
 
-def _looks_like_a_program(word: str) -> bool:
-    return word.endswith((".py", ".pyc", ".pyz")) or "/" in word
+def _is_program(word: str) -> bool:
+    return word == "-m" or (
+        not word.startswith("-") and (word.endswith((".py", ".pyc", ".pyz")) or "/" in word)
+    )
 
 
 def _help() -> str:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from skate.command.session import print_of
+from skate.command.session import ADDRESS_HELP, print_of
 from skate.util.state.api import find
 from skate.util.state.common import DEFAULT_LIMIT, SCHEMAS
 
@@ -18,7 +18,7 @@ def main(arguments: Sequence[str]) -> int:
     """Print the rows and return 0, or 1 if no session can be asked."""
     parser = argparse.ArgumentParser(prog="skate list", description=SUMMARY)
     parser.add_argument("kind", choices=[name.replace("_", "-") for name in SCHEMAS])
-    parser.add_argument("--address", help="the cluster to ask; the session of this process by default")
+    parser.add_argument("--address", help=ADDRESS_HELP)
     parser.add_argument("--filter", "-f", action="append", default=[], help="column=value or column!=value")
     parser.add_argument("--limit", type=int, default=DEFAULT_LIMIT, help="the most rows")
     parser.add_argument("--detail", action="store_true", help="all columns")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from skate.command.session import print_of
+from skate.command.session import ADDRESS_HELP, print_of
 from skate.util.state.memory import GROUPS, ORDERS, UNITS, memory_summary
 
 SUMMARY = "print who keeps which object alive, the largest first"
@@ -14,7 +14,7 @@ SUMMARY = "print who keeps which object alive, the largest first"
 def main(arguments: Sequence[str]) -> int:
     """Print the table and return 0, or 1 if no session can be asked."""
     parser = argparse.ArgumentParser(prog="skate memory", description=SUMMARY)
-    parser.add_argument("--address", help="the cluster to ask; the session of this process by default")
+    parser.add_argument("--address", help=ADDRESS_HELP)
     parser.add_argument("--group-by", default="NODE_ADDRESS", choices=GROUPS)
     parser.add_argument("--sort-by", default="OBJECT_SIZE", choices=ORDERS)
     parser.add_argument("--units", default="B", choices=UNITS)

@@ -17,6 +17,7 @@ from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from types import CodeType, ModuleType, TracebackType
 
 from skate import compat
+from skate.command import broken_pipe
 
 SUMMARY = "run a program that imports ray on Skate: a script, a folder or, after -m, a module"
 
@@ -35,8 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the program that the arguments name and return 0; its own exits and errors pass through."""
     words = list(arguments)
     if words and words[0] in ("-h", "--help"):
-        print(USAGE)
-        return 0
+        return broken_pipe.run_quietly(_explain)
     by_name = bool(words) and words[0] == "-m"
     if by_name:
         words = words[1:]
@@ -47,6 +47,11 @@ def main(arguments: Sequence[str]) -> int:
     if by_name:
         return run_module(words[0], words[1:])
     return run_path(words[0], words[1:])
+
+
+def _explain() -> int:
+    print(USAGE)
+    return 0
 
 
 def run_path(path: str, arguments: Sequence[str]) -> int:

@@ -7,16 +7,22 @@ import sys
 from collections.abc import Callable, Iterator
 
 import skate
+from skate.client.session.detached_node import asked as asked
 from skate.util.state.exception import RayStateApiException
+
+ADDRESS_HELP = "the node to ask; by default SKATE_ADDRESS, RAY_ADDRESS, or this user's own node"
 
 
 @contextlib.contextmanager
 def joined(address: str | None) -> Iterator[None]:
-    """Provide a session within the block. Raises ConnectionError or ValueError if none runs at the address."""
+    """Provide a session within the block. Raises ConnectionError or ValueError if none runs at the address.
+
+    Without an address, SKATE_ADDRESS and RAY_ADDRESS are asked, then this user's own node.
+    """
     if skate.is_initialized():
         yield
         return
-    skate.init(address or "auto", log_to_driver=False)
+    skate.init(asked(address) or "auto", log_to_driver=False)
     try:
         yield
     finally:
@@ -27,8 +33,9 @@ def print_of(address: str | None, make: Callable[[], str]) -> int:
     """Print what `make` returns inside of a session; the exit status."""
     try:
         with joined(address):
-            print(make())
+            text = make()
     except (ConnectionError, ValueError, RuntimeError, RayStateApiException) as error:
         print(f"skate: {error}", file=sys.stderr)
         return 1
+    print(text)
     return 0

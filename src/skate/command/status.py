@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from skate.client.session import detached_node
+from skate.command.session import ADDRESS_HELP
 
 SUMMARY = "show what the node has, who uses it and what waits"
 UNITS = 10_000
@@ -18,7 +19,7 @@ SHOWN_MAX = 20
 def main(arguments: Sequence[str]) -> int:
     """Print the state of a node and return 0; 1 if there is none."""
     parser = argparse.ArgumentParser(prog="skate status", description=SUMMARY)
-    parser.add_argument("--address", help="of the node; default that of this user")
+    parser.add_argument("--address", help=ADDRESS_HELP)
     parser.add_argument("--temp-dir", help="folder of the node's socket, as given to `skate start`")
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument("-v", "--verbose", action="store_true", help=argparse.SUPPRESS)

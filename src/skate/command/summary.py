@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from skate.command.list_rows import table
-from skate.command.session import print_of
+from skate.command.session import ADDRESS_HELP, print_of
 from skate.util.state.summary import summarize
 
 SUMMARY = "print how many tasks, actors or objects there are, of what kind"
@@ -17,7 +17,7 @@ def main(arguments: Sequence[str]) -> int:
     """Print the summary and return 0, or 1 if no session can be asked."""
     parser = argparse.ArgumentParser(prog="skate summary", description=SUMMARY)
     parser.add_argument("kind", choices=("tasks", "actors", "objects"))
-    parser.add_argument("--address", help="the cluster to ask; the session of this process by default")
+    parser.add_argument("--address", help=ADDRESS_HELP)
     parser.add_argument("--timeout", type=float, default=30.0, help="seconds to wait for an answer")
     given = parser.parse_args(arguments)
     return print_of(given.address, lambda: _text(summarize(given.kind, given.timeout, False)["cluster"]))

@@ -19,9 +19,9 @@ constants.py       keys of what nodes are bound to
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from skate import lazy_loader
 from skate.dag.class_node import ClassMethodNode, ClassNode
 from skate.dag.compiled import CompiledDAG
 from skate.dag.constants import (
@@ -43,13 +43,8 @@ from skate.dag.references import CompiledDAGFuture, CompiledDAGRef
 if TYPE_CHECKING:
     from skate.dag.collective_node import CollectiveOutputNode
 
-
-def __getattr__(name: str) -> Any:
-    # It brings in the communicators, which graphs without collective operations do not need.
-    if name == "CollectiveOutputNode":
-        return importlib.import_module("skate.dag.collective_node").CollectiveOutputNode
-    raise AttributeError(f"module 'skate.dag' has no attribute {name!r}")
-
+# It brings in the communicators, which graphs without collective operations do not need.
+__getattr__ = lazy_loader.getter(globals(), {"skate.dag.collective_node": ("CollectiveOutputNode",)})
 
 __all__ = [
     "BIND_INDEX_KEY",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import copy
-import importlib
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,7 +15,9 @@ ONE_INPUT = "Each DAG should only have one unique InputNode: share the one of `w
 
 def channel_types() -> Any:
     """Import the module of channel types, which graphs without channel settings do not load."""
-    return importlib.import_module("skate.experimental.channel.types")
+    from skate.experimental.channel import types  # as above
+
+    return types
 
 
 class DAGNode:

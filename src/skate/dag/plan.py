@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,8 +16,9 @@ DRIVER = 0
 
 
 def _tensors() -> Any:
-    # Graphs that send no tensors beside their values do without it.
-    return importlib.import_module("skate.dag.tensors")
+    from skate.dag import tensors  # graphs that send no tensors beside their values do without it
+
+    return tensors
 
 
 class Plan:
@@ -99,8 +99,11 @@ class Plan:
             return self._default
         if node not in self._created:
             actors = [owner_of(node), *(self.actors[reader - 1] for reader in readers if reader != DRIVER)]
-            group = importlib.import_module("skate.experimental.channel.group_communicator")
-            self._created[node] = group.NCCLCommunicator(len(actors), actors)
+            from skate.experimental.channel.group_communicator import (
+                NCCLCommunicator,
+            )  # graphs without tensors do without
+
+            self._created[node] = NCCLCommunicator(len(actors), actors)
         return self._created[node]
 
     def accelerated(self) -> list[Any]:

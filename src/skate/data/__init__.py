@@ -5,8 +5,9 @@ Public names are loaded on first use: `import skate.data` alone imports no table
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
+
+from skate import lazy_loader
 
 #: Public names by the module that has them.
 # fmt: off
@@ -48,7 +49,6 @@ _HOMES = {
     "skate.data.source.files.source": ("FileShuffleConfig",),
 }
 # fmt: on
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 #: Modules that are there once the package is, as `ray.data.datasource`.
 _MODULES = frozenset(
@@ -56,19 +56,13 @@ _MODULES = frozenset(
      "grouped_data", "iterator", "preprocessor", "preprocessors", "read_api", "stats"}
 )  # fmt: skip
 
-__all__ = sorted(_HOME_OF)
+_load, __dir__, __all__ = lazy_loader.attach(globals(), _HOMES, _MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None and name in _MODULES:
-        return importlib.import_module(f"skate.data.{name}")
-    if home is None:
-        raise AttributeError(f"module 'skate.data' has no attribute {name!r}")
-    if name.startswith("read_"):
+    if name.startswith("read_") and name in __all__:
         preload_workers()
-    found = globals()[name] = getattr(importlib.import_module(home), name)
-    return found
+    return _load(name)
 
 
 def preload_workers() -> None:
@@ -78,7 +72,3 @@ def preload_workers() -> None:
     from skate.util.debug import preload  # nothing of the engine is loaded with this package
 
     preload("skate.data.execution.preload")
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import enum
-import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from skate import procfs
 from skate.data.checkpoint_config import config_of
 from skate.data.defaults import *  # noqa: F403  # programs import them from here
 from skate.data.defaults import RETRIED_IO_ERRORS
@@ -321,7 +321,4 @@ def available_cpus() -> int:
 
     if skate.is_initialized():
         return max(1, int(skate.cluster_resources().get("CPU", 1)))
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on macOS
-        return os.cpu_count() or 1
+    return procfs.cpu_count()

@@ -60,5 +60,7 @@ def call_with_retry(
 
 def __getattr__(name: str) -> Any:
     if name == "webdataset_datasource":
-        return importlib.import_module("skate.data.source.formats.webdataset")
+        from skate.data.source.formats import webdataset  # only what reads tar files needs it
+
+        return webdataset
     raise AttributeError(f"module 'skate.data.internal' has no attribute {name!r}")

@@ -6,16 +6,21 @@ object store.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
+
+from skate import lazy_loader
 
 _REFUSED = {
     "RDTManager", "deregister_nixl_memory", "register_nixl_memory", "register_nixl_memory_pool", "set_nixl_cuda_stream",
 }  # fmt: skip
-_DIRECT = {
-    "TensorTransportManager", "TensorTransportMetadata", "CommunicatorMetadata", "register_tensor_transport",
-    "set_target_device_for_ref", "set_target_for_ref", "wait_tensor_freed",
+_HOMES = {
+    "skate.experimental.locations": ("get_local_object_locations", "get_object_locations"),
+    "skate.experimental.rdt": (
+        "TensorTransportManager", "TensorTransportMetadata", "CommunicatorMetadata", "register_tensor_transport",
+        "set_target_device_for_ref", "set_target_for_ref", "wait_tensor_freed",
+    ),
 }  # fmt: skip
+_load = lazy_loader.getter(globals(), _HOMES, ("channel", "collective", "locations", "rdt", "tqdm_ray"))
 
 __all__ = ["get_local_object_locations", "get_object_locations", "set_resource", "tqdm_ray"]
 
@@ -29,15 +34,9 @@ def set_resource(resource_name: str, capacity: float, node_id: str | None = None
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("get_object_locations", "get_local_object_locations"):
-        return getattr(importlib.import_module("skate.experimental.locations"), name)
-    if name in _DIRECT:
-        return getattr(importlib.import_module("skate.experimental.rdt"), name)
-    if name in ("tqdm_ray", "locations", "channel", "collective", "rdt"):
-        return importlib.import_module(f"skate.experimental.{name}")
     if name in _REFUSED:
         raise AttributeError(
             f"Skate has no ray.experimental.{name}: it has no NIXL, and tensors of methods that name it go through the "
             "object store in shared memory"
         )
-    raise AttributeError(f"module 'skate.experimental' has no attribute {name!r}")
+    return _load(name)

@@ -40,6 +40,9 @@ class Handler(Protocol):
 class Fabric(Protocol):
     """A way to other nodes."""
 
+    #: The node's own handler.
+    handler: Handler
+
     def members(self) -> Mapping[NodeId, dict[str, Any]]:
         """The other living nodes."""
 
@@ -61,6 +64,9 @@ class Fabric(Protocol):
 
     def send_away(self, member: NodeId) -> None:
         """Tell a node to end."""
+
+    def forked(self) -> None:
+        """In a forked child: leave everything to the parent."""
 
     def close(self) -> None:
         """Leave the cluster."""

@@ -22,7 +22,6 @@ PIECE_BYTES = 1 << 20
 PIECES_AHEAD = 4
 SOCKET_BYTES = 1 << 22
 HEAD = 0
-EVERYBODY = -1
 EPOLLOUT = 4
 
 # frames: (kind, to, from, ...), members by their incarnation

@@ -9,7 +9,7 @@ import threading
 import weakref
 from typing import Any
 
-from skate.installed import library
+from skate.installed import require
 from skate.llm.errors import Overloaded, UnknownModel
 
 _CONFIG = "adapter_config.json"
@@ -75,7 +75,7 @@ class AdapterFolder:
         parts = name.split("/")
         if not name or any(part in ("", ".", "..") for part in parts):
             raise UnknownModel(name)
-        files = library("fsspec", f"adapters in {self._root}").core.url_to_fs(f"{self._root}/{name}")
+        files = require("fsspec", f"adapters in {self._root}").core.url_to_fs(f"{self._root}/{name}")
         if not files[0].exists(f"{files[1]}/{_CONFIG}"):
             raise UnknownModel(name)
         return files[0], files[1]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from skate.installed import library
+from skate.installed import require
 from skate.llm.errors import BadRequest
 
 
@@ -14,7 +14,7 @@ class TransformersText:
     """The tokenizer that comes with a model. Raises ImportError without transformers."""
 
     def __init__(self, model: str, trust_remote_code: bool = False) -> None:
-        transformers = library("transformers", f"the tokenizer of {model}")
+        transformers = require("transformers", f"the tokenizer of {model}")
         self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
             model, trust_remote_code=trust_remote_code, local_files_only=os.path.isdir(model)
         )

@@ -10,7 +10,7 @@ from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
-from skate.installed import library, there
+from skate.installed import missing, require, there
 from skate.llm.engine import EngineArgs, Text
 from skate.llm.errors import BadRequest, EngineStopped, PromptTooLong
 from skate.llm.increment_batcher import AT_THE_END, Pace
@@ -34,7 +34,7 @@ def check() -> None:
     """Raises ImportError unless vLLM and transformers are there."""
     for name in ("vllm", "transformers"):
         if not there(name):
-            raise ImportError(f"{_WHAT} needs {name}; install it with `pip install {name}`", name=name)
+            raise missing(name, _WHAT)
 
 
 class VllmEngine:
@@ -54,7 +54,7 @@ class VllmEngine:
     async def start(self) -> None:
         """Load the model."""
         check()
-        self._vllm = library("vllm", _WHAT)
+        self._vllm = require("vllm", _WHAT)
         args = self._args
         given = {**RUNNERS[args.task], **args.kwargs, "model": args.model}
         # A replica has the GPUs of a whole copy of the model, so vLLM starts its own processes if there are several.
@@ -87,7 +87,7 @@ class VllmEngine:
         given = dict(given)
         form = given.get("structured_outputs")
         if form:
-            kinds = library("vllm.sampling_params", _WHAT, "vllm")
+            kinds = require("vllm.sampling_params", _WHAT, "vllm")
             said = {name: value for name, value in form.items() if value is not None}
             given["structured_outputs"] = kinds.StructuredOutputsParams(**said)
         return self._vllm.SamplingParams(**given)
@@ -105,7 +105,7 @@ class VllmEngine:
         every_s: float = 0.0,
     ) -> AsyncGenerator[Increment, None]:
         """Increments of the answers as they come."""
-        kinds = library("vllm.sampling_params", _WHAT, "vllm")
+        kinds = require("vllm.sampling_params", _WHAT, "vllm")
         given = {each.name: getattr(params, each.name) for each in fields(params) if each.name != "extra"}
         given["stop"], given["stop_token_ids"] = list(params.stop), list(params.stop_token_ids)
         counts = [0] * params.n
@@ -204,7 +204,7 @@ class VllmEngine:
         if name not in self._adapters:
             # Without a folder, names are vLLM's to look up.
             path = name if self._args.lora_folder is None else self._folder.path(name)
-            lora = library("vllm.lora.request", _WHAT, "vllm")
+            lora = require("vllm.lora.request", _WHAT, "vllm")
             self._adapters[name] = lora.LoRARequest(name, len(self._adapters) + 1, path)
         return self._adapters[name]
 

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 from skate.protocol import messages as m
 
 if TYPE_CHECKING:
-    from skate.fabric.fabric import NodeId
-    from skate.fabric.local import LocalFabric
+    from skate.fabric.fabric import Fabric, NodeId
     from skate.node.host import NodeHost
 
 
 class PeerLinks:
     """Carries messages; makes no decisions."""
 
-    def __init__(self, host: NodeHost, fabric: LocalFabric) -> None:
+    def __init__(self, host: NodeHost, fabric: Fabric) -> None:
         self._host = host
         self.fabric = fabric
         self._cids: dict[NodeId, int] = {}

@@ -6,7 +6,9 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
+from skate import procfs
 from skate.core.resource.resources import UNIT, to_units
+from skate.node.memory import memory_readings
 from skate.node.spill.spill_target import SpillPlace
 
 #: Settings of Ray that have no meaning here and are accepted without effect.
@@ -88,7 +90,7 @@ class Settings:
             else tuple(visible[: int(gpus)] if len(visible) >= int(gpus) else range(int(gpus)))
         )
         return cls(
-            num_cpus=_cpus_of_machine() if cpus is None else cpus,
+            num_cpus=float(procfs.cpu_count()) if cpus is None else cpus,
             num_gpus=float(len(ids)) if gpus is None else gpus,
             resources=_resources(given.get("resources")),
             labels=dict(given.get("labels") or given.get("_labels") or {}),
@@ -145,7 +147,9 @@ def _check_names(given: dict[str, Any]) -> None:
 def _check_address(address: str | None) -> None:
     if address is not None and not isinstance(address, str):
         raise TypeError(f"address must be a string, got {address!r}")
-    wanted = address or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS")
+    from skate.node.driver.address import asked  # only sessions need it
+
+    wanted = asked(address)
     if wanted in (None, "", "local"):
         return
     from skate.exceptions import RaySystemError  # only errors need the tree
@@ -216,13 +220,6 @@ def _preload(given: Any) -> tuple[str, ...]:
     return tuple(given)
 
 
-def _cpus_of_machine() -> float:
-    try:
-        return float(len(os.sched_getaffinity(0)))
-    except AttributeError:  # not on macOS
-        return float(os.cpu_count() or 1)
-
-
 def memory_limit() -> int:
     """Bytes that SKATE_MEMORY_LIMIT allows the node and its workers together; 0 if it is not set. Raises ValueError."""
     said = os.environ.get("SKATE_MEMORY_LIMIT", "").strip()
@@ -276,17 +273,8 @@ def _refresh_seconds() -> float:
 
 def _memory_of_machine() -> int:
     """Bytes that this process may use: of the machine, or of its cgroup or SKATE_MEMORY_LIMIT if that is less."""
-    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    whole = min(whole, memory_limit() or whole)
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            with open(path) as file:
-                text = file.read().strip()
-        except OSError:
-            continue
-        if text.isdigit():
-            whole = min(whole, int(text))
-    return whole
+    whole = min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), memory_readings.usable_bytes())
+    return min(whole, memory_limit() or whole)
 
 
 def _visible_gpus() -> tuple[Any, ...]:

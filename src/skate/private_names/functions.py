@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 
 import skate
+from skate import procfs
 
 _background: set[asyncio.Task[Any]] = set()
 _BUNDLE = re.compile("(.+)_group_(\\d+)_([0-9a-zA-Z]+)")
@@ -140,7 +141,7 @@ def get_used_memory() -> int:
 
 def get_num_cpus(*_: Any, **__: Any) -> float:
     """How many CPUs this process may use."""
-    return float(len(os.sched_getaffinity(0)))
+    return float(procfs.cpu_count())
 
 
 def get_user() -> str:

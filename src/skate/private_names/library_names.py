@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from skate.installed import library
+from skate.installed import require
 
 
 def check_import(obj: Any, *, module: str, package: str) -> None:
     """Raise ImportError saying what needs a package, unless it is installed."""
-    library(module, type(obj).__name__, package)
+    require(module, type(obj).__name__, package)
 
 
 def call_with_retry(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
@@ -78,11 +76,3 @@ def shown_uri(uri: str) -> str:
     host = parts.netloc.rpartition("@")[2]
     query = "?..." if parts.query else ""
     return f"{parts.scheme}://{host}{parts.path}{query}"
-
-
-def copy_local(path: str, target: Path) -> None:
-    """Copy a local file, as `fetch` does for a remote one."""
-    try:
-        shutil.copyfile(path, target)
-    except OSError as error:
-        raise RuntimeEnvSetupError(f"{os.path.abspath(path)} cannot be read: {error.strerror}.") from error

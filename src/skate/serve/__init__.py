@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from skate import lazy_loader
 
 # Modules have these names too; importing those later does not change what the names mean here.
 from skate.serve.deployment import Application, Deployment, deployment
@@ -31,24 +30,10 @@ _HOMES = {
     "skate.serve.multiplex": ("multiplexed",),
     "skate.serve.schema.tracing": ("TracingConfig",),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _PARTS = (
     "api", "autoscaling_policy", "batching", "config", "context", "exceptions", "grpc_util", "handle",
     "metrics", "multiplex", "request_router", "schema",
 )  # fmt: skip
 
-__all__ = ["Application", "Deployment", "deployment", "ingress", *sorted(_HOME_OF)]
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is not None:
-        found = globals()[name] = getattr(importlib.import_module(home), name)
-        return found
-    if name in _PARTS:
-        return importlib.import_module(f"skate.serve.{name}")
-    raise AttributeError(f"module 'skate.serve' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__getattr__, __dir__, __all__ = lazy_loader.attach(globals(), _HOMES, _PARTS)
+__all__ += ["Application", "Deployment", "deployment", "ingress"]

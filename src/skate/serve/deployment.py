@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable
 from typing import Any
 
+from skate import lazy_loader
 from skate.serve.config.actors import ACTOR_OPTIONS, actor_options
 from skate.serve.config.autoscaling import AutoscalingConfig
 from skate.serve.config.deployment import BackpressureConfig, DeploymentConfig
@@ -403,8 +403,7 @@ def deployment(
     return lambda func_or_class: make(func_or_class, name, version, given)
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("deployment_to_schema", "schema_to_deployment"):
-        # It is made of deployments itself, and few need it.
-        return getattr(importlib.import_module("skate.serve.schema.conversion"), name)
-    raise AttributeError(f"module 'skate.serve.deployment' has no attribute {name!r}")
+# The conversion is made of deployments itself, and few need it.
+__getattr__ = lazy_loader.getter(
+    globals(), {"skate.serve.schema.conversion": ("deployment_to_schema", "schema_to_deployment")}
+)

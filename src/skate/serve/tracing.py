@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from skate.installed import missing
 from skate.serve import context
 
 #: What the context travels in: the headers of W3C, or those of the propagator that the process has chosen.
@@ -32,9 +33,7 @@ def set_up(config: Any, replica: Any = None) -> None:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
         from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
     except ImportError:
-        raise RuntimeError(
-            "tracing_config enables spans, which need OpenTelemetry: pip install opentelemetry-sdk"
-        ) from None
+        raise missing("OpenTelemetry", "TracingConfig(enabled=True)", "opentelemetry-sdk") from None
     provider: Any = trace.get_tracer_provider()
     if not isinstance(provider, TracerProvider):
         named = {"service.name": "skate.serve" if replica is None else replica.deployment_id.app_name}

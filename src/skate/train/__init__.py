@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from skate import lazy_loader
 
 #: Public names by the module that has them; loaded when asked for.
 _HOMES = {
@@ -48,7 +47,6 @@ _HOMES = {
     "skate.train.trainer": ("Trainer",),
     "skate.train.worker.report": ("report",),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _PARTS = (
     *("collective", "huggingface", "jax", "lightgbm", "lightning"),
     *("tensorflow", "torch", "trainer", "xgboost"),
@@ -57,18 +55,5 @@ _PARTS = (
 #: The key of the dataset that get_dataset_shard() means.
 TRAIN_DATASET_KEY = "train"
 
-__all__ = sorted([*_HOME_OF, "TRAIN_DATASET_KEY"])
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PARTS:
-        return importlib.import_module(f"skate.train.{name}")
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module 'skate.train' has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(home), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__getattr__, __dir__, __all__ = lazy_loader.attach(globals(), _HOMES, _PARTS)
+__all__.append("TRAIN_DATASET_KEY")

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-
-def missing(part: str, library: str, extra: str) -> ModuleNotFoundError:
-    """The error of a part whose library is not installed."""
-    return ModuleNotFoundError(
-        f"{part} stands on {library}, which is not installed here: pip install 'skate[{extra}]'", name=library
-    )
+from skate import lazy_loader
+from skate.installed import missing
 
 
 def lazily(
@@ -25,18 +20,16 @@ def lazily(
         library: the optional library.
         extra: the extra of Skate that installs it.
     """
-    home_of = {name: home for home, names in homes.items() for name in names}
+    full = {f"{package}.{home}": names for home, names in homes.items()}
+    load, _, names = lazy_loader.attach({"__name__": package}, full)
     part = "ray" + package.removeprefix("skate")
 
     def found(name: str) -> Any:
-        home = home_of.get(name)
-        if home is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:
-            return getattr(importlib.import_module(f"{package}.{home}"), name)
+            return load(name)
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != library.partition(".")[0]:
                 raise
-            raise missing(part, library, extra) from error
+            raise missing(library, part, f"'skate[{extra}]'") from error
 
-    return found, sorted(home_of)
+    return found, names

@@ -18,8 +18,7 @@ Names are resolved on first use; a search library is imported only when its sear
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from skate import lazy_loader
 
 _HOMES = {
     "skate.tune.analysis": ("ExperimentAnalysis",),
@@ -64,7 +63,6 @@ _HOMES = {
     "skate.tune.tuner": ("Tuner",),
     "skate.train.checkpoint": ("Checkpoint",),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _PARTS = frozenset(
     [
         "analysis",
@@ -90,18 +88,4 @@ _PARTS = frozenset(
     ]
 )
 
-__all__ = sorted(_HOME_OF)
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        if name in _PARTS:
-            return importlib.import_module(f"skate.tune.{name}")
-        raise AttributeError(f"module 'skate.tune' has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(home), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__getattr__, __dir__, __all__ = lazy_loader.attach(globals(), _HOMES, _PARTS)

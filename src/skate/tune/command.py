@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from skate.command import broken_pipe
 from skate.command.list_rows import table
 from skate.tune.analysis import ExperimentAnalysis
 from skate.tune.metrics import AUTO_KEYS, flat, users
@@ -35,8 +36,14 @@ Rows = list[dict[str, Any]]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; the exit status."""
     given = _parser().parse_args(list(sys.argv[1:] if arguments is None else arguments))
+    return broken_pipe.run_quietly(lambda: _run(given))
+
+
+def _run(given: argparse.Namespace) -> int:
     try:
         given.call(given)
+    except BrokenPipeError:
+        raise
     except (ValueError, TypeError, KeyError, OSError) as error:
         text = error.args[0] if isinstance(error, KeyError) else error
         print(f"tune {given.verb}: {text}", file=sys.stderr)

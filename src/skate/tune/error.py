@@ -21,7 +21,3 @@ class NoBestTrial(UnknownMetricError, RuntimeError):
 
 class TrialEnded(BaseException):
     """Raised where a training function reports, when its trial has been stopped: the function is unwound and its process goes."""
-
-
-class UnfinishedSearch(TuneError):
-    """Ctrl-C, or an error in a callback, has ended a search before its end."""

@@ -21,10 +21,11 @@ Every name is loaded on first use, so that `import skate` imports none of them.
 """
 
 # No `from __future__ import annotations` here: the name would hide the sub-module of that name.
-import importlib
 import sys
 import types
 from typing import TYPE_CHECKING, Any
+
+from skate import lazy_loader
 
 if TYPE_CHECKING:
     from skate.client.actor.actor_class import list_named_actors
@@ -44,26 +45,38 @@ if TYPE_CHECKING:
     )
     from skate.util.serialization import deregister_serializer, register_serializer
 
-_HOME = {
-    "ActorPool": "skate.util.actor_pool",
-    "PlacementGroup": "skate.util.placement_group",
-    "as_completed": "skate.util.iterators.iteration",
-    "connect": "skate.util.client_connect",
-    "deregister_serializer": "skate.util.serialization",
-    "disable_log_once_globally": "skate.util.debug",
-    "disconnect": "skate.util.client_connect",
-    "enable_periodic_logging": "skate.util.debug",
-    "get_current_placement_group": "skate.util.placement_group",
-    "get_node_instance_id": "skate.util.nodes",
-    "get_node_ip_address": "skate.util.nodes",
-    "get_placement_group": "skate.util.placement_group",
-    "inspect_serializability": "skate.util.check_serialize",
-    "list_named_actors": "skate.client.actor.actor_class",
-    "log_once": "skate.util.debug",
-    "map_unordered": "skate.util.iterators.iteration",
-    "placement_group_table": "skate.util.placement_group",
-    "register_serializer": "skate.util.serialization",
-    "remove_placement_group": "skate.util.placement_group",
+_HOMES = {
+    "skate.client.actor.actor_class": ("list_named_actors",),
+    "skate.util.actor_pool": ("ActorPool",),
+    "skate.util.check_serialize": ("inspect_serializability",),
+    "skate.util.client_connect": (
+        "connect",
+        "disconnect",
+    ),
+    "skate.util.debug": (
+        "disable_log_once_globally",
+        "enable_periodic_logging",
+        "log_once",
+    ),
+    "skate.util.iterators.iteration": (
+        "as_completed",
+        "map_unordered",
+    ),
+    "skate.util.nodes": (
+        "get_node_instance_id",
+        "get_node_ip_address",
+    ),
+    "skate.util.placement_group": (
+        "PlacementGroup",
+        "get_current_placement_group",
+        "get_placement_group",
+        "placement_group_table",
+        "remove_placement_group",
+    ),
+    "skate.util.serialization": (
+        "deregister_serializer",
+        "register_serializer",
+    ),
 }
 
 # Sub-modules that programs reach as attributes, without importing them first.
@@ -109,20 +122,13 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is not None:
-        value = getattr(importlib.import_module(home), name)
-    elif name in _SUBMODULES:
-        value = importlib.import_module(f"{__name__}.{name}")
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
+__getattr__, _names, _ = lazy_loader.attach(globals(), _HOMES, _SUBMODULES)
+_function: dict[str, Any] = {"__name__": __name__}
+_load_function = lazy_loader.getter(_function, {"skate.util.placement_group": ("placement_group",)})
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_SUBMODULES})
+    return sorted({*_names(), *__all__})
 
 
 class _Package(types.ModuleType):
@@ -134,7 +140,7 @@ class _Package(types.ModuleType):
 
     @property
     def placement_group(self) -> Any:
-        return importlib.import_module("skate.util.placement_group").placement_group
+        return _function.get("placement_group") or _load_function("placement_group")
 
     @placement_group.setter
     def placement_group(self, module: types.ModuleType) -> None:

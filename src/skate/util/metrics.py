@@ -15,6 +15,8 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from skate.installed import require
+
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _PREFIX = "ray_"
 
@@ -106,11 +108,7 @@ class Registry:
         Raises:
             ImportError: prometheus_client is not installed.
         """
-        # Optional dependency.
-        try:
-            from prometheus_client import core as prometheus
-        except ImportError:
-            raise ImportError("collect() needs prometheus_client: pip install prometheus_client") from None
+        prometheus = require("prometheus_client.core", "collect()")
         families = {
             "counter": prometheus.CounterMetricFamily,
             "gauge": prometheus.GaugeMetricFamily,

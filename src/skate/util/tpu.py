@@ -152,9 +152,9 @@ def get_num_ready_tpu_slices(
 
 def init_jax_profiler(port: int | None = None) -> int:
     """Start JAX's profiler in this process, at a port of its choice if none is given; returns the port."""
-    from skate.installed import library  # the reason, where JAX is missing
+    from skate.installed import require  # the reason, where JAX is missing
 
-    profiler = library("jax.profiler", "init_jax_profiler()", "jax")
+    profiler = require("jax.profiler", "init_jax_profiler()", "jax")
     if port is None:
         import socket  # as above
 

@@ -374,10 +374,6 @@ def _state_parts(state: Any) -> Iterator[Part]:
         yield Part("state", "state", state)
 
 
-def _is_slots_state(state: Any) -> bool:
-    return isinstance(state, tuple) and [type(half) for half in state] in ([type(None), dict], [dict, dict])
-
-
 def _attributes(named: Mapping[Any, Any]) -> Iterator[Part]:
     for name, value in named.items():
         yield Part(f".{name}", str(name), value)

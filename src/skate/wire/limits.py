@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
-import os
 import resource
 import threading
 from collections.abc import Callable
 
+from skate import procfs
 from skate.core.resource.resources import human_bytes
 
 #: What a worker exits with that could not begin, for want of threads or memory; its last line says why.
@@ -62,8 +62,5 @@ def _most_processes() -> str:
 
 
 def _address_space_used() -> int:
-    try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:  # no /proc here
-        return 0
+    words = procfs.read("/proc/self/statm").split()
+    return int(words[0]) * procfs.PAGE_BYTES if words else 0

@@ -20,7 +20,6 @@ from types import ModuleType
 from typing import Any
 
 TABLE = 1
-RAW_BYTES = 3
 ALIGNMENT = 64
 #: A value up to this size travels inside messages; a larger one lives in the arena.
 INLINE_BYTES_MAX = 100 * 1024

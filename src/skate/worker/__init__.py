@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from typing import Any
 
@@ -11,4 +10,6 @@ def __getattr__(name: str) -> Any:
     # An import of a submodule asks here first; it must not load the table in every worker.
     if os.path.exists(os.path.join(__path__[0], f"{name}.py")):
         raise AttributeError(f"module {__name__!r} has not imported {name!r} yet")
-    return getattr(importlib.import_module("skate.private_names.table").module("worker"), name)
+    from skate.private_names import table  # few programs use the old name
+
+    return getattr(table.module("worker"), name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from skate.core.resource.resources import UNIT
 from skate.protocol.fields import LeaseFields
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -47,7 +48,7 @@ def apply_lease(lease: LeaseFields) -> None:
         _set(name, wanted.get(name))
     _shown.update(wanted)
     if _THREADS not in _fixed:
-        cpus = lease.get("resources", {}).get("CPU", 0) // 10_000
+        cpus = lease.get("resources", {}).get("CPU", 0) // UNIT
         before, now = os.environ.get(_THREADS), str(max(1, cpus))
         os.environ[_THREADS] = now
         if now != before and "numpy" in sys.modules:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 
+from skate import procfs
+
 PREFIX = "ray::"
 #: Where the command line lies, and how long it is; a fork does not move it, so the zygote looks once for its workers.
 _place: list[tuple[int, int]] = []
@@ -17,12 +19,12 @@ _place: list[tuple[int, int]] = []
 def locate() -> tuple[int, int]:
     """Return where the command line of this process lies and its length; (0, 0) if the system does not say."""
     if not _place:
+        fields = procfs.stat("self")
         try:
-            with open("/proc/self/stat") as file:
-                fields = file.read().rpartition(")")[2].split()
-            _place.append((int(fields[45]), int(fields[46]) - int(fields[45])))
-        except (OSError, ValueError, IndexError):  # not Linux
-            _place.append((0, 0))
+            start, end = int(fields[procfs.ARGUMENTS_START]), int(fields[procfs.ARGUMENTS_END])
+        except IndexError:  # not Linux
+            start = end = 0
+        _place.append((start, end - start))
     return _place[0]
 
 

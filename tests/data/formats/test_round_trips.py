@@ -17,8 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import skate.data as rd
+from skate import crc32c
 from skate.data.block import concat
-from skate.data.source.formats import crc32c, tf_example
+from skate.data.source.formats import tf_example
 from skate.data.source.formats.json_writer import json_lines
 
 quick = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))

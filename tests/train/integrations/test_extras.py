@@ -79,7 +79,7 @@ except ImportError as error:
     print(error)
 """
     told = run(program)
-    assert f"ray.train.{part} stands on {library}" in told
+    assert f"ray.train.{part} needs {library}" in told
     assert "pip install 'skate[" in told
 
 

@@ -10,8 +10,9 @@ from skate.air.flat import flat, numbers
 from skate.air.integrations.training import BESIDE_METRICS
 from skate.air.logged_run import LoggedRun
 from skate.air.logger_callback import LoggerCallback
-from skate.air.required import required
+from skate.air.trial import LoggableTrial
 from skate.air.trial_folder import trial_folder
+from skate.installed import require
 
 
 class AimLoggerCallback(LoggerCallback):
@@ -37,7 +38,7 @@ class AimLoggerCallback(LoggerCallback):
         metrics: list[str] | None = None,
         **aim_run_kwargs: Any,
     ) -> None:
-        self._aim = required("aim", "AimLoggerCallback")
+        self._aim = require("aim", "AimLoggerCallback")
         if metrics is not None and not metrics:
             raise ValueError(
                 "metrics=[] would log nothing; name at least one metric, or leave it out to log all of them"
@@ -48,7 +49,7 @@ class AimLoggerCallback(LoggerCallback):
         self.aim_run_kwargs = aim_run_kwargs
         self._runs: dict[Any, Any] = {}
 
-    def log_trial_start(self, trial: Any) -> None:
+    def log_trial_start(self, trial: LoggableTrial) -> None:
         """Begin a run with the settings; a trial that starts again gets another one."""
         self._end(trial)
         folder = trial_folder(trial)
@@ -66,7 +67,7 @@ class AimLoggerCallback(LoggerCallback):
         if settings:
             run["hparams"] = {name: value for name, value in settings.items() if not callable(value)}
 
-    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration: int, trial: LoggableTrial, result: dict[str, Any]) -> None:
         """Track the numbers of a result."""
         if trial not in self._runs:
             self.log_trial_start(trial)
@@ -79,7 +80,7 @@ class AimLoggerCallback(LoggerCallback):
                     value, name=f"ray/tune/{name}", step=step, epoch=epoch, context=context
                 )
 
-    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+    def log_trial_end(self, trial: LoggableTrial, failed: bool = False) -> None:
         """End the trial's run."""
         self._end(trial)
 
@@ -88,7 +89,7 @@ class AimLoggerCallback(LoggerCallback):
         for trial in list(self._runs):
             self._end(trial)
 
-    def _end(self, trial: Any) -> None:
+    def _end(self, trial: LoggableTrial) -> None:
         run = self._runs.pop(trial, None)
         if run is not None:
             run.close()

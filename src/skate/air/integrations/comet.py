@@ -7,7 +7,8 @@ from typing import Any
 
 from skate.air.flat import flat, numbers
 from skate.air.logger_callback import LoggerCallback
-from skate.air.required import required
+from skate.air.trial import LoggableTrial
+from skate.installed import require
 
 _QUIET = ("auto_output_logging", "log_git_metadata", "log_git_patch", "log_env_cpu", "log_env_gpu")
 _NEVER = ("done", "should_checkpoint", "config")
@@ -36,27 +37,27 @@ class CometLoggerCallback(LoggerCallback):
         **experiment_kwargs: Any,
     ) -> None:
         os.environ.setdefault("COMET_DISABLE_AUTO_LOGGING", "1")
-        self._comet = required("comet_ml", "CometLoggerCallback", "comet-ml")
+        self._comet = require("comet_ml", "CometLoggerCallback", "comet-ml")
         self.online = online
         self.tags = list(tags or ())
         self.save_checkpoints = save_checkpoints
         self.experiment_kwargs = {**dict.fromkeys(_QUIET, False), **experiment_kwargs}
         self._experiments: dict[Any, Any] = {}
 
-    def log_trial_start(self, trial: Any) -> None:
+    def log_trial_start(self, trial: LoggableTrial) -> None:
         """Begin an experiment with the settings."""
         if trial not in self._experiments:
             kind = self._comet.Experiment if self.online else self._comet.OfflineExperiment
             self._experiments[trial] = kind(**self.experiment_kwargs)
             # Else the next trial's experiment would end this one.
-            required("comet_ml.config", "CometLoggerCallback").set_global_experiment(None)
+            require("comet_ml.config", "CometLoggerCallback").set_global_experiment(None)
         experiment = self._experiments[trial]
         experiment.set_name(str(trial))
         experiment.add_tags(self.tags)
         experiment.log_other("Created from", "Skate")
         experiment.log_parameters(flat(trial.config or {}))
 
-    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration: int, trial: LoggableTrial, result: dict[str, Any]) -> None:
         """Log the numbers of a result."""
         if trial not in self._experiments:
             self.log_trial_start(trial)
@@ -72,7 +73,7 @@ class CometLoggerCallback(LoggerCallback):
         metrics = {name: value for name, value in result.items() if name not in beside}
         experiment.log_metrics(numbers(metrics), step=step)
 
-    def log_trial_save(self, trial: Any) -> None:
+    def log_trial_save(self, trial: LoggableTrial) -> None:
         """Log a checkpoint as an artifact, if enabled."""
         checkpoint = getattr(trial, "checkpoint", None)
         if not self.save_checkpoints or checkpoint is None or not checkpoint._local:
@@ -84,7 +85,7 @@ class CometLoggerCallback(LoggerCallback):
                 artifact.add(path, logical_path=os.path.relpath(path, checkpoint.path))
         self._experiments[trial].log_artifact(artifact)
 
-    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+    def log_trial_end(self, trial: LoggableTrial, failed: bool = False) -> None:
         """End the trial's experiment."""
         experiment = self._experiments.pop(trial, None)
         if experiment is not None:

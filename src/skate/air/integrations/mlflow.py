@@ -8,8 +8,9 @@ from typing import Any
 from skate.air.flat import flat, numbers
 from skate.air.integrations.training import here
 from skate.air.logger_callback import LoggerCallback
-from skate.air.required import required
+from skate.air.trial import LoggableTrial
 from skate.air.trial_folder import trial_folder
+from skate.installed import require
 
 
 class _Nothing:
@@ -60,7 +61,7 @@ def setup_mlflow(
         ImportError: mlflow is not installed (a RuntimeError as well).
         ValueError: there is no such experiment.
     """
-    mlflow = required("mlflow", "setup_mlflow")
+    mlflow = require("mlflow", "setup_mlflow")
     place = here()
     if rank_zero_only and place.rank:
         return _Nothing()
@@ -102,7 +103,7 @@ def _experiment(
     if by_id is not None:
         try:
             return str(mlflow.get_experiment(by_id).experiment_id)
-        except required("mlflow.exceptions", "MLflow").MlflowException:
+        except require("mlflow.exceptions", "MLflow").MlflowException:
             pass
     by_name = wanted_name or os.environ.get("MLFLOW_EXPERIMENT_NAME")
     if by_name is not None:
@@ -146,7 +147,7 @@ class MLflowLoggerCallback(LoggerCallback):
         save_artifact: bool = False,
         log_params_on_trial_end: bool = False,
     ) -> None:
-        self._mlflow = required("mlflow", "MLflowLoggerCallback")
+        self._mlflow = require("mlflow", "MLflowLoggerCallback")
         self.tracking_uri = tracking_uri
         self.registry_uri = registry_uri
         self.experiment_name = experiment_name
@@ -158,18 +159,18 @@ class MLflowLoggerCallback(LoggerCallback):
         self._experiment: str | None = None
         self._runs: dict[Any, str] = {}
 
-    def _begin(self, trial: Any) -> None:
+    def _begin(self, trial: LoggableTrial) -> None:
         if self._client is not None:
             return
         mlflow = self._mlflow
         name = self.experiment_name or getattr(trial, "experiment_dir_name", None) or "skate"
         server = (self.tracking_uri, self.registry_uri, self.tracking_token)
         self._experiment = _experiment(mlflow, server, None, name, None, create=True)
-        self._client = required("mlflow.tracking", "MLflow").MlflowClient(
+        self._client = require("mlflow.tracking", "MLflow").MlflowClient(
             tracking_uri=mlflow.get_tracking_uri(), registry_uri=mlflow.get_registry_uri()
         )
 
-    def log_trial_start(self, trial: Any) -> None:
+    def log_trial_start(self, trial: LoggableTrial) -> None:
         """Make a run, and log the settings."""
         self._begin(trial)
         if trial not in self._runs:
@@ -179,18 +180,18 @@ class MLflowLoggerCallback(LoggerCallback):
         if not self.log_params_on_trial_end:
             self._log_settings(trial)
 
-    def _log_settings(self, trial: Any) -> None:
+    def _log_settings(self, trial: LoggableTrial) -> None:
         for key, value in flat(trial.config or {}).items():
             self._client.log_param(self._runs[trial], key, value)
 
-    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration: int, trial: LoggableTrial, result: dict[str, Any]) -> None:
         """Log the numbers of a result."""
         step = int(result.get("timesteps_total") or result.get("training_iteration", iteration))
         values = {name: value for name, value in result.items() if name != "config"}
         for key, value in numbers(values).items():
             self._client.log_metric(self._runs[trial], key, value, step=step)
 
-    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+    def log_trial_end(self, trial: LoggableTrial, failed: bool = False) -> None:
         """End the run, and upload its files if enabled."""
         run = self._runs.pop(trial, None)
         if run is None:

@@ -12,8 +12,9 @@ import skate
 from skate.air.flat import flat
 from skate.air.integrations.training import here
 from skate.air.logger_callback import LoggerCallback
-from skate.air.required import required
+from skate.air.trial import LoggableTrial
 from skate.air.trial_folder import trial_folder
+from skate.installed import require
 
 _log = logging.getLogger("skate.air")
 
@@ -52,7 +53,7 @@ def setup_wandb(
         ImportError: wandb is not installed (a RuntimeError as well).
         ValueError: there is no API key, or two of them.
     """
-    wandb = kwargs.pop("_wandb", None) or required("wandb", "setup_wandb")
+    wandb = kwargs.pop("_wandb", None) or require("wandb", "setup_wandb")
     place = here()
     if rank_zero_only and place.rank:
         return wandb.init(mode="disabled")
@@ -125,7 +126,7 @@ class _Recorder:
     """One run of W&B in a process of its own: the library keeps state by process, and may wait for its service."""
 
     def __init__(self, folder: str | None, given: dict[str, Any]) -> None:
-        self._wandb = required("wandb", "WandbLoggerCallback")
+        self._wandb = require("wandb", "WandbLoggerCallback")
         if folder is not None:
             os.chdir(folder)
             given = {"dir": folder, **given}
@@ -185,7 +186,7 @@ class WandbLoggerCallback(LoggerCallback):
         image_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        self._wandb = required("wandb", "WandbLoggerCallback")
+        self._wandb = require("wandb", "WandbLoggerCallback")
         self.project = project
         self.group = group
         self.api_key_file = api_key_file
@@ -210,7 +211,7 @@ class WandbLoggerCallback(LoggerCallback):
         if not self.project:
             raise ValueError(f"which W&B project? Give project=, or set {WANDB_PROJECT_ENV_VAR}")
 
-    def log_trial_start(self, trial: Any) -> None:
+    def log_trial_start(self, trial: LoggableTrial) -> None:
         """Begin a run in a process of its own; a restarted trial continues its run."""
         if trial in self._recorders:
             return
@@ -234,7 +235,7 @@ class WandbLoggerCallback(LoggerCallback):
         self._recorders[trial] = recorder.remote(trial_folder(trial), given)
         self._calls[trial] = []
 
-    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration: int, trial: LoggableTrial, result: dict[str, Any]) -> None:
         """Log the numbers of a result, and its arrays as pictures and videos."""
         if trial not in self._recorders:
             self.log_trial_start(trial)
@@ -271,19 +272,19 @@ class WandbLoggerCallback(LoggerCallback):
             return [self._wandb.Video(each, **self.video_kwargs) for each in value]
         return None
 
-    def log_trial_save(self, trial: Any) -> None:
+    def log_trial_save(self, trial: LoggableTrial) -> None:
         """Upload a checkpoint, if enabled."""
         checkpoint = getattr(trial, "checkpoint", None)
         if self.upload_checkpoints and checkpoint is not None and checkpoint._local:
             self._call(trial, self._recorders[trial].save.remote(checkpoint.path))
 
-    def _call(self, trial: Any, ref: Any) -> None:
+    def _call(self, trial: LoggableTrial, ref: Any) -> None:
         """Remember a call without waiting for it; raise the error of one that failed before."""
         calls = self._calls[trial]
         ended, calls[:] = skate.wait([*calls, ref], num_returns=len(calls) + 1, timeout=0)
         skate.get(ended)
 
-    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+    def log_trial_end(self, trial: LoggableTrial, failed: bool = False) -> None:
         """End the run; remaining uploads are awaited at the end of the experiment."""
         if trial in self._recorders:
             self._calls[trial].append(self._recorders[trial].finish.remote(1 if failed else 0))

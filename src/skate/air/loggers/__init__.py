@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from skate import lazy_loader
 
-_HOME_OF = {
-    "CSVLoggerCallback": "skate.air.loggers.table",
-    "JsonLoggerCallback": "skate.air.loggers.lines",
-    "LoggerCallback": "skate.air.logger_callback",
-    "TBXLoggerCallback": "skate.air.loggers.tensorboard",
-    "pretty_print": "skate.air.logger_callback",
+_HOMES = {
+    "skate.air.logger_callback": (
+        "LoggerCallback",
+        "pretty_print",
+    ),
+    "skate.air.loggers.lines": ("JsonLoggerCallback",),
+    "skate.air.loggers.table": ("CSVLoggerCallback",),
+    "skate.air.loggers.tensorboard": ("TBXLoggerCallback",),
 }
-
-__all__ = sorted(_HOME_OF)
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module 'skate.air.loggers' has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(home), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__getattr__, __dir__, __all__ = lazy_loader.attach(globals(), _HOMES)

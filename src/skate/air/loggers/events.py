@@ -14,44 +14,11 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from skate.crc32c import framed
+
 #: The largest number of single precision.
 _LARGEST = 3.4028234663852886e38
 _numbers = itertools.count()
-_POLYNOMIAL = 0x82F63B78  # CRC-32C, reflected
-
-
-def _table() -> list[int]:
-    found = []
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = (value >> 1) ^ (_POLYNOMIAL if value & 1 else 0)
-        found.append(value)
-    return found
-
-
-_TABLE: list[int] = []
-
-
-def crc32c(contents: bytes) -> int:
-    """Compute the Castagnoli checksum."""
-    if not _TABLE:
-        _TABLE.extend(_table())
-    table, value = _TABLE, 0xFFFFFFFF
-    for byte in contents:
-        value = table[(value ^ byte) & 0xFF] ^ (value >> 8)
-    return value ^ 0xFFFFFFFF
-
-
-def _masked(contents: bytes) -> bytes:
-    value = crc32c(contents)
-    return struct.pack("<I", (((value >> 15) | (value << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
-
-
-def record(contents: bytes) -> bytes:
-    """A record of the file: its length, its contents, each with a checksum."""
-    length = struct.pack("<Q", len(contents))
-    return b"".join((length, _masked(length), contents, _masked(contents)))
 
 
 def _varint(value: int) -> bytes:
@@ -126,13 +93,13 @@ class EventFile:
         name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}"
         self._file: Any = open(os.path.join(folder, name), "ab")  # noqa: SIM115 - open as long as the trial
         version = b"\x09" + struct.pack("<d", time.time()) + _part(3, b"brain.Event:2")
-        self._file.write(record(version))
+        self._file.write(framed(version))
 
     def add(self, summary: bytes, step: int | None = None) -> None:
         """Write a summary: of `scalars`, of `settings`, or one that a library has made."""
         at = b"\x09" + struct.pack("<d", time.time())
         place = b"" if step is None else b"\x10" + _varint(step)
-        self._file.write(record(at + place + _part(5, summary)))
+        self._file.write(framed(at + place + _part(5, summary)))
 
     def flush(self) -> None:
         """Have readers see what was written."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from skate.air.flat import is_plain, plain
 from skate.air.logger_callback import LoggerCallback
+from skate.air.trial import LoggableTrial
 from skate.air.trial_folder import trial_folder
 
 NAME = "result.json"
@@ -29,7 +30,7 @@ class JsonLoggerCallback(LoggerCallback):
         #: The settings of a trial as JSON: they are in each of its lines, and change seldom.
         self._settings: dict[Any, str] = {}
 
-    def log_trial_start(self, trial: Any) -> None:
+    def log_trial_start(self, trial: LoggableTrial) -> None:
         """Write the settings, and open the file for results."""
         self._end(trial)
         folder = trial_folder(trial)
@@ -39,12 +40,12 @@ class JsonLoggerCallback(LoggerCallback):
             # Each line is one write: a search that is killed leaves whole lines.
             self._files[trial] = open(path, "ab", buffering=0)  # noqa: SIM115 - open as long as the trial
 
-    def log_trial_restore(self, trial: Any) -> None:
+    def log_trial_restore(self, trial: LoggableTrial) -> None:
         """The settings may be others: population based training gives a trial those of another."""
         if trial in self._files:
             self.update_config(trial, trial.config)
 
-    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration: int, trial: LoggableTrial, result: dict[str, Any]) -> None:
         """Append a line."""
         if trial not in self._files:
             self.log_trial_start(trial)
@@ -57,7 +58,7 @@ class JsonLoggerCallback(LoggerCallback):
             text = f'{text[:-1]}{", " if rest else ""}"config": {self._settings[trial]}}}'
         file.write(f"{text}\n".encode())
 
-    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+    def log_trial_end(self, trial: LoggableTrial, failed: bool = False) -> None:
         """Close the file."""
         self._end(trial)
 
@@ -66,7 +67,7 @@ class JsonLoggerCallback(LoggerCallback):
         for trial in list(self._files):
             self._end(trial)
 
-    def update_config(self, trial: Any, config: dict[str, Any]) -> None:
+    def update_config(self, trial: LoggableTrial, config: dict[str, Any]) -> None:
         """Rewrite the files of settings."""
         folder = trial_folder(trial)
         if folder is None:
@@ -83,7 +84,7 @@ class JsonLoggerCallback(LoggerCallback):
             with open(os.path.join(folder, PICKLED_SETTINGS), "wb") as pickles:
                 pickles.write(pickled)
 
-    def _end(self, trial: Any) -> None:
+    def _end(self, trial: LoggableTrial) -> None:
         self._settings.pop(trial, None)
         file = self._files.pop(trial, None)
         if file is not None:

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from skate.air.flat import flat
 from skate.air.logger_callback import LoggerCallback
+from skate.air.trial import LoggableTrial
 from skate.air.trial_folder import trial_folder
 
 NAME = "progress.csv"
@@ -33,11 +34,11 @@ class CSVLoggerCallback(LoggerCallback):
     def __init__(self) -> None:
         self._tables: dict[Any, _Table] = {}
 
-    def log_trial_start(self, trial: Any) -> None:
+    def log_trial_start(self, trial: LoggableTrial) -> None:
         """A trial starts, or starts again."""
         self._end(trial)
 
-    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration: int, trial: LoggableTrial, result: dict[str, Any]) -> None:
         """Append a row."""
         row = flat({name: value for name, value in result.items() if name != "config"})
         table = self._tables.get(trial)
@@ -49,7 +50,7 @@ class CSVLoggerCallback(LoggerCallback):
         table.writer.writerow([row.get(name, "") for name in table.columns])
         table.file.flush()
 
-    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+    def log_trial_end(self, trial: LoggableTrial, failed: bool = False) -> None:
         """Close the file."""
         self._end(trial)
 
@@ -58,7 +59,7 @@ class CSVLoggerCallback(LoggerCallback):
         for trial in list(self._tables):
             self._end(trial)
 
-    def _end(self, trial: Any) -> None:
+    def _end(self, trial: LoggableTrial) -> None:
         table = self._tables.pop(trial, None)
         if table is not None:
             table.file.close()

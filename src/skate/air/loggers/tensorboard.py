@@ -11,8 +11,9 @@ from skate.air.integrations.training import BESIDE_METRICS
 from skate.air.logged_run import LoggedRun
 from skate.air.logger_callback import LoggerCallback
 from skate.air.loggers.events import EventFile, scalars, settings
-from skate.air.required import MissingPackageError, required
+from skate.air.trial import LoggableTrial
 from skate.air.trial_folder import trial_folder
+from skate.installed import MissingPackageError, require
 
 
 class TBXLoggerCallback(LoggerCallback):
@@ -28,11 +29,11 @@ class TBXLoggerCallback(LoggerCallback):
         self._files: dict[Any, EventFile] = {}
         self._last: dict[Any, dict[str, float]] = {}
 
-    def log_trial_start(self, trial: Any) -> None:
+    def log_trial_start(self, trial: LoggableTrial) -> None:
         """A trial starts, or starts again."""
         self._end(trial)
 
-    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+    def log_trial_result(self, iteration: int, trial: LoggableTrial, result: dict[str, Any]) -> None:
         """Write the values that TensorBoard can show."""
         file = self._files.get(trial)
         if file is None:
@@ -60,7 +61,7 @@ class TBXLoggerCallback(LoggerCallback):
         file.flush()
         self._last[trial] = found
 
-    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+    def log_trial_end(self, trial: LoggableTrial, failed: bool = False) -> None:
         """Add the settings, and end the file."""
         file, last = self._files.get(trial), self._last.get(trial)
         given = flat(getattr(trial, "evaluated_params", None) or {})
@@ -75,7 +76,7 @@ class TBXLoggerCallback(LoggerCallback):
         for trial in list(self._files):
             self._end(trial)
 
-    def _end(self, trial: Any) -> None:
+    def _end(self, trial: LoggableTrial) -> None:
         self._last.pop(trial, None)
         file = self._files.pop(trial, None)
         if file is not None:
@@ -137,12 +138,12 @@ def _library() -> Any:
     """The library that renders arrays; None if none is installed, which is logged once."""
     global _asked_for
     try:
-        required("tensorboardX", "TBXLoggerCallback")
-        return required("tensorboardX.summary", "TBXLoggerCallback")
+        require("tensorboardX", "TBXLoggerCallback")
+        return require("tensorboardX.summary", "TBXLoggerCallback")
     except MissingPackageError:
         pass
     try:
-        return required("torch.utils.tensorboard.summary", "TBXLoggerCallback")
+        return require("torch.utils.tensorboard.summary", "TBXLoggerCallback")
     except ImportError:
         if not _asked_for:
             _asked_for = True

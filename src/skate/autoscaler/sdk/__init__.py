@@ -11,6 +11,7 @@ import logging
 from typing import Any, NoReturn
 
 from skate.client.state import cluster_queries
+from skate.resources import Resources
 
 __all__ = [
     "bootstrap_config",
@@ -55,16 +56,9 @@ def request_resources(
         raise ValueError(
             f"there are {len(bundle_label_selectors)} bundle_label_selectors for {len(bundles or ())} bundles"
         )
-    wanted: dict[str, float] = {"CPU": num_cpus} if num_cpus else {}
-    for bundle in bundles or ():
-        for name, amount in bundle.items():
-            wanted[name] = wanted.get(name, 0) + amount
+    wanted = Resources.total([{"CPU": num_cpus or 0}, *(bundles or ())])
     have = cluster_queries.cluster_resources()
-    short = [
-        f"{name}: {amount:g} of {have.get(name, 0):g}"
-        for name, amount in wanted.items()
-        if amount > have.get(name, 0)
-    ]
+    short = [f"{name}: {wanted[name]:g} of {have.get(name, 0):g}" for name in wanted.lacking(have)]
     if short:
         logging.getLogger("skate.autoscaler").warning(
             "request_resources: more is asked for than the cluster has (%s); it does not grow by itself, so "

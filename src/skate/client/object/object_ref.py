@@ -148,15 +148,15 @@ class ObjectRef(Generic[T]):
 
     def task_id(self) -> Any:
         """The id of the task that makes the value."""
-        from skate.core.ids import TaskID  # ids are public faces, not needed to run
+        from skate.core import ids  # ids are public faces, not needed to run
 
-        return TaskID(self._id[:24])
+        return ids.TaskID(ids.task_of(self._id))
 
     def job_id(self) -> Any:
         """The id of the job it belongs to."""
-        from skate.core.ids import JobID  # as above
+        from skate.core import ids  # as above
 
-        return JobID(self._id[20:24])
+        return ids.JobID(ids.job_of(self._id))
 
     def owner_address(self) -> bytes:
         """Where the owner is; the node itself, here."""

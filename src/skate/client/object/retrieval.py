@@ -85,14 +85,6 @@ def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bo
     )
 
 
-def _foreign(ref: ObjectRef[Any]) -> Exception:
-    if ref._process is None:
-        return ValueError(f"{ref!r} was created outside of a session, so it has no value")
-    return ValueError(
-        f"{ref!r} belongs to a session that has ended; its value was lost with shutdown(); create it again"
-    )
-
-
 def _not_a_ref(value: Any, verb: str) -> TypeError:
     hint = " (nested lists are not supported: flatten them)" if isinstance(value, (list, tuple)) else ""
     if verb == "wait":
@@ -381,7 +373,9 @@ def cancel(ray_waitable: Any, *, force: bool = False, recursive: bool = True) ->
     if isinstance(ray_waitable, ObjectRefGenerator):
         task_id = ray_waitable._stream.task_id
     elif isinstance(ray_waitable, ObjectRef):
-        task_id = ray_waitable._id[:24]
+        from skate.core.ids import task_of  # ids are public faces, not needed to run
+
+        task_id = task_of(ray_waitable._id)
     else:
         raise TypeError(
             f"ray.cancel() only supported for object refs and generators, but got a {type(ray_waitable).__name__}; to end "

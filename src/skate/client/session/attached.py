@@ -95,6 +95,9 @@ class AttachedMemory(Memory):
 class Attachment:
     """A session of this process on a node that outlives it."""
 
+    #: The node keeps it.
+    output = None
+
     def __init__(self, path: str, settings: Settings, given: dict[str, Any]) -> None:
         self.path = path
         self.address = to_address(path)
@@ -198,6 +201,9 @@ class Attachment:
         self._pump.wake_ready()
 
     # -- the end
+
+    def preload(self, name: str) -> None:
+        """No-op: workers belong to the node."""
 
     def forked(self) -> None:
         """In a forked child: the connection is the parent's."""

@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from skate.node.driver import address, handshake
+from skate.node.driver.address import asked as asked
 from skate.node.settings import Settings
 
 #: How long a node may take to come up, and what is expected of a machine that does nothing else: a hundredth of it.
@@ -99,7 +100,7 @@ def _read(fd: int) -> bytes:
 
 def locate(named: str | None, folder: str) -> str:
     """Return the socket of the node at an address, or of this user's node. Raises ConnectionError if there is none."""
-    wanted = named or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS") or "auto"
+    wanted = asked(named) or "auto"
     return address.find(folder) if wanted in ("auto", "local") else address.to_path(wanted) or wanted
 
 

@@ -7,21 +7,62 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from skate.client.object import object_ref
 
 if TYPE_CHECKING:
     from skate.client.process import Process
 
+
+class Cluster(Protocol):
+    """A cluster whose head this process hosts."""
+
+    def join(self, settings: dict[str, Any]) -> Host:
+        """Become its driver."""
+
+
+class Output(Protocol):
+    """The output of workers that a host has kept."""
+
+    @property
+    def tails(self) -> Mapping[tuple[int, str], Any]:
+        """The last lines by worker: (pid, "out" or "err")."""
+
+
+class Host(Protocol):
+    """The host of a session: a node in this process, a connection to one elsewhere, local mode, or a cluster for tests."""
+
+    @property
+    def process(self) -> Process | None:
+        """The driver's process, or None while there is no driver."""
+
+    @property
+    def address(self) -> str:
+        """Where other programs reach the node; empty if they cannot."""
+
+    @property
+    def output(self) -> Output | None:
+        """The output of workers that this process keeps; None if another one does."""
+
+    def preload(self, name: str) -> None:
+        """Have workers that are not started yet share a module; no-op where that is up to another process."""
+
+    def forked(self) -> None:
+        """In a forked child: leave everything to the parent."""
+
+    def shutdown(self) -> None:
+        """End the session."""
+
+
 _process: Process | None = None
-_host: Any = None
+_host: Host | None = None
 _starting = threading.Lock()
 _in_worker = False
 #: Called by `shutdown` while the session still runs: libraries end there what they have under way.
 endings: list[Callable[[], None]] = []
 #: Clusters whose head this process hosts, by address: see `cluster_utils`.
-clusters: dict[str, Any] = {}
+clusters: dict[str, Cluster] = {}
 
 
 def current() -> Process:
@@ -41,7 +82,7 @@ def current_or_none() -> Process | None:
     return _process
 
 
-def attach(process: Process | None, host: Any = None, in_worker: bool = False) -> None:
+def attach(process: Process | None, host: Host | None = None, in_worker: bool = False) -> None:
     """Make `process` the one that everything here uses."""
     global _process, _host, _in_worker
     _process = process
@@ -50,8 +91,8 @@ def attach(process: Process | None, host: Any = None, in_worker: bool = False) -
     object_ref.set_current(process)
 
 
-def host() -> Any:
-    """The node hosted in this process, or None."""
+def host() -> Host | None:
+    """The host of the session, or None."""
     return _host
 
 
@@ -60,14 +101,13 @@ def preload(module: str) -> None:
 
     No-op without a session, and if the node is in another process.
     """
-    ask = getattr(_host, "preload", None)
-    if ask is not None:
-        ask(module)
+    if _host is not None:
+        _host.preload(module)
 
 
 def address_of_node() -> str:
     """Where the node is reached; empty if it is hosted in this process."""
-    return getattr(_host, "address", "")
+    return "" if _host is None else _host.address
 
 
 def is_initialized() -> bool:
@@ -96,26 +136,31 @@ def init(address: str | None = None, **settings: Any) -> RayContext:
             from skate.client import tracing  # only sessions that are traced
 
             tracing.start(hook)
+        started: Host
         if settings.get("local_mode"):
             started = _start_local(address, settings)
         else:
             started = _join(address, settings) or _start_node(address, settings)
-        attach(started.process, started)
-        return RayContext(started.process)
+        process = started.process
+        assert process is not None
+        attach(process, started)
+        return RayContext(process)
 
 
-def _start_local(address: str | None, settings: dict[str, Any]) -> Any:
+def _start_local(address: str | None, settings: dict[str, Any]) -> Host:
     from skate.node.settings import Settings  # needed once, and not by workers
     from skate.worker.local.local_mode import LocalHost  # only local mode runs tasks in the driver
 
     return LocalHost(Settings.of(address, settings))
 
 
-def _join(address: str | None, settings: dict[str, Any]) -> Any:
+def _join(address: str | None, settings: dict[str, Any]) -> Host | None:
     """Become the driver of a node that is there, if `address` (or the environment) names one; None if not."""
     if address is not None and not isinstance(address, str):
         raise TypeError(f"address must be a string, got {address!r}")
-    wanted = address or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS")
+    from skate.node.driver.address import asked  # needed once, and not by workers
+
+    wanted = asked(address)
     if wanted == "auto" and len(clusters) == 1:
         wanted = next(iter(clusters))
     cluster = clusters.get(wanted or "")
@@ -136,7 +181,7 @@ def _end_lost() -> None:
         host.shutdown()
 
 
-def _start_node(address: str | None, settings: dict[str, Any]) -> Any:
+def _start_node(address: str | None, settings: dict[str, Any]) -> Host:
     from skate.node.worker import (
         zygote_spawn,  # before all else: the zygote starts up while the rest is loaded
     )

@@ -8,6 +8,7 @@ from typing import Any
 from skate.client import spans
 from skate.client.object.object_ref import ObjectRef
 from skate.client.session import session
+from skate.core.resource.resources import to_amounts
 from skate.protocol.messages import ARENA, INLINE, SPILLED
 from skate.protocol.states import CREATION
 
@@ -19,23 +20,19 @@ def _ask(verb: str) -> Any:
     return process.request(verb)
 
 
-def _amounts(units: dict[str, int]) -> dict[str, float]:
-    return {name: amount / 10_000 for name, amount in units.items()}
-
-
 def cluster_resources() -> dict[str, float]:
     """The total resources of all nodes, by resource."""
-    return _amounts(_ask("cluster_resources"))
+    return to_amounts(_ask("cluster_resources"))
 
 
 def available_resources() -> dict[str, float]:
     """The free resources, by resource."""
-    return _amounts(_ask("available_resources"))
+    return to_amounts(_ask("available_resources"))
 
 
 def available_per_node() -> dict[str, dict[str, float]]:
     """The free resources of each living node, by node id."""
-    return {node["node_id"]: _amounts(node["available"]) for node in _ask("nodes") if node["alive"]}
+    return {node["node_id"]: to_amounts(node["available"]) for node in _ask("nodes") if node["alive"]}
 
 
 def nodes() -> list[dict[str, Any]]:
@@ -58,7 +55,7 @@ def nodes() -> list[dict[str, Any]]:
                 "RuntimeEnvAgentPort": 0,
                 "DeathReason": 0,
                 "DeathReasonMessage": node["reason"],
-                "Resources": _amounts(node["total"]) if node["alive"] else {},
+                "Resources": to_amounts(node["total"]) if node["alive"] else {},
                 "Labels": {"ray.io/node-id": node["node_id"], **node["labels"]},
             }
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from skate.core.ids import task_of
 from skate.protocol import messages as m
 
 Row = dict[str, Any]
@@ -128,7 +129,7 @@ class Holdings:
     def _row(self, oid: bytes, kind: int, why: str, who: Who, count: int, holder: str = "") -> Row:
         process = self.processes.get(who, {})
         record = self.records.get(oid)
-        task = self.tasks.get(oid[:24])
+        task = self.tasks.get(task_of(oid))
         pending = kind == m.PENDING if record is None else record["kind"] == m.PENDING
         status = "NIL"
         if task is not None and not (pending is False and task["state"] != "FAILED"):

@@ -11,6 +11,7 @@ from typing import Any
 
 from skate.client.session.session import current_or_none
 from skate.client.state import cluster_queries, holdings, survey
+from skate.core.resource.resources import to_amounts
 
 Row = dict[str, Any]
 
@@ -66,10 +67,6 @@ def find(kind: str, timeout: float) -> Found:
 
 def _hex(value: bytes) -> str | None:
     return value.hex() if value else None
-
-
-def _amounts(request: dict[str, int] | None) -> dict[str, float]:
-    return {name: units / 10_000 for name, units in (request or {}).items()}
 
 
 def worker_id(cid: int) -> str:
@@ -133,7 +130,7 @@ def _task(part: Row, task: Row) -> Row:
         "worker_pid": task.get("pid"),
         "error_type": error,
         "language": "PYTHON",
-        "required_resources": _amounts(task["request"]),
+        "required_resources": to_amounts(task["request"] or {}),
         "runtime_env_info": {"serialized_runtime_env": task["environment"]} if task["environment"] else None,
         "placement_group_id": _hex(task["group"]),
         "events": _attempt_events(part, task),
@@ -169,7 +166,7 @@ def _actors(parts: list[Row]) -> list[Row]:
                     "pid": actor["pid"],
                     "ray_namespace": actor["namespace"],
                     "serialized_runtime_env": actor["environment"] or "{}",
-                    "required_resources": _amounts(actor["request"]),
+                    "required_resources": to_amounts(actor["request"] or {}),
                     "death_cause": None if death is None else {"actor_died_error_context": death},
                     "is_detached": actor["detached"],
                     "placement_group_id": _hex(actor["group"]),
@@ -280,7 +277,7 @@ def _groups(parts: list[Row]) -> list[Row]:
             "bundles": [
                 {
                     "bundle_id": {"placement_group_id": group["placement_group_id"], "bundle_index": index},
-                    "unit_resources": _amounts(bundle) if isinstance(bundle, dict) else bundle,
+                    "unit_resources": to_amounts(bundle) if isinstance(bundle, dict) else bundle,
                     "node_id": group["nodes"].get(index),
                 }
                 for index, bundle in group["bundles"].items()

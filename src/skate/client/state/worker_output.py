@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from skate.client.session import session
 
 
-def _output() -> Any:
+def _output() -> session.Output | None:
     host = session.host()
-    host = getattr(host, "node", host)  # a session on a cluster that this process hosts
-    return getattr(host, "output", None)
+    return None if host is None else host.output
 
 
 def kept() -> list[tuple[int, str]]:

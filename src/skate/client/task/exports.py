@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from skate.client.task.options import placement_of, placement_request, resource_request
-from skate.core.resource.resources import UNIT, format_request
+from skate.core.resource.resources import UNIT, fits, format_request
 from skate.protocol import messages as m
 from skate.protocol.fields import TemplateFields
 from skate.protocol.strategies import (
@@ -219,7 +219,8 @@ def _check_fits(group: Any, index: int, options: dict[str, Any], kind: str, name
     if kind == "actor":
         request = {**placement_request(options), **request}
     bundles = group.bundle_specs if index < 0 else group.bundle_specs[index : index + 1]
-    if any(all(bundle.get(key, 0) * UNIT >= units for key, units in request.items()) for bundle in bundles):
+    held = [{key: amount * UNIT for key, amount in bundle.items()} for bundle in bundles]
+    if any(fits(request, each) for each in held):
         return
     which = "no bundle of its placement group" if index < 0 else f"bundle {index} of its placement group"
     raise ValueError(

@@ -7,7 +7,7 @@ it; a process holds by *grants*, counted on both sides, so that giving back and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.core.task.task import Task
@@ -255,8 +255,3 @@ class ObjectTable:
 
     def __repr__(self) -> str:
         return f"<ObjectTable {len(self.records)} objects>"
-
-
-def total_size(records: Iterable[ObjectRecord]) -> int:
-    """Bytes that objects take in the arena."""
-    return sum(record.size for record in records)

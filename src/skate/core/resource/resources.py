@@ -50,11 +50,6 @@ def to_units(value: float, name: str = "a resource") -> int:
     return units
 
 
-def from_units(units: int) -> float:
-    """Convert units to an amount."""
-    return units / UNIT
-
-
 def to_amounts(units: Mapping[str, int]) -> dict[str, float]:
     """A set in amounts, as users read it: ``{'CPU': 1.0}``."""
     return {name: amount / UNIT for name, amount in units.items()}

@@ -11,11 +11,6 @@ if TYPE_CHECKING:
 _ACCELERATOR_TYPE = "accelerator_type:"
 
 
-def infeasible(request: Mapping[str, int], nodes_total: Sequence[Mapping[str, int]]) -> bool:
-    """True if none of these nodes, even when idle, has all of `request`."""
-    return not any(all(node.get(k, 0) >= v for k, v in request.items()) for node in nodes_total)
-
-
 def infeasible_message(
     request: Mapping[str, int], nodes_total: Sequence[Mapping[str, int]], asked_by: str
 ) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.core.task.task import Task
+from skate.core.task.task import Task, Template
 from skate.protocol import messages as m
 from skate.protocol.states import DEAD, METHOD, PENDING, PLAIN, SENT, WAITING
 from skate.protocol.strategies import BundleStrategy
@@ -381,7 +381,7 @@ class Inventory:
         return [{"environment": text, "workers": counts.get(key, 0)} for key, text in known.items()]
 
 
-def group_of(template: Any) -> bytes:
+def group_of(template: Template) -> bytes:
     """The placement group that a template asks for, or nothing."""
     strategy = template.strategy
     return strategy.group_id if isinstance(strategy, BundleStrategy) else b""

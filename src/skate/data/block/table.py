@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -94,8 +93,9 @@ def from_pandas(frame: Any) -> pa.Table:
 
 
 def _frames() -> Any:
-    # pandas takes 300 ms to load, which only those who want frames pay.
-    return importlib.import_module("skate.data.block.frames")
+    from skate.data.block import frames  # pandas takes 300 ms to load, which only those who want frames pay
+
+    return frames
 
 
 def to_batch(table: pa.Table, batch_format: str | None) -> Batch:

@@ -7,7 +7,7 @@ from typing import Any
 from skate.data import block as blocks
 from skate.data.dataset.base import DatasetBase
 from skate.data.random_access_dataset import RandomAccessDataset
-from skate.installed import library
+from skate.installed import require
 
 
 class Converting(DatasetBase):
@@ -15,8 +15,8 @@ class Converting(DatasetBase):
 
     def to_dask(self, meta: Any = None, verify_meta: bool = True) -> Any:
         """A `dask.dataframe.DataFrame` of a partition for each block; needs dask. The blocks are computed now."""
-        delayed = library("dask", "to_dask", "dask[dataframe]").delayed
-        frames = library("dask.dataframe", "to_dask", "dask[dataframe]")
+        delayed = require("dask", "to_dask", "dask[dataframe]").delayed
+        frames = require("dask.dataframe", "to_dask", "dask[dataframe]")
         parts = [delayed(blocks.to_batch)(table, "pandas") for table in self._tables()]
         if not parts:
             import pandas as pd  # as dask does
@@ -26,20 +26,20 @@ class Converting(DatasetBase):
 
     def to_daft(self) -> Any:
         """A `daft.DataFrame`; needs daft."""
-        return library("daft", "to_daft", "daft").from_arrow(blocks.concat(list(self._tables())))
+        return require("daft", "to_daft", "daft").from_arrow(blocks.concat(list(self._tables())))
 
     def to_modin(self) -> Any:
         """A `modin.pandas.DataFrame`; needs modin."""
-        return library("modin.pandas", "to_modin", "modin").DataFrame(self._frame())
+        return require("modin.pandas", "to_modin", "modin").DataFrame(self._frame())
 
     def to_spark(self, spark: Any) -> Any:
         """A `pyspark.sql.DataFrame` of a session, which all rows go to from this process; needs pyspark."""
-        library("pyspark", "to_spark", "pyspark")
+        require("pyspark", "to_spark", "pyspark")
         return spark.createDataFrame(self._frame())
 
     def to_mars(self) -> Any:
         """Convert to a `mars.dataframe.DataFrame`; needs mars, which is no longer maintained."""
-        return library("mars.dataframe", "to_mars", "pymars").DataFrame(self._frame())
+        return require("mars.dataframe", "to_mars", "pymars").DataFrame(self._frame())
 
     def _frame(self) -> Any:
         return blocks.to_batch(blocks.concat(list(self._tables())), "pandas")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
 from skate.data.catalog import CatalogAccessMode, ReaderFormat, resolved
 from skate.data.dataset.system_writers import SystemWriting
+from skate.data.source import formats
 from skate.data.source.datasink import Datasink, SaveMode
 from skate.data.source.files.filename_provider import FilenameProvider
 
@@ -292,7 +292,7 @@ class Writing(SystemWriting):
         if given.get("num_rows_per_file") is not None:
             options["min_rows_per_file"] = given["num_rows_per_file"]
         # A format is loaded by those who write it.
-        make = getattr(importlib.import_module(f"skate.data.source.formats.{home}"), name)
+        make = getattr(getattr(formats, home), name)
         sink = make(
             given["path"],
             filesystem=given["filesystem"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -14,15 +13,11 @@ from skate.data.checkpoint import Checkpoint, skipping
 from skate.data.compute import Compute
 from skate.data.dataset.base import DatasetBase
 from skate.data.plan.operators import Read, Write
+from skate.data.source import systems
 from skate.data.source.datasink import SaveMode, WriteResult
 from skate.data.steps.write import results_of
 
 Options = dict[str, Any] | None
-
-
-def _sink(home: str, name: str) -> Any:
-    """Import a datasink of an external system when it is first used."""
-    return getattr(importlib.import_module(f"skate.data.source.systems.{home}"), name)
 
 
 class SystemWriting(DatasetBase):
@@ -71,7 +66,7 @@ class SystemWriting(DatasetBase):
         concurrency: int | None = None,
     ) -> None:
         """Insert rows into a database with a DB-API 2 driver: `sql` is an INSERT with a placeholder for each column."""
-        self._write(_sink("sql", "SQLDatasink")(sql, connection_factory), ray_remote_args, concurrency)
+        self._write(systems.sql.SQLDatasink(sql, connection_factory), ray_remote_args, concurrency)
 
     def write_mongo(
         self,
@@ -82,7 +77,7 @@ class SystemWriting(DatasetBase):
         concurrency: int | None = None,
     ) -> None:
         """Insert rows into a MongoDB collection, as documents; needs pymongo."""
-        self._write(_sink("mongo", "MongoDatasink")(uri, database, collection), ray_remote_args, concurrency)
+        self._write(systems.mongo.MongoDatasink(uri, database, collection), ray_remote_args, concurrency)
 
     def write_delta(
         self,
@@ -112,7 +107,7 @@ class SystemWriting(DatasetBase):
         about = {
             key: value for key, value in (("name", name), ("description", description)) if value is not None
         }
-        make = _sink("delta", "DeltaDatasink")
+        make = systems.delta.DeltaDatasink
         sink = make(str(path), mode, partition_by, storage_options, filesystem, about, schema_mode)
         self._write(sink, ray_remote_args, concurrency)
 
@@ -143,7 +138,7 @@ class SystemWriting(DatasetBase):
             raise NotImplementedError(
                 "upsert_kwargs and overwrite_kwargs are not supported; use pyiceberg's Table itself"
             )
-        make = _sink("iceberg", "IcebergDatasink")
+        make = systems.iceberg.IcebergDatasink
         sink = make(table_identifier, catalog_kwargs, mode, overwrite_filter, snapshot_properties)
         self._write(sink, ray_remote_args, concurrency)
 
@@ -171,7 +166,7 @@ class SystemWriting(DatasetBase):
             "max_rows_per_file": max_rows_per_file,
             "data_storage_version": data_storage_version,
         }
-        sink = _sink("lance", "LanceDatasink")(str(path), mode, schema, storage_options, options)
+        sink = systems.lance.LanceDatasink(str(path), mode, schema, storage_options, options)
         self._write(sink, ray_remote_args, concurrency)
 
     def write_bigquery(
@@ -184,7 +179,7 @@ class SystemWriting(DatasetBase):
         concurrency: int | None = None,
     ) -> None:
         """Load rows into a BigQuery table, `dataset` being "dataset.table"; needs google-cloud-bigquery."""
-        sink = _sink("warehouses", "BigQueryDatasink")(project_id, dataset, max_retry_cnt, overwrite_table)
+        sink = systems.warehouses.BigQueryDatasink(project_id, dataset, max_retry_cnt, overwrite_table)
         self._write(sink, ray_remote_args, concurrency)
 
     def write_clickhouse(
@@ -211,8 +206,8 @@ class SystemWriting(DatasetBase):
             max_insert_block_rows: the most rows per insert.
         """
         client = {"settings": client_settings or {}, **(client_kwargs or {})}
-        mode = _sink("clickhouse", "SinkMode").CREATE if mode is None else mode
-        make = _sink("clickhouse", "ClickHouseDatasink")
+        mode = systems.clickhouse.SinkMode.CREATE if mode is None else mode
+        make = systems.clickhouse.ClickHouseDatasink
         sink = make(table, dsn, client, max_insert_block_rows, mode, schema, table_settings)
         self._write(sink, ray_remote_args, concurrency)
 
@@ -225,7 +220,7 @@ class SystemWriting(DatasetBase):
         concurrency: int | None = None,
     ) -> None:
         """Insert rows into a Snowflake table; needs snowflake-connector-python."""
-        sink = _sink("snowflake", "SnowflakeDatasink")(table, connection_parameters)
+        sink = systems.snowflake.SnowflakeDatasink(table, connection_parameters)
         self._write(sink, ray_remote_args, concurrency)
 
     def write_kafka(
@@ -242,7 +237,7 @@ class SystemWriting(DatasetBase):
     ) -> None:
         """Send rows to a Kafka topic, a message each; needs confluent-kafka."""
         config = {"bootstrap.servers": bootstrap_servers, **(producer_config or {})}
-        sink = _sink("kafka", "KafkaDatasink")(topic, config, key_field, key_serializer, value_serializer)
+        sink = systems.kafka.KafkaDatasink(topic, config, key_field, key_serializer, value_serializer)
         self._write(sink, ray_remote_args, concurrency)
 
     def write_turbopuffer(self, **options: Any) -> None:

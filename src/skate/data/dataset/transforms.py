@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -132,7 +131,9 @@ class Transforms(DatasetBase):
                 "there is no function to give them to"
             )
         if isinstance(expr, str):
-            expr = importlib.import_module("skate.data.expressions.parser").parse(expr)
+            from skate.data.expressions.parser import parse  # expressions as text are rare
+
+            expr = parse(expr)
         elif not hasattr(expr, "evaluate"):
             raise TypeError(
                 f"Unsupported expression type for conversion: {type(expr)}; expr is an expression or text, not {expr!r:.80}"

@@ -8,6 +8,7 @@ import skate
 from skate.data.compute import Compute
 from skate.data.execution.operators import ChainRunning, Running, Work
 from skate.data.execution.work import MapActor
+from skate.resources import Resources
 
 #: Pieces of work that wait at an actor while it runs one, so that it need not wait for the next.
 IN_FLIGHT = 2
@@ -44,12 +45,10 @@ def actor_options(compute: Compute, lean: bool) -> dict[str, Any]:
     return options
 
 
-def asks_of(operator: Running, lean: bool) -> dict[str, float]:
+def asks_of(operator: Running, lean: bool) -> Resources:
     """The resources that one actor of an operator's pool asks for."""
     options = actor_options(operator.compute, lean)
-    asked = {"CPU": options.get("num_cpus") or 0, "GPU": options.get("num_gpus") or 0}
-    asked.update(options.get("resources") or {})
-    return {name: float(amount) for name, amount in asked.items() if amount}
+    return Resources.from_options({**options, "memory": None})
 
 
 class ActorPool:
@@ -96,8 +95,7 @@ class ActorPool:
         if self.starting or len(self._load) >= self.most or not self.operator.queue:
             return
         if all(load >= self._depth for load in self._load.values()):
-            free = skate.available_resources()
-            if all(free.get(name, 0) >= amount for name, amount in self._asks.items()):
+            if self._asks.fits(skate.available_resources()):
                 self._add()
 
     def room(self) -> bool:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from skate.data.execution.limits import Limits
 from skate.data.execution.operators import Running
 from skate.data.execution.topology import Topology
+from skate.resources import Resources
 
 #: Pieces that an operator may be ahead of the oldest that has not ended.
 WINDOW = 64
@@ -111,17 +112,15 @@ def allot(
 
     Pool number i wants `wanted[i]` actors that ask for `asked[i]` each. A pool that gets none has 0.
     """
-    left = dict(totals)
-    given = [0] * len(asked)
+    left = Resources(totals)
+    needs = [Resources(each) for each in asked]
+    given = [0] * len(needs)
     moved = True
     while moved:
         moved = False
-        for i, asks in enumerate(asked):
-            if given[i] < wanted[i] and all(
-                left.get(name, 0) >= amount - 1e-9 for name, amount in asks.items()
-            ):
-                for name, amount in asks.items():
-                    left[name] -= amount
+        for i, asks in enumerate(needs):
+            if given[i] < wanted[i] and asks.fits(left):
+                left -= asks
                 given[i] += 1
                 moved = True
     return given

@@ -7,7 +7,6 @@ Skate's own columns are Arrow's `fixed_shape_tensor` and a ragged type; what com
 from __future__ import annotations
 
 import enum
-import importlib
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -23,7 +22,9 @@ FixedShapeTensorArray = pa.FixedShapeTensorArray
 
 def _pandas_dtype() -> Any:
     # pandas takes 300 ms to load, which only those who want frames pay.
-    return importlib.import_module("skate.data.extensions.tensor_array").TensorDtype
+    from skate.data.extensions.tensor_array import TensorDtype
+
+    return TensorDtype
 
 
 class FixedShapeTensorFormat(enum.Enum):

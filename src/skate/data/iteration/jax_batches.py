@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from skate.data.block.names import known
 from skate.data.iteration.tensors import writable
+from skate.installed import require
 
 
 def converter(dtypes: Any, collate: Callable[[Any], Any] | None, paddings: Any, batch_size: int) -> Any:
@@ -18,12 +18,7 @@ def converter(dtypes: Any, collate: Callable[[Any], Any] | None, paddings: Any, 
         raise ValueError(
             "dtypes and paddings cannot be combined with collate_fn, which builds its own arrays; apply them there"
         )
-    try:
-        jnp: Any = importlib.import_module("jax.numpy")
-    except ImportError as error:
-        raise ImportError(
-            "batches as JAX arrays need the package jax, which is not installed; pip install jax"
-        ) from error
+    jnp = require("jax.numpy", "iter_jax_batches()")
 
     def convert(batch: Any) -> Any:
         if collate is not None:

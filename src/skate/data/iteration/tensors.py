@@ -6,7 +6,6 @@ arrays or lists of different lengths are a list of tensors.
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -83,7 +82,9 @@ def device_for(device: Any) -> Any:
         return torch.device(device)
     training = sys.modules.get("skate.train.worker.session")
     if training is not None and training.active():
-        return importlib.import_module("skate.train.torch").get_device()
+        from skate.train.torch import get_device  # a library beside this one, which is loaded already
+
+        return get_device()
     return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
 
 

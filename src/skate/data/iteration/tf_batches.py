@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from skate.data.block.names import known
+from skate.installed import require
 
 
 def tensorflow() -> Any:
     """Import TensorFlow. Raises ImportError with the purpose it is needed for."""
-    try:
-        return importlib.import_module("tensorflow")
-    except ImportError as error:
-        raise ImportError(
-            "batches as TensorFlow tensors need the package tensorflow, which is not installed; pip install tensorflow"
-        ) from error
+    return require("tensorflow", "iter_tf_batches()")
 
 
 def converter(dtypes: Any = None) -> Callable[[dict[str, np.ndarray]], dict[str, Any]]:

@@ -31,6 +31,7 @@ from skate.data.llm.stage_configs import (
     resolved,
 )
 from skate.data.llm.text_stages import ChatTemplateStage, DetokenizeStage, TokenizeStage
+from skate.resources import Resources
 
 _OWN = ("preprocess", "postprocess", "preprocess_map_kwargs", "postprocess_map_kwargs")
 
@@ -225,10 +226,7 @@ def _engine_pool(
         return {**given, "num_gpus": workers}
     one = placement["bundle_per_worker"]
     bundles = placement["bundles"] if one is None else [one] * workers
-    sums: dict[str, float] = {}
-    for bundle in bundles:
-        for name, amount in bundle.items():
-            sums[name] = sums.get(name, 0.0) + amount
+    sums = dict(Resources.total(bundles))
     given["num_cpus"], given["num_gpus"] = sums.pop("CPU", 0.0) or None, sums.pop("GPU", 0.0) or None
     return {**given, "resources": sums or None}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import time
 import uuid
 from collections.abc import Iterable, Sequence
@@ -29,9 +28,8 @@ class ServeDeploymentCall(StageCall):
         request_timeout_s: float | None = None,
     ) -> None:
         super().__init__(data_column, expected_input_keys)
-        serve = importlib.import_module(
-            "skate.serve"
-        )  # a library beside this one, which only this stage needs
+        from skate import serve  # a library beside this one, which only this stage needs
+
         self._handle = serve.get_deployment_handle(deployment_name, app_name).options(stream=True)
         self._kinds = dtype_mapping or {}
         self.should_continue_on_error = should_continue_on_error

@@ -86,9 +86,9 @@ class Settings:
     @classmethod
     def parse_yaml(cls: type[Self], file: Any, **kwargs: Any) -> Self:
         """Settings from YAML, as text or as an open file; `kwargs` stand above what is in it."""
-        from skate.installed import library  # only those who read settings from files need it
+        from skate.installed import require  # only those who read settings from files need it
 
-        found = library("yaml", "a YAML file", "pyyaml").safe_load(file)
+        found = require("yaml", "a YAML file", "pyyaml").safe_load(file)
         return cls.model_validate({**found, **kwargs} if kwargs and isinstance(found, Mapping) else found)
 
     def model_dump(self, *, exclude_none: bool = False) -> dict[str, Any]:

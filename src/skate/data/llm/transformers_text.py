@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.installed import library
+from skate.installed import require
 
 
 class TransformersText:
     """The tokenizer that comes with a model."""
 
     def __init__(self, model: str, trust_remote_code: bool) -> None:
-        transformers = library("transformers", f"the tokenizer of {model}")
+        transformers = require("transformers", f"the tokenizer of {model}")
         self._tokenizer = transformers.AutoTokenizer.from_pretrained(
             model, trust_remote_code=trust_remote_code
         )

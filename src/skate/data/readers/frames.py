@@ -20,7 +20,7 @@ from skate.data.source.adapters import adapted
 from skate.data.source.datasource import Datasource
 from skate.data.source.ranges import RangeDatasource
 from skate.data.source.values import IterableDatasource, MapStyleDatasource, RefsDatasource, as_row
-from skate.installed import library
+from skate.installed import require
 
 
 def _of_tables(label: str, tables: Sequence[pa.Table], blocks: int | None = None) -> Dataset:
@@ -198,7 +198,7 @@ def from_tf(dataset: Any) -> Dataset:
 
 def from_dask(df: Any) -> Dataset:
     """A dataset of a Dask DataFrame, a block for each partition; they are computed here."""
-    dask = library("dask", "from_dask")
+    dask = require("dask", "from_dask")
     frames = dask.compute(*df.to_delayed())
     return _of_tables("FromDask", [_of_frame(frame) for frame in frames])
 

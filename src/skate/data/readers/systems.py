@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +9,7 @@ from skate.data.catalog import DatabricksUnityCatalog, ReaderFormat, resolved
 from skate.data.dataset import Dataset
 from skate.data.readers.read_options import Shuffle, dataset_of
 from skate.data.readers.tables import read_parquet
-
-
-def _source(home: str, name: str) -> Any:
-    """Import the datasource of an external system when it is first used."""
-    return getattr(importlib.import_module(f"skate.data.source.systems.{home}"), name)
+from skate.data.source import systems
 
 
 def read_sql(
@@ -48,7 +43,7 @@ def read_sql(
         shard_hash_fn: a database function that returns an integer for the keys.
     """
     given = dict(locals())
-    source = _source("sql", "SQLDatasource")(sql, connection_factory, sql_params, shard_keys, shard_hash_fn)
+    source = systems.sql.SQLDatasource(sql, connection_factory, sql_params, shard_keys, shard_hash_fn)
     return dataset_of(source, given)
 
 
@@ -84,7 +79,7 @@ def read_mongo(
     """
     given = dict(locals())
     return dataset_of(
-        _source("mongo", "MongoDatasource")(uri, database, collection, pipeline, schema, **mongo_args), given
+        systems.mongo.MongoDatasource(uri, database, collection, pipeline, schema, **mongo_args), given
     )
 
 
@@ -124,7 +119,7 @@ def read_delta(
             found.path or path,
             {**(storage_options or {}), **(found.storage_options or {})},
         )
-    source = _source("delta", "delta_source")(
+    source = systems.delta.delta_source(
         str(path), version, storage_options, columns, include_paths, arrow_parquet_args.get("filter"), shuffle
     )
     return dataset_of(source, given)
@@ -170,9 +165,7 @@ def read_iceberg(
         "snapshot_id": snapshot_id,
         **(scan_kwargs or {}),
     }
-    return dataset_of(
-        _source("iceberg", "IcebergDatasource")(table_identifier, catalog_kwargs, **scan), given
-    )
+    return dataset_of(systems.iceberg.IcebergDatasource(table_identifier, catalog_kwargs, **scan), given)
 
 
 def read_lance(
@@ -201,7 +194,7 @@ def read_lance(
     `filter` is SQL, and `scanner_options` are for `LanceDataset.scanner`.
     """
     given = dict(locals())
-    source = _source("lance", "LanceDatasource")(
+    source = systems.lance.LanceDatasource(
         str(uri), version, columns, filter, storage_options, scanner_options
     )
     return dataset_of(source, given)
@@ -236,7 +229,7 @@ def read_clickhouse(
     given = dict(locals())
     client = {"settings": client_settings or {}, **(client_kwargs or {})}
     return dataset_of(
-        _source("clickhouse", "clickhouse_source")(table, dsn, columns, filter, order_by, client), given
+        systems.clickhouse.clickhouse_source(table, dsn, columns, filter, order_by, client), given
     )
 
 
@@ -261,8 +254,8 @@ def read_snowflake(
 ) -> Dataset:
     """A dataset of the rows of a query of Snowflake; needs snowflake-connector-python. See `read_sql`."""
     given = dict(locals())
-    connect = _source("snowflake", "Connect")(connection_parameters, "read_snowflake")
-    return dataset_of(_source("sql", "SQLDatasource")(sql, connect, None, shard_keys, "HASH"), given)
+    connect = systems.snowflake.Connect(connection_parameters, "read_snowflake")
+    return dataset_of(systems.sql.SQLDatasource(sql, connect, None, shard_keys, "HASH"), given)
 
 
 def read_delta_sharing_tables(
@@ -293,7 +286,7 @@ def read_delta_sharing_tables(
         "timestamp": timestamp,
         "jsonPredicateHints": json_predicate_hints,
     }
-    return dataset_of(_source("warehouses", "delta_sharing_source")(url, options), given)
+    return dataset_of(systems.warehouses.delta_sharing_source(url, options), given)
 
 
 def read_hudi(
@@ -319,7 +312,7 @@ def read_hudi(
     """A dataset of the latest rows of a Hudi table; needs hudi."""
     given = dict(locals())
     options = {**(hudi_options or {}), **(storage_options or {})}
-    return dataset_of(_source("warehouses", "hudi_source")(table_uri, query_type, filters, options), given)
+    return dataset_of(systems.warehouses.hudi_source(table_uri, query_type, filters, options), given)
 
 
 def read_kafka(
@@ -352,9 +345,9 @@ def read_kafka(
     given = dict(locals())
     if trigger != "once":
         raise ValueError(f"trigger must be 'once', got {trigger!r}")
-    config = _source("kafka", "settings")(bootstrap_servers, kafka_auth_config, consumer_config)
+    config = systems.kafka.settings(bootstrap_servers, kafka_auth_config, consumer_config)
     names = [topics] if isinstance(topics, str) else list(topics)
-    source = _source("kafka", "KafkaDatasource")(names, config, start_offset, end_offset, timeout_ms)
+    source = systems.kafka.KafkaDatasource(names, config, start_offset, end_offset, timeout_ms)
     return dataset_of(source, given)
 
 

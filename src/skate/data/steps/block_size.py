@@ -46,22 +46,6 @@ def _cut(table: pa.Table, size: int, most: int) -> Iterator[pa.Table]:
         yield table.slice(at, rows)
 
 
-class LimitStep:
-    """The first rows of what one task is given."""
-
-    def __init__(self, rows: int) -> None:
-        self.rows = rows
-
-    def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        left = self.rows
-        for table in given:
-            if table.num_rows >= left:
-                yield table.slice(0, left)
-                return
-            left -= table.num_rows
-            yield table
-
-
 class RebatchStep:
     """Blocks of so many rows each."""
 

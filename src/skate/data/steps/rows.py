@@ -15,8 +15,6 @@ from skate.data.steps.place import Watch, watched
 from skate.data.steps.retries import Retries
 from skate.data.steps.udf import Udf, explain
 
-ROWS_AT_ONCE = 4096
-
 
 class RowStep:
     """Calls a function for each row."""

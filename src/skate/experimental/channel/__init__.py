@@ -9,36 +9,23 @@ graph.py               the shared memory of a graph, for `skate.dag`
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from skate import lazy_loader
 
 if TYPE_CHECKING:
-    from skate.experimental.channel.communicator import Communicator
-    from skate.experimental.channel.context import ChannelContext
-    from skate.experimental.channel.group_communicator import CPUCommunicator
-    from skate.experimental.channel.types import ChannelOutputType, SharedMemoryType, TorchTensorType
+    from skate.experimental.channel.communicator import Communicator as Communicator
+    from skate.experimental.channel.context import ChannelContext as ChannelContext
+    from skate.experimental.channel.group_communicator import CPUCommunicator as CPUCommunicator
+    from skate.experimental.channel.types import ChannelOutputType as ChannelOutputType
+    from skate.experimental.channel.types import SharedMemoryType as SharedMemoryType
+    from skate.experimental.channel.types import TorchTensorType as TorchTensorType
 
-_HOME = {
-    "CPUCommunicator": "group_communicator",
-    "ChannelContext": "context",
-    "ChannelOutputType": "types",
-    "Communicator": "communicator",
-    "SharedMemoryType": "types",
-    "TorchTensorType": "types",
+_HOMES = {
+    "skate.experimental.channel.communicator": ("Communicator",),
+    "skate.experimental.channel.context": ("ChannelContext",),
+    "skate.experimental.channel.group_communicator": ("CPUCommunicator",),
+    "skate.experimental.channel.types": ("ChannelOutputType", "SharedMemoryType", "TorchTensorType"),
 }
 
-__all__ = [
-    "CPUCommunicator",
-    "ChannelContext",
-    "ChannelOutputType",
-    "Communicator",
-    "SharedMemoryType",
-    "TorchTensorType",
-]
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'skate.experimental.channel' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"skate.experimental.channel.{home}"), name)
+__getattr__, __dir__, __all__ = lazy_loader.attach(globals(), _HOMES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from skate.util.collective.types import ReduceOp
@@ -34,7 +33,9 @@ class Gathering:
 
 
 def _bind(kind: str, inputs: Any, op: Any, transport: Any) -> Any:
-    return importlib.import_module("skate.dag.collective_node").bind(kind, inputs, op, transport)
+    from skate.dag.collective_node import bind  # it imports the channels beside this package
+
+    return bind(kind, inputs, op, transport)
 
 
 allgather = Gathering()

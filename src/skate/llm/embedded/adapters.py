@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from skate.installed import library
+from skate.installed import require
 from skate.llm.adapter_folder import AdapterFolder
 from skate.llm.errors import Overloaded
 
@@ -41,7 +41,7 @@ class Adapters:
             self._held.move_to_end(name)
             return
         path = self._folder.path(name)
-        peft = library("peft", f"the LoRA adapter {name}")
+        peft = require("peft", f"the LoRA adapter {name}")
         old = None
         if len(self._held) >= self._most:
             old = next((each for each in self._held if each not in used), None)

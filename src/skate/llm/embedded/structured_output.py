@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from skate.installed import library, there
+from skate.installed import require, there
 from skate.llm.errors import BadRequest, NotSupported
 
 _FIELD = "response_format"
@@ -41,7 +41,7 @@ class Forms:
                 "server: install it with `pip install llguidance`, or use response_format text",
                 _FIELD,
             )
-        hf = library("llguidance.hf", "answers of a form", "llguidance")
+        hf = require("llguidance.hf", "answers of a form", "llguidance")
         try:
             self._made = hf.from_tokenizer(self._tokenizer, self._vocabulary, self._ends or None)
         except ValueError as error:
@@ -52,7 +52,7 @@ class Forms:
     def form(self, asked: dict[str, Any]) -> Form:
         """Return the constraint of one answer, in vLLM's terms. Raises BadRequest for an invalid one."""
         self.load()
-        matcher_of = library("llguidance", "answers of a form").LLMatcher
+        matcher_of = require("llguidance", "answers of a form").LLMatcher
         given = {name: value for name, value in asked.items() if value not in (None, False)}
         if len(given) != 1 or not set(given) <= set(_KINDS):
             raise BadRequest(

@@ -25,6 +25,11 @@ class OpenFolderError(PermissionError):
     """The folder for the socket is not this user's alone."""
 
 
+def asked(named: str | None) -> str | None:
+    """Return the address that a caller or the environment names; None if neither does."""
+    return named or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS") or None
+
+
 def directory() -> str:
     """The folder for this user's node: $SKATE_TMPDIR, $XDG_RUNTIME_DIR/skate or /tmp/skate-<uid>."""
     named = os.environ.get("SKATE_TMPDIR")

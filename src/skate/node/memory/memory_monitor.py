@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from skate.node.worker.worker_process import WorkerProcess
 
 NEVER = float("inf")
-REFRESH_SECONDS = 0.25
 #: The longest pause, where there is room for much longer.
 PAUSE_SECONDS_MAX = 2.0
 #: The shortest, when use will reach the limit sooner.

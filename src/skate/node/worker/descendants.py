@@ -11,6 +11,8 @@ import signal
 import sys
 from collections.abc import Iterable
 
+from skate import procfs
+
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 # Each round ends at least one generation; more of them than this are a program that forks faster than it can be killed.
@@ -82,18 +84,8 @@ def _kill(pid: int) -> None:
 
 def _children() -> list[int]:
     """The children of this process; the kernel lists them ready-made only where it was built to."""
-    me = str(os.getpid())
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    # The program's name, in brackets, may contain anything.
-                    if file.read().rpartition(b")")[2].split()[1].decode() == me:
-                        found.append(int(name))
-            except (OSError, IndexError):
-                continue
-    return found
+    me = str(os.getpid()).encode()
+    return [pid for pid in procfs.processes() if procfs.stat(pid)[procfs.PARENT :][:1] == [me]]
 
 
 def _prctl(option: int, value: int) -> None:

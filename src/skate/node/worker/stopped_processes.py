@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from skate import procfs
+
 #: States of /proc/<pid>/stat: stopped by a signal, stopped by a tracer.
 STOPPED = (b"T", b"t")
 
@@ -14,10 +16,5 @@ def stopped_among(pids: Iterable[int]) -> frozenset[int]:
 
 
 def _is_stopped(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name before the state may hold anything, brackets included.
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:  # it is gone, or this system has no /proc
-        return False
-    return bool(fields) and fields[0] in STOPPED
+    fields = procfs.stat(pid)
+    return bool(fields) and fields[procfs.STATE] in STOPPED

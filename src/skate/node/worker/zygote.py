@@ -23,6 +23,7 @@ from typing import Any
 
 import msgpack
 
+from skate import procfs
 from skate.node.worker import descendants
 from skate.node.worker.exit_report import REFUSED
 from skate.node.worker.zygote_spawn import CONTROL_FD
@@ -258,11 +259,8 @@ def set_by_command(environ: dict[str, str]) -> dict[str, str]:
 
 def halted(pid: int) -> bool:
     """True if a process is inactive: stopped, or ended."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] in b"TtZX"
-    except OSError:
-        return True
+    fields = procfs.stat(pid)
+    return not fields or fields[procfs.STATE] in b"TtZX"
 
 
 def become_worker(zygote: Zygote, parent: int, request: dict[str, Any], fds: list[int]) -> None:

@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 import skate
+from skate.command.session import asked
 from skate.serve import api, config_loader
 from skate.serve.command import file_watcher
 from skate.serve.command import target as site
@@ -22,7 +23,7 @@ _FILES = (".yaml", ".yml")
 
 def run(parsed: argparse.Namespace) -> int:
     """Serve an application, and wait for Ctrl-C."""
-    joins = parsed.address or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS")
+    joins = asked(parsed.address)
     if not (parsed.blocking or joins or skate.is_initialized()):
         raise ValueError(
             "--non-blocking needs a node that stays when this command has ended: start one with `skate start "

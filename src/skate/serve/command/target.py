@@ -9,6 +9,7 @@ import urllib.request
 from typing import Any
 
 import skate
+from skate.command.session import asked
 from skate.serve import api, config_loader, rest
 from skate.serve.schema.deploy import ServeDeploySchema
 
@@ -20,7 +21,7 @@ class Joined:
 
     def __init__(self, address: str | None) -> None:
         if not skate.is_initialized():
-            wanted = address or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS") or "auto"
+            wanted = asked(address) or "auto"
             skate.init(address=wanted)
 
     def details(self) -> dict[str, Any]:

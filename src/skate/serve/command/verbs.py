@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from skate.command import broken_pipe
 from skate.serve.command import deploy_verbs, status_verbs
 
 SUMMARY = "run, deploy and inspect applications: serve run module:app"
@@ -16,7 +17,7 @@ Verb = Callable[[argparse.Namespace], int]
 
 def entry() -> int:
     """Run the console script `serve`."""
-    return main(sys.argv[1:])
+    return broken_pipe.run_quietly(lambda: main(sys.argv[1:]))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -30,6 +31,8 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # code that is imported to be served may raise anything
+        if isinstance(error, BrokenPipeError) and broken_pipe.is_unread():
+            raise
         return _failed(parsed.verb, error)
     return status
 

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 import skate
+from skate.resources import Resources
 from skate.serve.config.http import HTTPOptions
 from skate.serve.controller import clock, exposition, routing_stats, scale_decisions, spread, status_report
 from skate.serve.controller.feasibility import why_not
@@ -389,7 +390,7 @@ class Controller:
 
     def see_free(self) -> None:
         """Update the machine's view of free resources."""
-        self.machine.free = dict(skate.available_resources())
+        self.machine.free = Resources(skate.available_resources())
         if any(each.target.per_node is not None for each in self.machine.each()):
             self.machine.nodes = len(spread.nodes())
 

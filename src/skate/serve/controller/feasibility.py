@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import skate
+from skate.resources import Resources
 from skate.serve.controller import spread
 from skate.serve.controller.machine import Machine
 from skate.serve.controller.records import Target, wanted_of
@@ -14,17 +15,17 @@ def why_not(machine: Machine, apps: list[Any], ending: tuple[str, ...] = ()) -> 
     """Describe the resources missing for the applications beside existing ones; empty if none are."""
     total = skate.cluster_resources()
     replaced = {*ending, *(app.name for app in apps)}
-    needs: dict[str, float] = {}
+    needs = Resources()
     lines = []
     for record in machine.each():
         if record.key[0] not in replaced:
-            _add(needs, record.target.resources(), record.want)
+            needs += record.target.resources() * record.want
     for app in apps:
         for part in app.parts:
             target = Target(part.name, "", part.config, part.actor, False, False, (), None)
             want = wanted_of(part.config, machine.capacity)
             each = target.resources()
-            _add(needs, each, want)
+            needs += each * want
             if target.per_node is not None and want > target.per_node * len(spread.nodes()):
                 return (
                     f"the deployment {part.name!r} wants {want} replicas with max_replicas_per_node={target.per_node}, and the "
@@ -32,7 +33,7 @@ def why_not(machine: Machine, apps: list[Any], ending: tuple[str, ...] = ()) -> 
                 )
             said = ", ".join(f"{name}: {amount:g}" for name, amount in each.items()) or "nothing"
             lines.append(f"{want} x {part.name!r} with {said}")
-    short = [name for name, amount in needs.items() if amount > total.get(name, 0.0) + 1e-9]
+    short = needs.lacking(total)
     if not short:
         return ""
     has = ", ".join(
@@ -43,8 +44,3 @@ def why_not(machine: Machine, apps: list[Any], ending: tuple[str, ...] = ()) -> 
         'Request fewer replicas, or fewer resources for each, such as ray_actor_options={"num_cpus": 0.5}, or '
         "start with init(num_cpus=...)"
     )
-
-
-def _add(needs: dict[str, float], each: dict[str, float], count: int) -> None:
-    for name, amount in each.items():
-        needs[name] = needs.get(name, 0.0) + amount * count

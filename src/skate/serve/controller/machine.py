@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from skate.resources import Resources
 from skate.serve.controller.actions import Action, Check, Configure, Start, Stop
 from skate.serve.controller.records import (
     RECOVERING,
@@ -47,7 +48,7 @@ class Machine:
         self.capacity: float | None = None
         self.changed = False
         #: What the cluster has free, as far as known; None: enough.
-        self.free: dict[str, float] | None = None
+        self.free: Resources | None = None
         #: How many nodes there are, for deployments that may have so many replicas on each.
         self.nodes = 1
         self._count = 0
@@ -348,14 +349,12 @@ class Machine:
         target = record.target
         if target.per_node is not None and len(record.replicas) >= target.per_node * self.nodes:
             return False
-        free = self.free
-        if free is None:
+        if self.free is None:
             return True
         needs = target.resources()
-        if any(free.get(name, 0.0) < amount for name, amount in needs.items()):
+        if not needs.fits(self.free):
             return False
-        for name, amount in needs.items():
-            free[name] -= amount
+        self.free -= needs
         return True
 
     def _start(self, record: DeploymentRecord, now: float) -> Action:

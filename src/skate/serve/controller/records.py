@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from skate.resources import Resources
 from skate.serve.config.deployment import DeploymentConfig
 from skate.serve.controller.autoscaler import Scaler, bounded, share_of
 from skate.serve.controller.states import DeploymentStatus, DeploymentStatusTrigger, ReplicaState
@@ -56,23 +57,12 @@ class Target:
         limit: int | None = self.actor.get("max_replicas_per_node")
         return limit
 
-    def resources(self) -> dict[str, float]:
+    def resources(self) -> Resources:
         """The resources of a replica."""
         bundles = self.actor.get("placement_group_bundles")
         if bundles:
-            total: dict[str, float] = {}
-            for bundle in bundles:
-                for name, amount in bundle.items():
-                    total[name] = total.get(name, 0.0) + amount
-            return total
-        options = self.actor["ray_actor_options"]
-        found = {
-            "CPU": options.get("num_cpus", 1),
-            "GPU": options.get("num_gpus"),
-            "memory": options.get("memory"),
-        }
-        found |= options.get("resources") or {}
-        return {name: float(amount) for name, amount in found.items() if amount}
+            return Resources.total(bundles)
+        return Resources.from_options(self.actor["ray_actor_options"], default_cpus=1)
 
 
 @dataclass

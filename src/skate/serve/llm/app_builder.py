@@ -6,6 +6,7 @@ import importlib
 import os
 from typing import Any
 
+from skate import serve
 from skate.llm.openai.keys import ApiKeys
 from skate.llm.openai.responses import ModelCard
 from skate.serve.llm.configs import DPServingArgs, IngressArgs, LLMConfig, LLMServingArgs, PDServingArgs
@@ -15,8 +16,6 @@ from skate.serve.llm.ingress import OpenAiIngress, make_fastapi_ingress
 from skate.serve.llm.placement import deployment_name
 from skate.serve.llm.server import LLMServer
 
-# By name, as only its public names are used, and they are loaded when asked for.
-_serve: Any = importlib.import_module("skate.serve")
 #: API keys for applications that are built without any, with commas between them.
 KEYS_SETTING = "SKATE_LLM_API_KEYS"
 
@@ -45,7 +44,7 @@ def build_llm_deployment(
     options = kind.get_deployment_options(llm_config)
     name = prefix + options.pop("name", deployment_name(llm_config.model_id))
     options = {**options, "name": name, **(override_serve_options or {})}
-    return _serve.deployment(**options)(kind).bind(llm_config=llm_config, **(bind_kwargs or {}))
+    return serve.deployment(**options)(kind).bind(llm_config=llm_config, **(bind_kwargs or {}))
 
 
 def build_openai_app(llm_serving_args: Any) -> Any:
@@ -77,7 +76,7 @@ def _ingress(args: IngressArgs, handles: dict[str, Any], configs: list[LLMConfig
         **kind.get_deployment_options(configs),
         **args.ingress_deployment_config,
     }
-    ingress = _serve.deployment(**options)(make_fastapi_ingress(kind))
+    ingress = serve.deployment(**options)(make_fastapi_ingress(kind))
     more = dict(chosen.ingress_extra_kwargs)
     keys = _api_keys(args)
     if keys is not None:

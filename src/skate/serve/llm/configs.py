@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, SecretStr, field_validator, model_validator
 
-from skate.installed import library
+from skate.installed import require
 
 _DOWNLOAD_TIMEOUT_S = 30.0
 _DOWNLOAD_TRIES = 3
@@ -23,7 +23,7 @@ class Config(BaseModel):
     def from_file(cls, path: str) -> Any:
         """A config from a YAML file."""
         with open(path) as file:
-            return cls.model_validate(library("yaml", "a YAML file", "pyyaml").safe_load(file))
+            return cls.model_validate(require("yaml", "a YAML file", "pyyaml").safe_load(file))
 
 
 class CloudMirrorConfig(Config):

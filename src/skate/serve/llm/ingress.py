@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
@@ -11,6 +10,7 @@ from fastapi import FastAPI, HTTPException, Request
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
+from skate import serve
 from skate.llm.errors import UnknownModel
 from skate.llm.openai.app import Endpoints, any_error, base_of, http_error
 from skate.llm.openai.keys import ApiKeys, KeyCheck
@@ -18,9 +18,6 @@ from skate.llm.openai.responses import ModelCard
 from skate.serve.llm.affinity import session_of
 from skate.serve.llm.raw_request import RawRequestInfo
 from skate.serve.llm.relay import Inbox
-
-# By name, as only its public names are used, and they are loaded when asked for.
-_serve: Any = importlib.import_module("skate.serve")
 
 #: The header that says whose request it is, and the variable that names another one.
 SESSION_HEADER = "x-session-id"
@@ -204,5 +201,5 @@ def make_fastapi_ingress(
             puts(made)(getattr(servable, name))
         return made
 
-    found: type = _serve.ingress(build)(cls)
+    found: type = serve.ingress(build)(cls)
     return found

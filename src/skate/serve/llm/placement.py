@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from skate.resources import Resources
 from skate.serve.llm.configs import LLMConfig
 
 _STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
@@ -47,20 +48,14 @@ def placement(config: LLMConfig, needs_gpu: bool) -> Placement:
     if not needs_gpu:
         return Placement(None, None)
     options = config.deployment_config.get("ray_actor_options") or {}
-    actor = {"CPU": float(options.get("num_cpus", 1)), "GPU": float(options.get("num_gpus", 0))}
-    actor |= {name: float(amount) for name, amount in (options.get("resources") or {}).items()}
-    if options.get("memory"):
-        actor["memory"] = float(options["memory"])
+    actor = Resources.from_options(options, default_cpus=1)
     bundles, strategy = _given(config)
     kind = config.accelerator_type
     if kind is not None:
         for each in bundles:
             each.setdefault(f"accelerator_type:{kind}", 0.001)
-    first = dict(bundles[0])
-    for name, amount in actor.items():
-        first[name] = first.get(name, 0.0) + amount
-    found = [{name: amount for name, amount in each.items() if amount} for each in [first, *bundles[1:]]]
-    return Placement(found, strategy)
+    together = [Resources(bundles[0]) + actor, *map(Resources, bundles[1:])]
+    return Placement([dict(each.without_zeros()) for each in together], strategy)
 
 
 def _given(config: LLMConfig) -> tuple[list[dict[str, float]], str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from skate import lazy_loader
 
 _HOMES = {
     "skate.serve.controller.states": (
@@ -56,13 +55,4 @@ _HOMES = {
     "skate.serve.schema.status": ("ApplicationStatusOverview", "DeploymentStatusOverview", "ServeStatus"),
     "skate.serve.schema.tracing": ("TracingConfig",),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-__all__ = sorted(_HOME_OF)
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module 'skate.serve.schema' has no attribute {name!r}")
-    return getattr(importlib.import_module(home), name)
+__getattr__, __dir__, __all__ = lazy_loader.attach(globals(), _HOMES)

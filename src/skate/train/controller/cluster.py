@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import skate
+from skate.resources import Resources
 from skate.train.configs import ScalingConfig
-from skate.train.controller.worker_capacity import fitting_together, most_by_sums, why_not
+from skate.train.controller.worker_capacity import fitting_together, why_not
 from skate.util.placement_group import placement_group, remove_placement_group
 
 _LOOK_SECONDS = 0.2
@@ -22,9 +23,9 @@ def nodes() -> dict[str, dict[str, float]]:
     return {node["NodeID"]: node["Resources"] for node in skate.nodes() if node["Alive"]}
 
 
-def wanted(scaling: ScalingConfig) -> dict[str, float]:
+def wanted(scaling: ScalingConfig) -> Resources:
     """The resources that a worker takes."""
-    return dict(scaling._resources_per_worker_not_none)
+    return Resources(scaling._resources_per_worker_not_none)
 
 
 def check(scaling: ScalingConfig) -> None:
@@ -68,7 +69,7 @@ def room(scaling: ScalingConfig, held: Mapping[str, int]) -> int:
     bundle, there = wanted(scaling), nodes()
     own = sum(count for node, count in held.items() if node in there)
     most = fitting_together(bundle, list(there.values()), scaling.max_workers, scaling.placement_strategy)
-    most = min(most, own + most_by_sums(bundle, skate.available_resources(), most))
+    most = min(most, own + bundle.times(skate.available_resources(), most))
     while most > max(own, scaling.min_workers) and not _found(bundle, most - own, scaling.placement_strategy):
         most -= 1
     return max(most, scaling.min_workers)

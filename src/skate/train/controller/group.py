@@ -38,27 +38,15 @@ class WorkerGroup:
 
     def _start(self, workers: int, runtime_env: dict[str, Any] | None) -> None:
         scaling = self.scaling
-        bundle = dict(scaling._resources_per_worker_not_none)
+        bundle = cluster.wanted(scaling)
         given: dict[str, Any] = {}
         if scaling.label_selector is not None:
             labels = scaling.label_selector
             given["bundle_label_selector"] = (
                 labels[:workers] if isinstance(labels, list) else [dict(labels) for _ in range(workers)]
             )
-        self._group = placement_group(
-            [cluster.wanted(scaling)] * workers, strategy=scaling.placement_strategy, **given
-        )
-        options: dict[str, Any] = {
-            "num_cpus": bundle.pop("CPU", 0),
-            "num_gpus": bundle.pop("GPU", 0),
-            "max_concurrency": _CALLS,
-            "runtime_env": runtime_env,
-        }
-        memory = bundle.pop("memory", None)
-        if memory:
-            options["memory"] = memory
-        if bundle:
-            options["resources"] = bundle
+        self._group = placement_group([dict(bundle)] * workers, strategy=scaling.placement_strategy, **given)
+        options = {**bundle.to_options(), "max_concurrency": _CALLS, "runtime_env": runtime_env}
         remote = skate.remote(TrainWorker)
         made = [
             remote.options(

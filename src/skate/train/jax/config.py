@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from skate.installed import missing
 from skate.train.backend import Backend, BackendConfig
-from skate.train.extras import missing
 
 
 @dataclass
@@ -49,7 +49,7 @@ def _join(use_gpu: bool) -> None:
     try:
         import jax  # in workers, for the first time
     except ModuleNotFoundError as error:
-        raise missing("JaxTrainer", "jax", "jax") from error
+        raise missing("jax", "JaxTrainer", "'skate[jax]'") from error
     size = int(os.environ["WORLD_SIZE"])
     if size == 1:
         return

@@ -7,8 +7,6 @@ import shutil
 import tempfile
 from typing import Any
 
-_COPY = 1 << 22
-
 
 def is_local(path: str) -> bool:
     """True if a path is on a disk of this machine."""

@@ -11,7 +11,7 @@ import torch
 from torch import distributed
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from skate.train.extras import missing
+from skate.installed import missing
 from skate.train.torch.deepspeed_config import completed
 
 #: The config that the trainer was given, in its workers.
@@ -49,7 +49,9 @@ def engine_of(model: torch.nn.Module, kwargs: dict[str, Any], device: torch.devi
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "deepspeed":
             raise
-        raise missing('prepare_model(parallel_strategy="deepspeed")', "deepspeed", "deepspeed") from error
+        raise missing(
+            "deepspeed", 'prepare_model(parallel_strategy="deepspeed")', "'skate[deepspeed]'"
+        ) from error
     if not distributed.is_initialized():
         raise RuntimeError(
             "DeepSpeed needs a process group, but a run with num_workers=0 has none; use ScalingConfig(num_workers=1)"

@@ -59,7 +59,7 @@ class Controller:
         self.journal = ExperimentJournal(plan.folder, snapshot)
         self.processes = Processes(plan.reuse_actors, plan.preload)
         self.room = Room([node["Resources"] for node in skate.nodes() if node["Alive"]])
-        machine.resources = self.room.total
+        machine.resources = dict(self.room.total)
         self.iteration = 0
         self.interrupted = False
         self._running: dict[str, Process] = {}

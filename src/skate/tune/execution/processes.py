@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import skate
+from skate.resources import Resources
 from skate.train.run_session import with_preload
 from skate.tune.execution.actor import TrialActor
 from skate.tune.experiment.trial import Trial
@@ -65,14 +66,9 @@ class Processes:
         if self._class is None:
             self._class = skate.remote(TrialActor)
         own = request.head if group is not None or not request.head_bundle_is_empty else {}
-        options: dict[str, Any] = {"num_cpus": own.pop("CPU", 0), "num_gpus": own.pop("GPU", 0)}
+        options = Resources(own).to_options()
         if self._environment is not None:
             options["runtime_env"] = self._environment
-        memory = own.pop("memory", None)
-        if memory:
-            options["memory"] = memory
-        if own:
-            options["resources"] = own
         if group is not None:
             options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
                 placement_group=group,

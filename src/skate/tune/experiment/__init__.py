@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from skate import lazy_loader
 
-_HOMES = {"Experiment": "skate.tune.experiment.experiment", "Trial": "skate.tune.experiment.trial"}
-
-__all__ = ["Experiment", "Trial"]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'skate.tune.experiment' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+_HOMES = {"skate.tune.experiment.experiment": ("Experiment",), "skate.tune.experiment.trial": ("Trial",)}
+__getattr__, __dir__, __all__ = lazy_loader.attach(globals(), _HOMES)

@@ -5,29 +5,19 @@ The loggers are those of `skate.air`, which Train uses as well.
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from skate import lazy_loader
 
 _HOMES = {
-    "AimLoggerCallback": "skate.air.integrations.aim",
-    "CSVLoggerCallback": "skate.air.loggers.table",
-    "CometLoggerCallback": "skate.air.integrations.comet",
-    "JsonLoggerCallback": "skate.air.loggers.lines",
-    "LoggerCallback": "skate.air.logger_callback",
-    "MLflowLoggerCallback": "skate.air.integrations.mlflow",
-    "TBXLoggerCallback": "skate.air.loggers.tensorboard",
-    "WandbLoggerCallback": "skate.air.integrations.wandb",
-    "pretty_print": "skate.air.logger_callback",
+    "skate.air.integrations.aim": ("AimLoggerCallback",),
+    "skate.air.integrations.comet": ("CometLoggerCallback",),
+    "skate.air.integrations.mlflow": ("MLflowLoggerCallback",),
+    "skate.air.integrations.wandb": ("WandbLoggerCallback",),
+    "skate.air.logger_callback": (
+        "LoggerCallback",
+        "pretty_print",
+    ),
+    "skate.air.loggers.lines": ("JsonLoggerCallback",),
+    "skate.air.loggers.table": ("CSVLoggerCallback",),
+    "skate.air.loggers.tensorboard": ("TBXLoggerCallback",),
 }
-
-__all__ = sorted(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'skate.tune.logger' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__getattr__, __dir__, __all__ = lazy_loader.attach(globals(), _HOMES)

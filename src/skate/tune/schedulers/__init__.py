@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from skate import lazy_loader
 
 _HOMES = {
-    "ASHAScheduler": "skate.tune.schedulers.async_hyperband",
-    "AsyncHyperBandScheduler": "skate.tune.schedulers.async_hyperband",
-    "FIFOScheduler": "skate.tune.schedulers.trial_scheduler",
-    "HyperBandForBOHB": "skate.tune.schedulers.hb_bohb",
-    "HyperBandScheduler": "skate.tune.schedulers.hyperband",
-    "MedianStoppingRule": "skate.tune.schedulers.median_stopping_rule",
-    "PopulationBasedTraining": "skate.tune.schedulers.pbt",
-    "PopulationBasedTrainingReplay": "skate.tune.schedulers.pbt_replay",
-    "ResourceChangingScheduler": "skate.tune.schedulers.resource_changing_scheduler",
-    "TrialScheduler": "skate.tune.schedulers.trial_scheduler",
+    "skate.tune.schedulers.async_hyperband": (
+        "ASHAScheduler",
+        "AsyncHyperBandScheduler",
+    ),
+    "skate.tune.schedulers.hb_bohb": ("HyperBandForBOHB",),
+    "skate.tune.schedulers.hyperband": ("HyperBandScheduler",),
+    "skate.tune.schedulers.median_stopping_rule": ("MedianStoppingRule",),
+    "skate.tune.schedulers.pbt": ("PopulationBasedTraining",),
+    "skate.tune.schedulers.pbt_replay": ("PopulationBasedTrainingReplay",),
+    "skate.tune.schedulers.resource_changing_scheduler": ("ResourceChangingScheduler",),
+    "skate.tune.schedulers.trial_scheduler": (
+        "FIFOScheduler",
+        "TrialScheduler",
+    ),
 }
-_MORE = {"create_scheduler": "skate.tune.schedulers.factory"}
+_MORE = {"skate.tune.schedulers.factory": ("create_scheduler",)}
 
-__all__ = sorted(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name) or _MORE.get(name)
-    if home is None:
-        raise AttributeError(f"module 'skate.tune.schedulers' has no attribute {name!r}")
-    return getattr(importlib.import_module(home), name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__, *_MORE]
+__getattr__, __dir__, __all__ = lazy_loader.attach(globals(), {**_HOMES, **_MORE})
+__all__.remove("create_scheduler")

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
+from skate import lazy_loader
 from skate.tune.search.factory import taken_by
 
 _BY_NAME = {
-    "fifo": ("trial_scheduler", "FIFOScheduler"),
-    "async_hyperband": ("async_hyperband", "AsyncHyperBandScheduler"),
-    "asynchyperband": ("async_hyperband", "AsyncHyperBandScheduler"),
-    "asha": ("async_hyperband", "ASHAScheduler"),
-    "median_stopping_rule": ("median_stopping_rule", "MedianStoppingRule"),
-    "medianstopping": ("median_stopping_rule", "MedianStoppingRule"),
-    "hyperband": ("hyperband", "HyperBandScheduler"),
-    "hb_bohb": ("hb_bohb", "HyperBandForBOHB"),
-    "pbt": ("pbt", "PopulationBasedTraining"),
-    "pbt_replay": ("pbt_replay", "PopulationBasedTrainingReplay"),
-    "pb2": ("pb2", "PB2"),
-    "resource_changing": ("resource_changing_scheduler", "ResourceChangingScheduler"),
+    "fifo": "FIFOScheduler",
+    "async_hyperband": "AsyncHyperBandScheduler",
+    "asynchyperband": "AsyncHyperBandScheduler",
+    "asha": "ASHAScheduler",
+    "median_stopping_rule": "MedianStoppingRule",
+    "medianstopping": "MedianStoppingRule",
+    "hyperband": "HyperBandScheduler",
+    "hb_bohb": "HyperBandForBOHB",
+    "pbt": "PopulationBasedTraining",
+    "pbt_replay": "PopulationBasedTrainingReplay",
+    "pb2": "PB2",
+    "resource_changing": "ResourceChangingScheduler",
 }
+_HOMES = {
+    "skate.tune.schedulers.trial_scheduler": ("FIFOScheduler",),
+    "skate.tune.schedulers.async_hyperband": (
+        "AsyncHyperBandScheduler",
+        "ASHAScheduler",
+    ),
+    "skate.tune.schedulers.median_stopping_rule": ("MedianStoppingRule",),
+    "skate.tune.schedulers.hyperband": ("HyperBandScheduler",),
+    "skate.tune.schedulers.hb_bohb": ("HyperBandForBOHB",),
+    "skate.tune.schedulers.pbt": ("PopulationBasedTraining",),
+    "skate.tune.schedulers.pbt_replay": ("PopulationBasedTrainingReplay",),
+    "skate.tune.schedulers.pb2": ("PB2",),
+    "skate.tune.schedulers.resource_changing_scheduler": ("ResourceChangingScheduler",),
+}
+_load = lazy_loader.getter(globals(), _HOMES)
 
 
 def create_scheduler(scheduler: str, **kwargs: Any) -> Any:
@@ -32,6 +47,5 @@ def create_scheduler(scheduler: str, **kwargs: Any) -> Any:
     name = str(scheduler).lower()
     if name not in _BY_NAME:
         raise ValueError(f"The `scheduler` argument must be one of {', '.join(_BY_NAME)}, got {scheduler!r}")
-    module, kind = _BY_NAME[name]
-    found = getattr(importlib.import_module(f"skate.tune.schedulers.{module}"), kind)
+    found = _load(_BY_NAME[name])
     return found(**taken_by(found, kwargs))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from skate import lazy_loader
 from skate.air.flat import plain
 from skate.tune.error import TuneError
 from skate.tune.experiment.trial import Trial
@@ -307,9 +308,7 @@ def _handed_over(controller: Any, trial: Trial, donor: Trial, config: dict[str, 
     return True
 
 
-def __getattr__(name: str) -> Any:
-    if name == "PopulationBasedTrainingReplay":  # it reads what is written here
-        from skate.tune.schedulers.pbt_replay import PopulationBasedTrainingReplay
-
-        return PopulationBasedTrainingReplay
-    raise AttributeError(f"module 'skate.tune.schedulers.pbt' has no attribute {name!r}")
+# It reads the files that are written here.
+__getattr__ = lazy_loader.getter(
+    globals(), {"skate.tune.schedulers.pbt_replay": ("PopulationBasedTrainingReplay",)}
+)

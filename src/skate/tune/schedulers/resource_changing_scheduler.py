@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
+from skate.resources import Resources
 from skate.tune.experiment.trial import Trial
 from skate.tune.placement import PlacementGroupFactory, request_of
 from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
@@ -28,7 +30,7 @@ class DistributeResources:
         reserve_resources: dict[str, float] | None = None,
     ) -> None:
         self.add_bundles = add_bundles
-        self.increase_by = {name: amount for name, amount in (increase_by or {}).items() if amount}
+        self.increase_by = dict(Resources(increase_by).without_zeros())
         self.increase_by_times = increase_by_times
         self.reserve_resources = reserve_resources or {}
 
@@ -39,32 +41,22 @@ class DistributeResources:
         self, tune_controller: Any, trial: Trial, result: dict[str, Any], scheduler: ResourceChangingScheduler
     ) -> PlacementGroupFactory | None:
         base = scheduler.base_trial_resources or trial.placement_group_factory
-        step = self.increase_by or {
-            name: amount for name, amount in base.required_resources.items() if amount
-        }
+        step = Resources(self.increase_by or base.required_resources).without_zeros()
         if not step:
             return None
         total = tune_controller.total_resources()
         shares = self._shares(tune_controller, trial)
-        times = []
-        for name, amount in step.items():
-            usable = total.get(name, 0.0) - self.reserve_resources.get(name, 0.0)
-            spare = usable / shares - base.required_resources.get(name, 0.0)
-            times.append(int(spare / amount + 1e-6))
-        count = max(0, min(times))
-        if self.increase_by_times >= 0:
-            count = min(count, self.increase_by_times)
-        return self._grown(base, step, count)
+        share = (Resources(total) - self.reserve_resources) * (1 / shares)
+        return self._grown(base, step, share - base.required_resources)
 
-    def _grown(
-        self, base: PlacementGroupFactory, step: dict[str, float], count: int
-    ) -> PlacementGroupFactory:
+    def _grown(self, base: PlacementGroupFactory, step: Resources, spare: Resources) -> PlacementGroupFactory:
+        most = self.increase_by_times if self.increase_by_times >= 0 else sys.maxsize
+        count = step.times(spare, most) if step else 0
         bundles = base.bundles
         if self.add_bundles:
             bundles += [dict(step) for _ in range(count)]
         else:
-            for name, amount in step.items():
-                bundles[0][name] = bundles[0].get(name, 0.0) + amount * count
+            bundles[0] = dict(Resources(bundles[0]) + step * count)
         head: list[dict[str, float]] = [{}] if base.head_bundle_is_empty else []
         return PlacementGroupFactory([*head, *bundles], base.strategy)
 
@@ -105,22 +97,14 @@ class DistributeResourcesToTopJob(DistributeResources):
         best = (min if mode == "min" else max)(known, key=lambda each: each[0])[1]
         if best is not trial:
             return base
-        step = self.increase_by or dict(base.required_resources)
-        total = tune_controller.total_resources()
-        held: dict[str, float] = {}
-        for each in tune_controller.get_live_trials():
-            if each is not trial:
-                for name, amount in each.placement_group_factory.required_resources.items():
-                    held[name] = held.get(name, 0.0) + amount
-        times = [
-            int((total.get(name, 0.0) - held.get(name, 0.0) - self.reserve_resources.get(name, 0.0)
-                 - base.required_resources.get(name, 0.0)) / amount + 1e-6)
-            for name, amount in step.items()
-        ]  # fmt: skip
-        count = max(0, min(times, default=0))
-        if self.increase_by_times >= 0:
-            count = min(count, self.increase_by_times)
-        return self._grown(base, step, count)
+        step = Resources(self.increase_by or base.required_resources).without_zeros()
+        held = Resources.total(
+            each.placement_group_factory.required_resources
+            for each in tune_controller.get_live_trials()
+            if each is not trial
+        )
+        spare = Resources(tune_controller.total_resources()) - held - self.reserve_resources
+        return self._grown(base, step, spare - base.required_resources)
 
 
 Allocation = Callable[[Any, Trial, dict[str, Any], "ResourceChangingScheduler"], Any]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from skate import lazy_loader
 
 _HOMES = {
-    "BasicVariantGenerator": "skate.tune.search.basic_variant",
-    "ConcurrencyLimiter": "skate.tune.search.concurrency_limiter",
-    "Repeater": "skate.tune.search.repeater",
-    "SearchAlgorithm": "skate.tune.search.search_algorithm",
-    "SearchGenerator": "skate.tune.search.search_generator",
-    "Searcher": "skate.tune.search.searcher",
-    "create_searcher": "skate.tune.search.factory",
-    "grid_search": "skate.tune.space.functions",
+    "skate.tune.search.basic_variant": ("BasicVariantGenerator",),
+    "skate.tune.search.concurrency_limiter": ("ConcurrencyLimiter",),
+    "skate.tune.search.factory": ("create_searcher",),
+    "skate.tune.search.repeater": ("Repeater",),
+    "skate.tune.search.search_algorithm": ("SearchAlgorithm",),
+    "skate.tune.search.search_generator": ("SearchGenerator",),
+    "skate.tune.search.searcher": ("Searcher",),
+    "skate.tune.space.functions": ("grid_search",),
 }
 
 UNRESOLVED_SEARCH_SPACE = (
@@ -39,17 +38,6 @@ _PARTS = frozenset(
     ]
 )
 
-__all__ = sorted([*_HOMES, "UNDEFINED_METRIC_MODE", "UNDEFINED_SEARCH_SPACE", "UNRESOLVED_SEARCH_SPACE"])
+__getattr__, __dir__, __all__ = lazy_loader.attach(globals(), _HOMES, _PARTS)
 __all__.remove("create_searcher")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PARTS:
-        return importlib.import_module(f"skate.tune.search.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'skate.tune.search' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__, *_HOMES]
+__all__ += ["UNDEFINED_METRIC_MODE", "UNDEFINED_SEARCH_SPACE", "UNRESOLVED_SEARCH_SPACE"]

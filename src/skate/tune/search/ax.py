@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.tune.search.flat_space import (
-    Flat,
-    as_flat,
-    flat_space,
-    has_domains,
-    missing,
-    no_space,
-    settled,
-    undefined,
-)
+from skate.installed import missing
+from skate.tune.search.flat_space import Flat, as_flat, flat_space, has_domains, no_space, settled, undefined
 from skate.tune.search.search_generator import nest
 from skate.tune.search.searcher import Searcher
 from skate.tune.space.domain import Categorical, Integer

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.tune.search.flat_space import (
-    as_flat,
-    flat_space,
-    missing,
-    no_space,
-    settled,
-)
+from skate.installed import missing
+from skate.tune.search.flat_space import as_flat, flat_space, no_space, settled
 from skate.tune.search.library import LibrarySearcher
 from skate.tune.search.search_generator import nest
 from skate.tune.space.domain import Categorical, Integer

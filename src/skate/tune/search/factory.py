@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
+from skate import lazy_loader
+
 _BY_NAME = {
-    "variant_generator": ("basic_variant", "BasicVariantGenerator"),
-    "random": ("basic_variant", "BasicVariantGenerator"),
-    "ax": ("ax", "AxSearch"),
-    "hyperopt": ("hyperopt", "HyperOptSearch"),
-    "bayesopt": ("bayesopt", "BayesOptSearch"),
-    "bohb": ("bohb", "TuneBOHB"),
-    "nevergrad": ("nevergrad", "NevergradSearch"),
-    "optuna": ("optuna", "OptunaSearch"),
-    "zoopt": ("zoopt", "ZOOptSearch"),
-    "hebo": ("hebo", "HEBOSearch"),
+    "variant_generator": "BasicVariantGenerator",
+    "random": "BasicVariantGenerator",
+    "ax": "AxSearch",
+    "hyperopt": "HyperOptSearch",
+    "bayesopt": "BayesOptSearch",
+    "bohb": "TuneBOHB",
+    "nevergrad": "NevergradSearch",
+    "optuna": "OptunaSearch",
+    "zoopt": "ZOOptSearch",
+    "hebo": "HEBOSearch",
 }
+_HOMES = {
+    "skate.tune.search.basic_variant": ("BasicVariantGenerator",),
+    "skate.tune.search.ax": ("AxSearch",),
+    "skate.tune.search.hyperopt": ("HyperOptSearch",),
+    "skate.tune.search.bayesopt": ("BayesOptSearch",),
+    "skate.tune.search.bohb": ("TuneBOHB",),
+    "skate.tune.search.nevergrad": ("NevergradSearch",),
+    "skate.tune.search.optuna": ("OptunaSearch",),
+    "skate.tune.search.zoopt": ("ZOOptSearch",),
+    "skate.tune.search.hebo": ("HEBOSearch",),
+}
+_load = lazy_loader.getter(globals(), _HOMES)
 
 
 def create_searcher(search_alg: str, **kwargs: Any) -> Any:
@@ -28,8 +41,7 @@ def create_searcher(search_alg: str, **kwargs: Any) -> Any:
     name = str(search_alg).lower()
     if name not in _BY_NAME:
         raise ValueError(f"The `search_alg` argument must be one of {list(_BY_NAME)}. Got: {search_alg}")
-    module, kind = _BY_NAME[name]
-    found = getattr(importlib.import_module(f"skate.tune.search.{module}"), kind)
+    found = _load(_BY_NAME[name])
     return found(**taken_by(found, kwargs))
 
 

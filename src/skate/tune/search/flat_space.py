@@ -92,11 +92,6 @@ def has_domains(space: Any) -> bool:
     return isinstance(space, Mapping) and variants.has_open(space)
 
 
-def missing(package: str, searcher: str, install: str) -> ImportError:
-    """Build the error for a library that is not installed."""
-    return ImportError(f"{searcher} needs {package}, which is not installed: pip install {install}")
-
-
 def undefined(cls: str, metric: Any, mode: Any) -> RuntimeError:
     """Build the error for a searcher without metric or mode."""
     return RuntimeError(

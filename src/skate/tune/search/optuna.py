@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from skate.tune.search.flat_space import as_flat, flat_space, has_domains, missing, no_space, undefined
+from skate.installed import missing
+from skate.tune.search.flat_space import as_flat, flat_space, has_domains, no_space, undefined
 from skate.tune.search.search_generator import nest
 from skate.tune.search.searcher import Searcher
 from skate.tune.space.domain import Categorical, Integer

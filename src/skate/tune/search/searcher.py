@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import glob
-import importlib
 import inspect
 import os
 import pickle
 from typing import Any
 
+from skate import lazy_loader
 from skate.tune.configs import checked_mode
 
 
@@ -152,7 +152,7 @@ class Searcher:
         self.restore(found[-1])
 
 
-def __getattr__(name: str) -> Any:
-    if name == "ConcurrencyLimiter":  # it inherits from what is here
-        return importlib.import_module("skate.tune.search.concurrency_limiter").ConcurrencyLimiter
-    raise AttributeError(f"module 'skate.tune.search.searcher' has no attribute {name!r}")
+# It inherits from the class above.
+__getattr__ = lazy_loader.getter(
+    globals(), {"skate.tune.search.concurrency_limiter": ("ConcurrencyLimiter",)}
+)

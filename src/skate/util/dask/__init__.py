@@ -7,9 +7,9 @@ persistence.py    collections that are kept as refs: x.persist()
 
 from __future__ import annotations
 
-from skate.installed import library
+from skate.installed import require
 
-library("dask", "ray.util.dask")
+require("dask", "ray.util.dask")
 
 from skate.util.dask.callbacks import ProgressBarCallback, RayDaskCallback  # noqa: E402
 from skate.util.dask.persistence import dataframe_optimize, ray_dask_persist  # noqa: E402

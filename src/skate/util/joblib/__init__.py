@@ -9,6 +9,8 @@ with joblib.parallel_backend("ray"):
 
 from __future__ import annotations
 
+from skate.installed import require
+
 
 def register_ray() -> None:
     """Make the backend "ray" known to joblib.
@@ -16,15 +18,11 @@ def register_ray() -> None:
     Raises:
         ImportError: joblib is not installed.
     """
-    # Optional dependency.
-    try:
-        from joblib.parallel import register_parallel_backend
-    except ImportError:
-        raise ImportError('the joblib backend "ray" needs joblib: pip install joblib') from None
+    parallel = require("joblib.parallel", 'the joblib backend "ray"')
     # It subclasses what only joblib has.
     from skate.util.joblib.backend import RayBackend
 
-    register_parallel_backend("ray", RayBackend)
+    parallel.register_parallel_backend("ray", RayBackend)
 
 
 __all__ = ["register_ray"]

@@ -5,10 +5,10 @@ They share their arguments and errors, which `list_actors` describes.
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from typing import Any
 
+from skate import lazy_loader
 from skate.client.state import inventory
 from skate.util.state.common import (
     DEFAULT_LIMIT,
@@ -285,21 +285,9 @@ def list_cluster_events(
 
 
 #: Names that Ray has here as well; those modules stand on this one.
-_ELSEWHERE = {
-    "StateApiClient": "client",
-    "get_log": "logs",
-    "list_logs": "logs",
-    "summarize_actors": "summary",
-    "summarize_objects": "summary",
-    "summarize_tasks": "summary",
+_HOMES = {
+    "skate.util.state.client": ("StateApiClient",),
+    "skate.util.state.logs": ("get_log", "list_logs"),
+    "skate.util.state.summary": ("summarize_actors", "summarize_objects", "summarize_tasks"),
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _ELSEWHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"skate.util.state.{_ELSEWHERE[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_ELSEWHERE})
+__getattr__, __dir__, _ = lazy_loader.attach(globals(), _HOMES)

@@ -5,10 +5,11 @@ Detail columns are None unless `detail=True` was given. Columns that Ray does no
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
+
+from skate import lazy_loader
 
 DEFAULT_RPC_TIMEOUT = 30
 DEFAULT_LIMIT = 100
@@ -394,16 +395,12 @@ def filter_fields(data: dict[str, Any], state_dataclass: type[StateSchema], deta
 
 
 state_column = column
-_OF_CONVERSION = {"Humanify", "remove_ansi_escape_codes"}
-_OF_SUMMARIES = {
-    "ActorSummaries", "ActorSummaryPerClass", "ObjectSummaries", "ObjectSummaryPerKey", "StateSummary", "TaskSummaries",
-    "TaskSummaryPerFuncOrClassName",
+#: Names that Ray has here as well; those modules stand on this one.
+_HOMES = {
+    "skate.util.state.conversion": ("Humanify", "remove_ansi_escape_codes"),
+    "skate.util.state.summary": (
+        "ActorSummaries", "ActorSummaryPerClass", "ObjectSummaries", "ObjectSummaryPerKey", "StateSummary", "TaskSummaries",
+        "TaskSummaryPerFuncOrClassName",
+    ),
 }  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    if name in _OF_CONVERSION:
-        return getattr(importlib.import_module("skate.util.state.conversion"), name)
-    if name not in _OF_SUMMARIES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module("skate.util.state.summary"), name)
+__getattr__ = lazy_loader.getter(globals(), _HOMES)

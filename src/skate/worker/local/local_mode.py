@@ -33,6 +33,9 @@ WAITING_TASKS_SHOWN = 5
 class LocalHost:
     """Owns the core and the inline workers of a node in local mode."""
 
+    address = ""
+    output = None
+
     def __init__(self, settings: Settings) -> None:
         self.pump = LocalPump(self)
         self.lock = self.pump.lock
@@ -215,6 +218,9 @@ class LocalHost:
         """Resume the blocked task."""
         if blocked is not None:
             self.tell(blocked[0], m.Unblocked(m.UNBLOCKED, blocked[1]))
+
+    def preload(self, name: str) -> None:
+        """No-op: there are no workers to start."""
 
     def forked(self) -> None:
         """Detach a forked child from everything outside its process."""

@@ -8,9 +8,7 @@ from typing import Any
 import skate
 from skate.air.execution.resources.request import AcquiredResources, ResourceRequest, options_of
 from skate.air.execution.resources.resource_manager import ResourceManager
-
-#: Amounts are counted in hundred-thousandths, so that three thirds of 0.99 leave nothing.
-_PARTS = 100_000
+from skate.resources import Resources
 
 
 @dataclass
@@ -46,11 +44,8 @@ class FixedResourceManager(ResourceManager):
 
     @property
     def _available_resources(self) -> dict[str, float]:
-        left = {name: round(amount * _PARTS) for name, amount in self._total_resources.items()}
-        for used in self._used_resources:
-            for name, amount in used.required_resources.items():
-                left[name] -= round(amount * _PARTS)
-        return {name: parts / _PARTS for name, parts in left.items()}
+        used = Resources.total(each.required_resources for each in self._used_resources)
+        return dict(Resources(self._total_resources) - used)
 
     def request_resources(self, resource_request: ResourceRequest) -> None:
         """Ask for resources.
@@ -75,10 +70,7 @@ class FixedResourceManager(ResourceManager):
         """Return True if the request was made and fits the budget."""
         if resource_request not in self._requested_resources:
             return False
-        left = self._available_resources
-        return all(
-            left.get(name, 0.0) >= amount for name, amount in resource_request.required_resources.items()
-        )
+        return Resources(resource_request.required_resources).fits(self._available_resources)
 
     def acquire_resources(self, resource_request: ResourceRequest) -> FixedAcquiredResources | None:
         """Take from the budget; None if it has not as much."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from skate.resources import Resources
+
 
 class ResourceRequest:
     """Bundles that are wanted at the same time.
@@ -61,11 +63,7 @@ class ResourceRequest:
     @property
     def required_resources(self) -> dict[str, float]:
         """The sum over all bundles."""
-        found: dict[str, float] = {}
-        for bundle in self._bundles:
-            for name, amount in bundle.items():
-                found[name] = found.get(name, 0.0) + amount
-        return found
+        return dict(Resources.total(self._bundles))
 
     @property
     def strategy(self) -> str:

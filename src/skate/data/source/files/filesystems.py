@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skate.installed import library
+from skate.installed import require
 
 #: Arrow has filesystems of its own for these; all others are looked up in fsspec.
 _ARROW_SCHEMES = frozenset({"s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss"})
@@ -155,7 +155,7 @@ def _by_root(scheme: str, netloc: str, query: str) -> pafs.FileSystem:
 
 
 def _from_fsspec(scheme: str) -> pafs.FileSystem:
-    fsspec = library("fsspec", f"a URL of {scheme}://")
+    fsspec = require("fsspec", f"a URL of {scheme}://")
     try:
         inner = fsspec.filesystem(scheme)
     except ValueError:

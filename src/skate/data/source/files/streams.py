@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skate.installed import library
+from skate.installed import require
 
 T = TypeVar("T")
 _COMPRESSIONS = {
@@ -44,7 +44,7 @@ def open_stream(
 
 
 def _unsnap(data: bytes) -> bytes:
-    snappy = library("snappy", "a file that ends in .snappy", "python-snappy")
+    snappy = require("snappy", "a file that ends in .snappy", "python-snappy")
     source, sink = io.BytesIO(data), io.BytesIO()
     snappy.stream_decompress(source, sink)
     return sink.getvalue()

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from skate.data.block import from_rows
 from skate.data.source.files.source import FileBasedDatasource
-from skate.installed import library
+from skate.installed import require
 
 _ROWS_AT_ONCE = 8192
 
@@ -22,13 +22,13 @@ class AvroDatasource(FileBasedDatasource):
     _APART = True
 
     def __init__(self, paths: Any, **files: Any) -> None:
-        library("fastavro", "read_avro")
+        require("fastavro", "read_avro")
         super().__init__(paths, **files)
 
     def get_name(self) -> str:
         return "Avro"
 
     def _read_stream(self, f: pa.NativeFile, path: str) -> Iterator[pa.Table]:
-        records = library("fastavro", "read_avro").reader(f)
+        records = require("fastavro", "read_avro").reader(f)
         while rows := list(itertools.islice(records, _ROWS_AT_ONCE)):
             yield from_rows([row if isinstance(row, dict) else {"value": row} for row in rows])

@@ -13,7 +13,7 @@ from skate.data.block import from_batch
 from skate.data.source.files.file_list import Listed
 from skate.data.source.files.sink import RowBasedFileDatasink
 from skate.data.source.files.source import FileBasedDatasource
-from skate.installed import library
+from skate.installed import require
 
 _SAMPLED = 4
 
@@ -35,7 +35,7 @@ class ImageDatasource(FileBasedDatasource):
     def __init__(
         self, paths: Any, *, size: tuple[int, int] | None = None, mode: str | None = None, **files: Any
     ) -> None:
-        library("PIL.Image", "read_images", "pillow")
+        require("PIL.Image", "read_images", "pillow")
         if size is not None and len(size) != 2:
             raise ValueError(
                 f"Expected `size` to contain two integers for height and width, but got {len(size)} integers: {size}"
@@ -59,7 +59,7 @@ class ImageDatasource(FileBasedDatasource):
 
     def _sampled(self) -> float:
         """Bytes of an image in memory: of each if all are scaled, else for a byte of the file, by some of the files."""
-        image = library("PIL.Image", "read_images", "pillow")
+        image = require("PIL.Image", "read_images", "pillow")
         if self._size is not None:
             channels = len(image.new(self._mode, (1, 1)).getbands()) if self._mode else 3
             return float(self._size[0] * self._size[1] * channels)
@@ -75,7 +75,7 @@ class ImageDatasource(FileBasedDatasource):
         return max(found)
 
     def _read_stream(self, f: pa.NativeFile, path: str) -> Iterator[pa.Table]:
-        image = library("PIL.Image", "read_images", "pillow")
+        image = require("PIL.Image", "read_images", "pillow")
         try:
             with image.open(io.BytesIO(f.read())) as opened:
                 made = (
@@ -97,7 +97,7 @@ class ImageDatasink(RowBasedFileDatasink):
     """One column of arrays as image files, a file a row."""
 
     def __init__(self, path: str, column: str, file_format: str, **files: Any) -> None:
-        library("PIL.Image", "write_images", "pillow")
+        require("PIL.Image", "write_images", "pillow")
         self.column = column
         super().__init__(path, file_format=file_format, **files)
 
@@ -105,7 +105,7 @@ class ImageDatasink(RowBasedFileDatasink):
         return "Image"
 
     def write_row_to_file(self, row: dict[str, Any], file: Any) -> None:
-        image = library("PIL.Image", "write_images", "pillow")
+        image = require("PIL.Image", "write_images", "pillow")
         if self.column not in row:
             raise ValueError(f"there is no column {self.column!r} to write; the columns are {', '.join(row)}")
         array = np.asarray(row[self.column])

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skate.data.block import from_batch, from_rows
 from skate.data.source.files.source import FileBasedDatasource
-from skate.installed import library
+from skate.installed import require
 
 _FRAMES_AT_ONCE = 16
 _MESSAGES_AT_ONCE = 4096
@@ -28,14 +28,14 @@ class AudioDatasource(FileBasedDatasource):
     _INFLATION = 4.0
 
     def __init__(self, paths: Any, **files: Any) -> None:
-        library("soundfile", "read_audio")
+        require("soundfile", "read_audio")
         super().__init__(paths, **files)
 
     def get_name(self) -> str:
         return "Audio"
 
     def _read_stream(self, f: pa.NativeFile, path: str) -> Iterator[pa.Table]:
-        samples, rate = library("soundfile", "read_audio").read(
+        samples, rate = require("soundfile", "read_audio").read(
             io.BytesIO(f.read()), always_2d=True, dtype="float32"
         )
         yield from_batch({"amplitude": np.ascontiguousarray(samples.T)[np.newaxis], "sample_rate": [rate]})
@@ -65,7 +65,7 @@ class VideoDatasource(FileBasedDatasource):
         resize: Any = None,
         **files: Any,
     ) -> None:
-        library("av", "read_videos")
+        require("av", "read_videos")
         self._times, self._fps, self._resize = include_timestamps, fps, resize
         super().__init__(paths, **files)
 
@@ -74,7 +74,7 @@ class VideoDatasource(FileBasedDatasource):
 
     def _read_stream(self, f: pa.NativeFile, path: str) -> Iterator[pa.Table]:
         waiting: list[dict[str, Any]] = []
-        with library("av", "read_videos").open(io.BytesIO(f.read())) as container:
+        with require("av", "read_videos").open(io.BytesIO(f.read())) as container:
             following = 0.0
             for index, frame in enumerate(container.decode(video=0)):
                 start = float(frame.time or 0.0)
@@ -126,7 +126,7 @@ class MCAPDatasource(FileBasedDatasource):
         include_metadata: bool = True,
         **files: Any,
     ) -> None:
-        library("mcap.reader", "read_mcap", "mcap")
+        require("mcap.reader", "read_mcap", "mcap")
         self._topics = None if topics is None else list(topics)
         self._range = time_range
         self._types = None if message_types is None else set(message_types)
@@ -137,7 +137,7 @@ class MCAPDatasource(FileBasedDatasource):
         return "MCAP"
 
     def _read_stream(self, f: pa.NativeFile, path: str) -> Iterator[pa.Table]:
-        reader = library("mcap.reader", "read_mcap", "mcap").make_reader(f)
+        reader = require("mcap.reader", "read_mcap", "mcap").make_reader(f)
         start, end = (None, None) if self._range is None else (self._range.start_time, self._range.end_time)
         waiting: list[dict[str, Any]] = []
         for schema, channel, message in reader.iter_messages(

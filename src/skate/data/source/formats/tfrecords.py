@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skate.crc32c import framed, masked
 from skate.data.block import rows_of
 from skate.data.source.files.sink import BlockBasedFileDatasink
 from skate.data.source.files.source import FileBasedDatasource
 from skate.data.source.formats import tf_example
-from skate.data.source.formats.crc32c import masked
 
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
@@ -133,9 +133,7 @@ class TFRecordDatasink(BlockBasedFileDatasink):
                     name: ("" if value is None else kinds[name], values_of(value, kinds[name]))
                     for name, value in row.items()
                 }
-                data = tf_example.build(features)
-                header = struct.pack("<Q", len(data))
-                file.write(b"".join((header, _FOOTER.pack(masked(header)), data, _FOOTER.pack(masked(data)))))
+                file.write(framed(tf_example.build(features)))
 
 
 def kind_of(name: str, kind: pa.DataType) -> str:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from skate.data.block import from_rows
 from skate.data.source.files.sink import BlockBasedFileDatasink, rows_in
 from skate.data.source.files.source import FileBasedDatasource
-from skate.installed import library
+from skate.installed import require
 
 _SAMPLES_AT_ONCE = 64
 _IMAGES = frozenset({"jpg", "jpeg", "png", "ppm", "pgm", "pbm", "pnm"})
@@ -157,15 +157,15 @@ def _decoded(kind: str, value: bytes) -> Any:
     if kind == "json":
         return json.loads(value)
     if kind in _IMAGES:
-        image = library("PIL.Image", "images in read_webdataset", "pillow")
+        image = require("PIL.Image", "images in read_webdataset", "pillow")
         return np.array(image.open(io.BytesIO(value)))
     if kind in ("npy", "npz"):
         loaded = np.load(io.BytesIO(value), allow_pickle=False)
         return dict(loaded) if kind == "npz" else loaded
     if kind in ("pt", "pth"):
-        return library("torch", "members .pt in read_webdataset").load(io.BytesIO(value), weights_only=True)
+        return require("torch", "members .pt in read_webdataset").load(io.BytesIO(value), weights_only=True)
     if kind in ("mp", "msgpack", "msg"):
-        return library("msgpack", "members .mp in read_webdataset").unpackb(value)
+        return require("msgpack", "members .mp in read_webdataset").unpackb(value)
     if kind in ("pkl", "pickle", "pyd"):
         return pickle.loads(value)
     return value
@@ -190,7 +190,7 @@ def _encoded(kind: str, value: Any) -> Any:
         return json.dumps(value, default=_listed_value).encode()
     buffer = io.BytesIO()
     if kind in _IMAGES:
-        image = library("PIL.Image", "images in write_webdataset", "pillow")
+        image = require("PIL.Image", "images in write_webdataset", "pillow")
         form = {"jpg": "jpeg", "pgm": "ppm", "pbm": "ppm", "pnm": "ppm"}.get(kind, kind)
         image.fromarray(np.asarray(value)).save(buffer, format=form)
         return buffer.getvalue()
@@ -198,10 +198,10 @@ def _encoded(kind: str, value: Any) -> Any:
         np.save(buffer, np.asarray(value), allow_pickle=False)
         return buffer.getvalue()
     if kind in ("pt", "pth"):
-        library("torch", "members .pt in write_webdataset").save(value, buffer)
+        require("torch", "members .pt in write_webdataset").save(value, buffer)
         return buffer.getvalue()
     if kind in ("mp", "msgpack", "msg"):
-        return library("msgpack", "members .mp in write_webdataset").packb(value, default=_listed_value)
+        return require("msgpack", "members .mp in write_webdataset").packb(value, default=_listed_value)
     if kind in ("pkl", "pickle", "pyd"):
         return pickle.dumps(value)
     return value

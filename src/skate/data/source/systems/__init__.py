@@ -1,1 +1,20 @@
 """Databases, table formats and queues: each through the library that its makers keep, imported when it is used."""
+
+from __future__ import annotations
+
+from skate import lazy_loader
+
+_PARTS = (
+    "clickhouse",
+    "delta",
+    "fragments",
+    "iceberg",
+    "kafka",
+    "lance",
+    "mongo",
+    "snowflake",
+    "sql",
+    "warehouses",
+)
+
+__getattr__, __dir__, _ = lazy_loader.attach(globals(), {}, _PARTS)

@@ -13,7 +13,7 @@ from skate.data.block import from_batch
 from skate.data.source.datasink import Datasink, TaskContext
 from skate.data.source.datasource import Datasource
 from skate.data.source.systems.warehouses import Calls
-from skate.installed import library
+from skate.installed import require
 
 
 class ClickHouseQuery:
@@ -24,7 +24,7 @@ class ClickHouseQuery:
 
     def __call__(self) -> Iterator[pa.Table]:
         dsn, query, options = self.given
-        client = library("clickhouse_connect", "read_clickhouse", "clickhouse-connect").get_client(
+        client = require("clickhouse_connect", "read_clickhouse", "clickhouse-connect").get_client(
             dsn=dsn, **options
         )
         try:
@@ -39,7 +39,7 @@ def clickhouse_source(
     table: str, dsn: str, columns: Any, wanted: str | None, order_by: Any, client: dict[str, Any]
 ) -> Datasource:
     """Build a datasource that reads a ClickHouse table in one task."""
-    library("clickhouse_connect", "read_clickhouse", "clickhouse-connect")
+    require("clickhouse_connect", "read_clickhouse", "clickhouse-connect")
     query = f"SELECT {', '.join(columns) if columns else '*'} FROM {table}"
     if wanted:
         query += f" WHERE {wanted}"
@@ -81,7 +81,7 @@ class ClickHouseDatasink(Datasink[None]):
         schema: pa.Schema | None = None,
         settings: ClickHouseTableSettings | None = None,
     ) -> None:
-        library("clickhouse_connect", "write_clickhouse", "clickhouse-connect")
+        require("clickhouse_connect", "write_clickhouse", "clickhouse-connect")
         self._given = (table, dsn, client, block_rows)
         self._mode = mode
         self._schema = schema
@@ -92,7 +92,7 @@ class ClickHouseDatasink(Datasink[None]):
 
     def _client(self) -> Any:
         _, dsn, options, _ = self._given
-        found = library("clickhouse_connect", "write_clickhouse", "clickhouse-connect")
+        found = require("clickhouse_connect", "write_clickhouse", "clickhouse-connect")
         return found.get_client(dsn=dsn, **options)
 
     def on_write_start(self, schema: pa.Schema | None = None) -> None:

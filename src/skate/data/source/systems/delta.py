@@ -15,7 +15,7 @@ from skate.data.source.files.path_partitions import PathPartitionParser
 from skate.data.source.formats.parquet_footers import read_footers
 from skate.data.source.formats.parquet_writer import ParquetDatasink
 from skate.data.source.systems.fragments import FragmentsDatasource
-from skate.installed import library
+from skate.installed import require
 
 
 def delta_source(
@@ -28,7 +28,7 @@ def delta_source(
     shuffle: Any,
 ) -> FragmentsDatasource:
     """Build a datasource for a Delta table, in its latest or in a given version."""
-    table = library("deltalake", "read_delta").DeltaTable(
+    table = require("deltalake", "read_delta").DeltaTable(
         path, version=version, storage_options=storage_options
     )
     source = FragmentsDatasource("Delta", table.to_pyarrow_dataset(), columns, wanted, include_paths)
@@ -51,7 +51,7 @@ class DeltaDatasink(Datasink[Any]):
         about: dict[str, Any] | None = None,
         schema_mode: str = "merge",
     ) -> None:
-        library("deltalake", "write_delta")
+        require("deltalake", "write_delta")
         self.mode = SaveMode(mode)
         if self.mode is SaveMode.UPSERT:
             raise NotImplementedError(
@@ -74,7 +74,7 @@ class DeltaDatasink(Datasink[Any]):
         return "Delta"
 
     def on_write_start(self, schema: pa.Schema | None = None) -> None:
-        there = library("deltalake", "write_delta").DeltaTable.is_deltatable(self.path, self._storage)
+        there = require("deltalake", "write_delta").DeltaTable.is_deltatable(self.path, self._storage)
         if there and self.mode in (SaveMode.ERROR, SaveMode.CREATE):
             raise ValueError(
                 f"{self.path} is already a Delta table, and mode={self.mode.value!r} only creates new ones"
@@ -102,9 +102,9 @@ class DeltaDatasink(Datasink[Any]):
             return
         schema = _in_delta(pa.unify_schemas(schemas, promote_options="permissive"))
         actions = self._actions(paths)
-        deltalake = library("deltalake", "write_delta")
+        deltalake = require("deltalake", "write_delta")
         if not deltalake.DeltaTable.is_deltatable(self.path, self._storage):
-            library("deltalake.transaction", "write_delta").create_table_with_add_actions(
+            require("deltalake.transaction", "write_delta").create_table_with_add_actions(
                 self.path,
                 deltalake.Schema.from_arrow(schema),
                 actions,
@@ -132,7 +132,7 @@ class DeltaDatasink(Datasink[Any]):
         )
 
     def _actions(self, paths: Sequence[str]) -> list[Any]:
-        make = library("deltalake.transaction", "write_delta").AddAction
+        make = require("deltalake.transaction", "write_delta").AddAction
         parse = PathPartitionParser.of(base_dir=self._files.path, filesystem=self._files.filesystem)
         footers = read_footers(paths, self._files.filesystem, ())
         actions = []

@@ -11,14 +11,14 @@ from skate.data.block import concat
 from skate.data.source.datasink import Datasink, SaveMode, TaskContext, WriteResult
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
 from skate.data.source.files.file_groups import shared_out
-from skate.installed import library
+from skate.installed import require
 
 
 def table_of(identifier: str, catalog_kwargs: dict[str, Any] | None, what: str) -> Any:
     """A table of a catalog; `catalog_kwargs` are those of pyiceberg's `load_catalog`."""
     given = dict(catalog_kwargs or {})
     name = given.pop("name", "default")
-    catalog = library("pyiceberg.catalog", what, "pyiceberg").load_catalog(name, **given)
+    catalog = require("pyiceberg.catalog", what, "pyiceberg").load_catalog(name, **given)
     return catalog.load_table(identifier)
 
 
@@ -28,7 +28,7 @@ class IcebergDatasource(Datasource):
     def __init__(self, identifier: str, catalog_kwargs: dict[str, Any] | None = None, **scan: Any) -> None:
         table = table_of(identifier, catalog_kwargs, "read_iceberg")
         if scan.get("row_filter") is None:
-            scan["row_filter"] = library("pyiceberg.expressions", "read_iceberg", "pyiceberg").AlwaysTrue()
+            scan["row_filter"] = require("pyiceberg.expressions", "read_iceberg", "pyiceberg").AlwaysTrue()
         self._scan = table.scan(**scan)
         self._files = list(self._scan.plan_files())
 
@@ -69,7 +69,7 @@ class _Files:
         self.given = given
 
     def __call__(self) -> Iterator[pa.Table]:
-        scan = library("pyiceberg.io.pyarrow", "read_iceberg", "pyiceberg").ArrowScan(*self.given)
+        scan = require("pyiceberg.io.pyarrow", "read_iceberg", "pyiceberg").ArrowScan(*self.given)
         found = False
         for batch in scan.to_record_batches(self.files):
             found = True
@@ -107,7 +107,7 @@ class IcebergDatasink(Datasink[Any]):
         return "Iceberg"
 
     def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> Any:
-        module = library("pyiceberg.io.pyarrow", "write_iceberg", "pyiceberg")
+        module = require("pyiceberg.io.pyarrow", "write_iceberg", "pyiceberg")
         table = concat(blocks)
         if not table.num_rows:
             return []
@@ -129,7 +129,7 @@ class IcebergDatasink(Datasink[Any]):
         table = table_of(self._identifier, self._catalog, "write_iceberg")
         with table.transaction() as transaction:
             if self.mode is SaveMode.OVERWRITE and table.current_snapshot() is not None:
-                every = library("pyiceberg.expressions", "write_iceberg", "pyiceberg").AlwaysTrue()
+                every = require("pyiceberg.expressions", "write_iceberg", "pyiceberg").AlwaysTrue()
                 transaction.delete(self._overwrite_filter if self._overwrite_filter is not None else every)
             with transaction.update_snapshot(snapshot_properties=self._properties).fast_append() as append:
                 for files in write_result.write_returns:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from skate.data.block import from_rows, rows_of
 from skate.data.source.datasink import Datasink, TaskContext
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
-from skate.installed import library
+from skate.installed import require
 
 _PACKAGE = "confluent-kafka"
 _MESSAGES_AT_ONCE = 4096
@@ -75,7 +75,7 @@ class KafkaDatasource(Datasource):
     def __init__(
         self, topics: list[str], config: dict[str, Any], start: Any, end: Any, timeout_ms: int | None
     ) -> None:
-        self._kafka = library("confluent_kafka", "read_kafka", _PACKAGE)
+        self._kafka = require("confluent_kafka", "read_kafka", _PACKAGE)
         self._config = {"group.id": "skate", "enable.auto.commit": False, **config}
         self._timeout = _TIMEOUT_SECONDS if timeout_ms is None else timeout_ms / 1000
         consumer = self._kafka.Consumer(self._config)
@@ -130,7 +130,7 @@ class _Messages:
 
     def __call__(self) -> Iterator[pa.Table]:
         config, timeout, (topic, partition, at, end) = self.given
-        kafka = library("confluent_kafka", "read_kafka", _PACKAGE)
+        kafka = require("confluent_kafka", "read_kafka", _PACKAGE)
         consumer = kafka.Consumer(config)
         try:
             consumer.assign([kafka.TopicPartition(topic, partition, at)])
@@ -172,7 +172,7 @@ class KafkaDatasink(Datasink[None]):
     def __init__(
         self, topic: str, config: dict[str, Any], key_field: str | None, keys: str, values: str
     ) -> None:
-        library("confluent_kafka", "write_kafka", _PACKAGE)
+        require("confluent_kafka", "write_kafka", _PACKAGE)
         for name, kind in (("key_serializer", keys), ("value_serializer", values)):
             if kind not in ("string", "json", "bytes"):
                 raise ValueError(f"{name} must be 'string', 'json' or 'bytes', got {kind!r}")
@@ -183,7 +183,7 @@ class KafkaDatasink(Datasink[None]):
 
     def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> None:
         topic, config, key_field, keys, values = self._given
-        producer = library("confluent_kafka", "write_kafka", _PACKAGE).Producer(config)
+        producer = require("confluent_kafka", "write_kafka", _PACKAGE).Producer(config)
         failed: list[Any] = []
         for table in blocks:
             for row in rows_of(table):

@@ -11,12 +11,12 @@ from skate.data.source.datasink import Datasink, SaveMode, TaskContext, WriteRes
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
 from skate.data.source.files.file_groups import shared_out
 from skate.data.source.files.sink import chained
-from skate.installed import library
+from skate.installed import require
 
 
 def lance(what: str) -> Any:
     """Import the library."""
-    return library("lance", what, "pylance")
+    return require("lance", what, "pylance")
 
 
 class LanceDatasource(Datasource):

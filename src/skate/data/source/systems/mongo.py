@@ -11,7 +11,7 @@ import pyarrow as pa
 from skate.data.block import from_rows, rows_of
 from skate.data.source.datasink import Datasink, TaskContext
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
-from skate.installed import library
+from skate.installed import require
 
 _ROWS_AT_ONCE = 4096
 
@@ -28,7 +28,7 @@ class MongoDatasource(Datasource):
         schema: Any = None,
         **client: Any,
     ) -> None:
-        library("pymongo", "read_mongo")
+        require("pymongo", "read_mongo")
         self._where = (uri, database, collection)
         self._pipeline = list(pipeline or [])
         self._schema = schema
@@ -97,7 +97,7 @@ class MongoDatasink(Datasink[None]):
     """Rows as documents of a collection."""
 
     def __init__(self, uri: str, database: str, collection: str) -> None:
-        library("pymongo", "write_mongo")
+        require("pymongo", "write_mongo")
         self._where = (uri, database, collection)
 
     def get_name(self) -> str:
@@ -118,7 +118,7 @@ class MongoDatasink(Datasink[None]):
 
 def opened(uri: str, options: dict[str, Any]) -> Any:
     """A client, to be used in a `with`."""
-    return library("pymongo", "MongoDB").MongoClient(uri, **options)
+    return require("pymongo", "MongoDB").MongoClient(uri, **options)
 
 
 def plain(value: Any) -> Any:

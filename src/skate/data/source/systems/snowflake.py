@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from skate.data.block.table import to_pandas
 from skate.data.source.datasink import Datasink, TaskContext
-from skate.installed import library
+from skate.installed import require
 
 _PACKAGE = "snowflake-connector-python"
 
@@ -18,12 +18,12 @@ class Connect:
     """Opens a connection."""
 
     def __init__(self, parameters: dict[str, Any], what: str) -> None:
-        library("snowflake.connector", what, _PACKAGE)
+        require("snowflake.connector", what, _PACKAGE)
         self.given = (parameters, what)
 
     def __call__(self) -> Any:
         parameters, what = self.given
-        return library("snowflake.connector", what, _PACKAGE).connect(**parameters)
+        return require("snowflake.connector", what, _PACKAGE).connect(**parameters)
 
 
 class SnowflakeDatasink(Datasink[None]):
@@ -37,7 +37,7 @@ class SnowflakeDatasink(Datasink[None]):
         return "Snowflake"
 
     def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> None:
-        write = library(
+        write = require(
             "snowflake.connector.pandas_tools", "write_snowflake", f"{_PACKAGE}[pandas]"
         ).write_pandas
         connection = self._connect()

@@ -10,7 +10,7 @@ import pyarrow as pa
 from skate.data.block import concat, from_batch
 from skate.data.source.datasink import Datasink, TaskContext
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
-from skate.installed import library
+from skate.installed import require
 
 
 class Calls(Datasource):
@@ -41,7 +41,7 @@ class WholeShare:
     def __call__(self) -> Iterator[pa.Table]:
         url, options = self.given
         yield from_batch(
-            library("delta_sharing", "read_delta_sharing_tables", "delta-sharing").load_as_pandas(
+            require("delta_sharing", "read_delta_sharing_tables", "delta-sharing").load_as_pandas(
                 url, **options
             )
         )
@@ -49,7 +49,7 @@ class WholeShare:
 
 def delta_sharing_source(url: str, options: dict[str, Any]) -> Datasource:
     """Build a datasource that reads a table of a Delta share in one task."""
-    library("delta_sharing", "read_delta_sharing_tables", "delta-sharing")
+    require("delta_sharing", "read_delta_sharing_tables", "delta-sharing")
     return Calls("DeltaSharing", [WholeShare(url, options)])
 
 
@@ -61,7 +61,7 @@ class HudiSlices:
 
     def __call__(self) -> Iterator[pa.Table]:
         uri, options, paths = self.given
-        reader = library("hudi", "read_hudi").HudiFileGroupReader(uri, options)
+        reader = require("hudi", "read_hudi").HudiFileGroupReader(uri, options)
         for path in paths:
             yield from_batch(reader.read_file_slice_by_base_file_path(path))
 
@@ -72,7 +72,7 @@ def hudi_source(uri: str, query_type: str, filters: Any, options: dict[str, str]
         raise NotImplementedError(
             f"read_hudi reads only snapshots; query_type={query_type!r} is not supported"
         )
-    table = library("hudi", "read_hudi").HudiTable(uri, options)
+    table = require("hudi", "read_hudi").HudiTable(uri, options)
     splits = table.get_file_slices_splits(16, filters or [])
     return Calls(
         "Hudi",
@@ -84,7 +84,7 @@ class BigQueryDatasink(Datasink[None]):
     """Rows into a table of BigQuery, loaded as Parquet."""
 
     def __init__(self, project_id: str, dataset: str, attempts: int, overwrite: bool) -> None:
-        library("google.cloud.bigquery", "write_bigquery", "google-cloud-bigquery")
+        require("google.cloud.bigquery", "write_bigquery", "google-cloud-bigquery")
         self._given = (project_id, dataset, attempts, overwrite)
 
     def get_name(self) -> str:
@@ -92,20 +92,20 @@ class BigQueryDatasink(Datasink[None]):
 
     def on_write_start(self, schema: pa.Schema | None = None) -> None:
         project, dataset, _, overwrite = self._given
-        client = library("google.cloud.bigquery", "write_bigquery", "google-cloud-bigquery").Client(
+        client = require("google.cloud.bigquery", "write_bigquery", "google-cloud-bigquery").Client(
             project=project
         )
         if overwrite:
             client.delete_table(f"{project}.{dataset}", not_found_ok=True)
 
     def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> None:
-        bigquery = library("google.cloud.bigquery", "write_bigquery", "google-cloud-bigquery")
+        bigquery = require("google.cloud.bigquery", "write_bigquery", "google-cloud-bigquery")
         project, dataset, _, _ = self._given
         table = concat(blocks)
         if not table.num_rows:
             return
         sink = pa.BufferOutputStream()
-        library("pyarrow.parquet", "write_bigquery").write_table(table, sink)
+        require("pyarrow.parquet", "write_bigquery").write_table(table, sink)
         config = bigquery.LoadJobConfig(source_format="PARQUET", autodetect=True)
         client = bigquery.Client(project=project)
         client.load_table_from_file(

@@ -1,8 +1,12 @@
-"""CRC-32C (Castagnoli), masked as TFRecord files have it: by a library if one is there, else by NumPy or tables."""
+"""CRC-32C (Castagnoli), and the framing of records with it in TFRecord files and event files.
+
+A library computes it if one is there, else tables do.
+"""
 
 from __future__ import annotations
 
 import importlib
+import struct
 from collections.abc import Callable
 
 _POLYNOMIAL = 0x82F63B78
@@ -13,6 +17,16 @@ def masked(data: bytes) -> int:
     """The checksum of bytes, rotated and offset, as protection for bytes that contain checksums themselves."""
     value = crc32c(data)
     return ((value >> 15 | value << 17) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+def framed(data: bytes) -> bytes:
+    """A record as it stands in a file: its length and its bytes, each with a checksum."""
+    header = struct.pack("<Q", len(data))
+    return b"".join((header, _checksum(header), data, _checksum(data)))
+
+
+def _checksum(data: bytes) -> bytes:
+    return struct.pack("<I", masked(data))
 
 
 def _table() -> list[int]:

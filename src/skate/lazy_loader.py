@@ -1,0 +1,49 @@
+"""Public names of packages, loaded on first use: a package lists its names by the modules that define them."""
+
+from __future__ import annotations
+
+import importlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+
+def attach(
+    namespace: dict[str, Any], homes: Mapping[str, Iterable[str]], modules: Iterable[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return `__getattr__`, `__dir__` and `__all__` of a package.
+
+    Args:
+        namespace: the package's `globals()`, which keep a name once it is loaded.
+        homes: the names that each module defines.
+        modules: submodules that are reachable as attributes without an import of their own.
+    """
+    lazy = [name for names in homes.values() for name in names]
+    submodules = list(modules)
+
+    def names() -> list[str]:
+        return sorted({*namespace, *lazy, *submodules})
+
+    return getter(namespace, homes, submodules), names, sorted(lazy)
+
+
+def getter(
+    namespace: dict[str, Any], homes: Mapping[str, Iterable[str]], modules: Iterable[str] = ()
+) -> Callable[[str], Any]:
+    """Return `__getattr__` of a module; see `attach`."""
+    package = namespace["__name__"]
+    home_of = {name: home for home, names in homes.items() for name in names}
+    parts = frozenset(modules)
+
+    def load(name: str) -> Any:
+        home = home_of.get(name)
+        if home is not None:
+            value = namespace[name] = getattr(importlib.import_module(home), name)
+            return value
+        if name in parts:
+            return importlib.import_module(f"{package}.{name}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return load
