@@ -147,7 +147,7 @@ RECORDS: list[tuple[Any, dict[str, Any]]] = [
     (ControllerOptions, {"runtime_env": {"env_vars": {"a": "b"}}}),
     (GangSchedulingConfig, {"gang_size": 2}),
     (LoggingConfig, {"encoding": "JSON", "log_level": "ERROR", "enable_access_log": False}),
-    (LoggingConfig, {"additional_log_standard_attrs": ["name", "process"]}),
+    (LoggingConfig, {"additional_log_standard_attrs": ["name"]}),
     (DeploymentSchema, {"name": "a", "num_replicas": 3}),
     (DeploymentSchema, {"name": "a", "num_replicas": "auto"}),
     (DeploymentSchema, {"name": "a", "user_config": {"b": 1}, "max_ongoing_requests": 4}),
